@@ -1,7 +1,7 @@
-"""Lockstep Monte-Carlo tree search of any two-player game. Knows no Go.
+"""Lockstep Monte-Carlo tree search for any two-player game; nothing here is specific to Go.
 
-In the order of reading: `game` and `config`, the inputs of a search; `search`, the loop; its stages
-`select`, `expand`, `evaluate`, `backup`, and `root`; `choose` and `dense`, the cached choice at
-each node; `tree` and `rows`, the arrays; `edges` and `rules`, the inputs and scores of a
-rule. Options: `leaves`, `reuse`, `transpositions`, `ensemble`, `prior_counts`, `proofs`.
+Reading order: `game` and `config`, the inputs of a search; `search`, the loop; its stages `select`,
+`expand`, `evaluate`, `backup`, and `root`; `choose` and `dense`, which cache the choice at each
+node; `tree` and `rows`, the arrays; `edges` and `rules`, what a selection rule sees and how it
+scores it. Options: `leaves`, `reuse`, `transpositions`, `ensemble`, `prior_counts`, `proofs`.
 """

@@ -32,15 +32,15 @@ _OPTIONAL_COUNT = COUNT._replace(optional=True)
 
 @dataclasses.dataclass(frozen=True)
 class Transpositions:
-    """How evaluations are shared.
+    """How transpositions share evaluations.
 
     Attributes:
-      key: ``(context, position, trail) -> u32[2]``; equal keys share an evaluation. None: a hash
-        of the observation, which is all that the evaluator sees.
+      key: ``(context, position, trail) -> u32[2]``; positions with equal keys share an evaluation.
+        None: a hash of the observation, which is all that the evaluator sees.
       rounds: the most simulations, for each leaf of a step, that a tree makes between two calls of
-        the evaluator, while another tree waits for the second. With 1 the evaluator is called for
-        every simulation, and shared evaluations make fewer lanes of the call needed, not fewer
-        calls.
+        the evaluator while another tree waits for the next call. With 1, the evaluator is called
+        for every simulation; sharing then reduces the positions needed in each call, but not the
+        number of calls.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -57,16 +57,16 @@ class Transpositions:
 
 @dataclasses.dataclass(frozen=True)
 class Grandfather:
-    """What the value of an action at the grandfather counts for at a new node.
+    """How many simulations an action's value at the grandparent counts for at a new node.
 
-    The value is the mean of the simulations through the action there, when the node is made; of an
-    action that had none, its all-moves-as-first value there, which may itself have begun with a
-    heuristic's. Of an action without either nothing is known. What the evaluator's heuristic says
-    of the actions counts beside it.
+    The value is the mean of the simulations through the action at the grandparent, at the time the
+    node is added; for an action without simulations, its all-moves-as-first value there, which may
+    itself have begun with a heuristic's. An action with neither gets no initial value. The counts
+    of the evaluator's heuristic, if any, are added to these.
 
     Attributes:
-      visits: C, beside the simulations through the action; 0 for none.
-      amaf_visits: M, beside those that played it later; 0 for none.
+      visits: C, added to the simulations through the action; 0 for none.
+      amaf_visits: M, added to those that played it later; 0 for none.
 
     Raises:
       ValueError: a number that is negative or not whole; both 0.
@@ -83,15 +83,15 @@ class Grandfather:
 
 @dataclasses.dataclass(frozen=True)
 class Ensemble:
-    """How many trees a game has, and when they exchange what.
+    """How many trees a game has, when they exchange statistics, and at which nodes.
 
     Attributes:
       trees: K.
-      every: simulations of each tree between two exchanges; None: roots are merged in the end, and
-        nothing is exchanged before.
-      depth: nodes that are exchanged lie so many actions below the root at most.
-      share: ... and have this share of the visits that all roots have together, above 0. (By MoGo:
-        depth 3, share 0.05.)
+      every: simulations of each tree between two exchanges; None: the roots are merged at the end,
+        and nothing is exchanged before.
+      depth: nodes at most this many actions below the root are exchanged,
+      share: ... if they have at least this share, above 0, of the visits of all roots together.
+        (MoGo has depth 3 and share 0.05.)
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -107,13 +107,13 @@ class Ensemble:
         check_ranges(self, share=Range(above=0, most=1))
 
     def copies(self, x: Any) -> Any:
-        """A pytree with a leading axis [B] -> [B K]: each as often as it has trees."""
+        """A pytree with a leading axis [B] -> [B K]: each entry K times, once for each tree."""
         return jax.tree.map(lambda x: jnp.repeat(x, self.trees, axis=0), x)
 
     def num_places(self, capacity: int) -> int:
-        """S: the most places of a game that are exchanged at a time.
+        """S: the most nodes of a game that can be exchanged at a time, over all its trees.
 
-        The visits of the nodes of one level are no more than those of the roots.
+        The nodes of one level have no more visits together than the roots.
         """
         return 1 + min(self.depth * int(1 / self.share), self.trees * (capacity - 1))
 
@@ -123,23 +123,24 @@ Colours = Literal["either", "same"]
 
 @dataclasses.dataclass(frozen=True)
 class Amaf:
-    """Which later plays of an action count.
+    """Which later plays of an action count for all-moves-as-first (AMAF) statistics.
 
     Attributes:
-      first: "either": those where the player was the first of the two to play it, as the paper's
-        text has it; "same": those where the player has played it at all, as its Algorithm 2. This
-        is for the path: what the evaluator's `first_play` says of the playout has to be of the
-        same kind, as that of `playout_evaluator(first_plays=...)`.
-      ancestor: visits that a node needs to go by its own statistics. One with fewer goes by those
-        of its nearest ancestor with the same player to move that has as many, if there is one in
-        the tree; a heuristic's counts of the node's own actions are then not seen. None: by its
-        own always.
-      legal_only: an action that is illegal at a node, as that of a point which is taken there and
-        free later, is not counted there, as section 4.3 has it. It makes a difference where
-        `ancestor` looks, and in what is told of a node; nowhere is an illegal action chosen.
+      first: "either": plays where the player was the first of the two players to play the action,
+        as in the paper's text; "same": any play by the player, as in its Algorithm 2. This applies
+        to the path; for the playout, the evaluator's `first_play` must follow the same definition,
+        as with `playout_evaluator(first_plays=...)`.
+      ancestor: the visits that a node needs for its own AMAF statistics to be used. A node with
+        fewer uses those of its nearest ancestor in the tree that has this many visits and the same
+        player to move, if there is one, and ignores a heuristic's AMAF counts of its own actions.
+        None: a node always uses its own.
+      legal_only: do not count an action at a node where it is illegal, such as a play at a point
+        that is occupied at the node and empty later; Gelly & Silver (2011), section 4.3. It affects
+        nodes that use statistics of an `ancestor`, and what is reported of a node; an illegal
+        action is never chosen in any case.
 
     Raises:
-      ValueError: another `first`; an `ancestor` that is no whole number from 1 on.
+      ValueError: another `first`; an `ancestor` that is not a whole number of at least 1.
     """
 
     first: Colours = "either"
@@ -168,7 +169,7 @@ RANGES = {
     "dirichlet_alpha": ABOVE_0._replace(optional=True),
     "temperature": AT_LEAST_0,
 }
-"""What the numbers of a `SearchConfig` may be."""
+"""The allowed ranges of the numbers of a `SearchConfig`."""
 
 CONFLICTS = (
     Conflict("final_move", "temperature", "it draws no action; use temperature=0"),
@@ -214,11 +215,11 @@ CONFLICTS = (
     Conflict("own_visits", "heuristic_visits", "it would count those that a heuristic stands for"),
     Conflict("tree", "own_visits", "it counts the visits of one search, from none on; give none"),
 )
-"""What does not go with what: two features by their names, see `SearchConfig.features`."""
+"""Pairs of features that cannot be combined, by their names in `SearchConfig.features`."""
 
 
 class Feature(NamedTuple):
-    """Something that a search does besides, as an error names it."""
+    """An optional feature of a search, as error messages name it."""
 
     field: str
     value: Any
@@ -228,7 +229,7 @@ class Feature(NamedTuple):
 
 
 def _check_conflicts(used: Mapping[str, Feature]) -> None:
-    """Refuse features, by their names, that do not go together.
+    """Refuse features, given by name, that cannot be combined.
 
     Raises:
       ValueError: naming both, and the reason.
@@ -244,50 +245,51 @@ class SearchConfig:
     """Static settings of a search.
 
     Attributes:
-      num_simulations: leaves visited by each tree, the root's evaluation not counted.
-      capacity: nodes a tree has room for; None for num_simulations + 1, all that a new tree
-        needs. With fewer a tree fills up: then it goes on searching without new nodes, and a
-        leaf is evaluated again (but see `prune`). A search that goes on from an earlier tree keeps
-        `num_kept` of its nodes, so reuse wants more: `roomy` says how many.
-      prune: a tree that is full drops its least visited nodes, half of them all, and goes on with
-        new ones; see `reuse.with_room`.
-      leaves: leaves of a tree that are evaluated together at a step; divides the simulations.
-      virtual_loss: simulations that count as lost on the path to each until then.
+      num_simulations: the number of simulations of each tree, without the root's evaluation.
+      capacity: the number of nodes a tree has room for; None: num_simulations + 1, all that a new
+        tree needs. With fewer, a tree can fill up: the search then continues without adding nodes,
+        and evaluates leaves again (but see `prune`). A search that continues from an earlier tree
+        keeps `num_kept` of its nodes, so reuse needs a larger capacity: see `roomy`.
+      prune: a full tree drops its least visited nodes, half of all its nodes, and goes on adding
+        nodes; see `reuse.with_room`.
+      leaves: leaves of a tree that are evaluated together in one step; must divide num_simulations.
+      virtual_loss: lost simulations added to the path of each such leaf until it is evaluated.
       max_depth: a node this deep is evaluated, not expanded.
       select: the selection rule, ``Edges -> f32[K]``.
-      amaf: which later plays count as first ones, for a rule that asks; None: none are kept.
-      grandfather: a new node begins with the values that its actions have two plies above, counted
-        as so many simulations.
-      expand_after: visits that a node needs before it gets its first child, the root apart; until
-        then it is evaluated again. Virtual losses count among them.
-      root_select: the root's, if it is another: of all actions, ``Edges -> f32[A]``, or a
-        `SelectionRule`, which may also say what is played and learnt (`rules.gumbel.GumbelRoot`).
-      root_temperature: softens the root's priors, before the noise; see `root.soften`.
+      amaf: which later plays count for all-moves-as-first statistics, for a rule that needs them;
+        None: they are not kept.
+      grandfather: a new node begins with the values that its actions have two plies above, each
+        counted as a number of simulations.
+      expand_after: visits that a node, other than the root, needs before it gets its first child;
+        until then it is evaluated again. Virtual losses count as visits.
+      root_select: the root's rule, if it differs: a function of all actions, ``Edges -> f32[A]``,
+        or a `SelectionRule`, which may also determine the action to play and the policy target
+        (`rules.gumbel.GumbelRoot`).
+      root_temperature: softens the root's priors before noise is added; see `root.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
       dirichlet_alpha: its concentration; None: scaled to the number of actions, see
         `root.board_alpha`.
-      transpositions: positions of a tree that the evaluator sees alike share one evaluation: True,
-        or `Transpositions`, which says what counts as alike. With several leaves a step, so many
-        wait for the evaluator, and what is known does not.
-      temperature: of the action drawn from the visits; 0 for the most visited. A root rule that
-        says what is played does not ask for it.
-      final_move: what an action has most of to be chosen at temperature 0: "visits", "value",
-        "bound", the lower confidence bound of its value, see `move_choice.by_value`, or "eval",
-        what the rule says of it without what explores, see `SelectionRule.evaluation`: with RAVE
-        the mixture of both values, also of what was only played later. A heuristic's counts are in
-        it.
-      early_stop: end the search when in no tree the most visited action can be overtaken any
-        more; see `root.decided`. For playing: the most visited action stays the same; visits,
-        values and policy targets do not, nor what "value" and "bound" choose.
-      backup: a node's value by its children, the Q that its parent sees: one of
-        `rules.operators`, ``Edges -> f32[]``; None for the mean.
-      prove: results are proven, and a proven node is visited no further, see `proofs`; what is
-        proven to win is played, and what is proven to lose is not.
-      ensemble: several trees for each game, which exchange what they find, see `ensemble`; all that
-        is said above of a tree is said of each of them. The result is one for the game, and its
-        trees are all of them.
+      transpositions: positions of a tree that look the same to the evaluator share one evaluation:
+        True, or `Transpositions`, which defines "the same". With several leaves a step, only
+        leaves that need the evaluator wait for it; those with a known evaluation do not.
+      temperature: for drawing the action from the visits; 0 for the most visited one. Not used if
+        the root's rule chooses the action to play.
+      final_move: the criterion for the action at temperature 0, which is the action with the most
+        "visits", the highest "value", the highest lower confidence "bound" of its value, see
+        `move_choice.by_value`, or the highest "eval", the rule's score without its exploration
+        term, see `SelectionRule.evaluation`. With RAVE, "eval" is the mixture of both values, also
+        for actions that were only played later. It includes a heuristic's counts.
+      early_stop: end the search when in no tree the most visited action can still be overtaken;
+        see `root.decided`. For play: the most visited action stays the same, but visits, values
+        and policy targets change, and so may the choice by "value" or "bound".
+      backup: an operator that computes a node's value, the Q that its parent sees, from its
+        children: one of `rules.operators`, ``Edges -> f32[]``; None for the mean.
+      prove: prove results, and descend no further than to proven nodes, see `proofs`; an action
+        proven to win is played, and one proven to lose is not, unless all are.
+      ensemble: several trees for each game, which exchange statistics, see `ensemble`; all settings
+        above then apply to each tree. There is one result for each game, and it has all the trees.
 
-    `CONFLICTS` says what does not go together, `RANGES` what the numbers may be.
+    `CONFLICTS` lists features that cannot be combined, `RANGES` the allowed numbers.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -323,7 +325,7 @@ class SearchConfig:
         self._check_counts()
 
     def _check_kinds(self):
-        """Refuse what is no rule, and a rule without the statistics that it needs."""
+        """Refuse values of the wrong type, and rules whose statistics are not kept."""
         if not callable(self.select) or as_rule(self.select).needs.own_visits:
             raise ValueError(f"select: {self.select!r} is not a function of Edges")
         for name in ("root_select", "backup"):
@@ -339,7 +341,7 @@ class SearchConfig:
             raise ValueError(f"amaf: {self.grandfather} begins such statistics; give amaf=Amaf()")
 
     def _check_counts(self):
-        """Refuse leaves that do not divide what they should, and more visits than a sum holds."""
+        """Refuse counts that do not fit together, and more visits than a value sum can hold."""
         if self.num_simulations % self.leaves:
             raise ValueError(
                 f"leaves: {self.leaves} do not divide {self.num_simulations} simulations; "
@@ -362,7 +364,7 @@ class SearchConfig:
             )
 
     def features(self) -> dict[str, Feature]:
-        """What a search does besides, by the names in `CONFLICTS`."""
+        """The optional features that are in use, by their names in `CONFLICTS`."""
         named = "leaves", "amaf", "grandfather", "transpositions", "backup", "prove", "early_stop"
         plain = {field.name: field.default for field in dataclasses.fields(self)}
         used = {
@@ -395,11 +397,11 @@ class SearchConfig:
     def check_with(
         self, tree: bool = False, heuristic: bool = False, prior_counts: bool = False
     ) -> None:
-        """Refuse what does not go with what a search is given beside its settings.
+        """Refuse settings that cannot be combined with the other inputs of a search.
 
         Args:
-          tree: a tree to go on from.
-          heuristic: an evaluator with a heuristic's values of actions,
+          tree: whether there is a tree to continue from.
+          heuristic: whether the evaluator has a heuristic's values of actions,
           prior_counts: ... that count as visits.
 
         Raises:
@@ -418,65 +420,72 @@ class SearchConfig:
 
     @property
     def root_rule(self) -> SelectionRule | None:
-        """`root_select` as a rule."""
+        """`root_select` as a `SelectionRule`."""
         return None if self.root_select is None else as_rule(self.root_select)
 
     @property
     def keeps_squares(self) -> bool:
-        """Trees keep sums of squared values, for a rule that asks for variances."""
+        """Whether trees keep sums of squared values, for a rule that needs variances."""
         rules = as_rule(self.select), self.root_rule
         return any(rule is not None and rule.needs.variance for rule in rules)
 
     @property
     def score_utility(self) -> ScoreUtility | None:
-        """What scores add to values, for a rule that asks; None: nothing."""
+        """The utility of the score that is added to values, if a rule needs it; None: nothing."""
         rules = as_rule(self.select), self.root_rule
         return next((rule.needs.score for rule in rules if rule and rule.needs.score), None)
 
     @property
     def plays_by_rule(self) -> bool:
-        """The root's rule chooses the action that is played."""
+        """Whether the root's rule chooses the action that is played."""
         return self.root_rule is not None and self.root_rule.final_action is not None
 
     @property
     def sharing(self) -> Transpositions | None:
-        """How transpositions share evaluations; None: they do not."""
+        """How transpositions share evaluations; None: they do not share any."""
         if isinstance(self.transpositions, bool):
             return Transpositions() if self.transpositions else None
         return self.transpositions
 
     @property
     def most_lost(self) -> int:
-        """Simulations that are virtually lost at once, at most."""
+        """The most virtual losses that a node can have at once."""
         return self.leaves * self.virtual_loss if self.leaves > 1 else 0
 
     @property
     def most_simulations(self) -> int:
-        """That a value sum holds, beside virtual losses, the grandfather's counts and other trees.
+        """The most simulations that a value sum can hold, given what else counts as visits.
 
-        (The roots' own evaluations are the one visit to spare of each tree.)
+        That is virtual losses, the grandfather's counts, and the other trees of an ensemble. (The
+        root's own evaluation is covered by one spare visit of each tree.)
         """
         return self._visits_left(MOST_VISITS if self.wide else self._max_visits)
 
     @property
     def wide(self) -> bool:
-        """Value sums are `values.Wide`: an i32 might not hold them. (An ensemble's are not.)"""
+        """Whether value sums are `values.Wide`, because an i32 might overflow.
+
+        (Those of an ensemble never are.)
+        """
         return self.ensemble is None and self.num_simulations > self._visits_left(self._max_visits)
 
     @property
     def _max_visits(self) -> int:
-        """That sums in an i32 hold: with utilities of scores squares of values go up to 4."""
+        """The most visits that an i32 sum can hold.
+
+        With score utilities, squares of values go up to 4.
+        """
         return MAX_VISITS if self.score_utility is None else MAX_VISITS // 4
 
     def _visits_left(self, most: int) -> int:
-        """Of so many visits what else counts leaves to the simulations of each tree."""
+        """How many of `most` visits remain for each tree's simulations, after all other counts."""
         first, trees = self.grandfather, self.ensemble.trees if self.ensemble else 1
         initial = max(first.visits, first.amaf_visits) if first else 0
         return (most + 1) // trees - 1 - self.most_lost - initial
 
     @property
     def num_nodes(self) -> int:
-        """N, the nodes a tree has room for."""
+        """N, the number of nodes a tree has room for."""
         return self.num_simulations + 1 if self.capacity is None else self.capacity
 
     @property
@@ -486,25 +495,26 @@ class SearchConfig:
 
     @property
     def fills(self) -> bool:
-        """A tree may run out of room in the midst of a search, and stay so."""
+        """Whether a tree may run out of room during a search without being pruned."""
         return self.overflows and not self.prune
 
     @property
     def overflows(self) -> bool:
-        """A tree has no room for a new node a simulation."""
+        """Whether the capacity is too small for one new node per simulation."""
         return self.num_nodes <= self.num_simulations
 
     @property
     def num_kept(self) -> int:
-        """The most nodes that a search takes over from an earlier tree; see `reuse.prune`.
+        """The most nodes that a search keeps of an earlier tree; see `reuse.prune`.
 
-        What leaves room for a new node a simulation; half the room if there is not so much.
+        This leaves room for one new node per simulation; if the capacity is too small for that, it
+        is half the capacity.
         """
         return self.num_nodes // 2 if self.overflows else self.num_nodes - self.num_simulations
 
     @property
     def roomy(self) -> SearchConfig:
-        """With room for reuse, 2 num_simulations + 1 nodes, unless the capacity is given."""
+        """The config with room for reuse, 2 num_simulations + 1 nodes, unless capacity is set."""
         if self.capacity is not None:
             return self
         return dataclasses.replace(self, capacity=2 * self.num_simulations + 1)

@@ -1,20 +1,22 @@
 """Search B trees in lockstep: select, expand, evaluate, back up.
 
-This file is the batch boundary: the game and the rules of selection know one game, the
+This file is the batch boundary: the game and the selection rules are written for one game, the
 functions here have a leading axis B and are never vmapped.
 
-A rule's choice at a node changes only when a value is backed up through it. So the choice is made
-there, and kept in the tree; a descent follows it, reading one number a level.
+A rule's choice at a node changes only when a value is backed up through the node. So the choice is
+made during the backup and stored in the tree; a descent follows the stored choices and reads one
+number per level.
 
-How the loop keeps the trees in place (invariant 2 of the design): no loop carries a tree under a
-batched predicate. A descent reads the tree and carries node indices and the path; a step
+How the loop updates the trees in place (invariant 2 of the design): no loop carries a tree under a
+batched predicate. A descent reads the tree and carries only node indices and the path; a step
 then writes each array once, at rows that depend on what was read, so that XLA has no reason
 to keep the old copy.
 
-On a TPU small trees lie in lanes while they are searched, see `lanes`.
+On a TPU, small trees are converted to a layout in vector lanes while they are searched, see
+`lanes`.
 
-A search can be run in pieces: `begin`, `advance` any number of times, `finish`; `search` is all of
-them. `runner.Runner` runs the pieces from the host.
+A search can be run in pieces: `begin`, `advance` any number of times, `finish`; `search` runs all
+of them. `runner.Runner` runs the pieces from the host.
 """
 
 from __future__ import annotations
@@ -41,37 +43,38 @@ from gozero.search.values import Wide
 
 
 class SearchResult(NamedTuple):
-    """What the search of B games found; q and value are for the player to move at the root."""
+    """The result of searching B games; q and value are for the player to move at the root."""
 
-    action: jax.Array  # i32[B]; of no meaning where no action is legal
+    action: jax.Array  # i32[B]; undefined where no action is legal
     visits: jax.Array  # i32[B, A]
     q: jax.Array  # f32[B, A] in [-1, 1]; 0 where not visited
     policy_target: jax.Array  # f32[B, A]
-    value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations; by an operator
-    # (`SearchConfig.backup`) or exact by proof, if these are used
-    ok: jax.Array  # bool[B]: every evaluation was finite, with values within [-1, 1] (those of a
-    # heuristic that count among them), every open position had a legal action,
-    # and a tree to go on from was of the game's own root
-    tree: Any  # a `Tree` of B trees; B K if `SearchConfig.ensemble` says so, those of a game side
-    # by side; None if they were not to be kept
+    value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations; the operator's
+    # value with `SearchConfig.backup`, and exact where the root is proven (`SearchConfig.prove`)
+    ok: jax.Array  # bool[B]: every evaluation was finite, with values within [-1, 1] (also those of
+    # a heuristic, where they count), every unfinished position had a legal action,
+    # and a tree given to continue from had the game's own root
+    tree: Any  # a `Tree` of B trees; of B K with `SearchConfig.ensemble`, those of one game next to
+    # each other; None with keep_tree=False
     simulations: jax.Array | None = None  # i32[B]: done by this search; see `early_stop`
-    evaluations: jax.Array | None = None  # i32[B]: of the simulations, those that the evaluator was
-    # asked for, where transpositions share the others (`SearchConfig.transpositions`); else None
-    proven: jax.Array | None = None  # i8[B]: the root's result, see `proofs`, if it was asked for
-    prior: jax.Array | None = None  # f32[B, A]: of the root, noise and all; -inf where illegal
-    raw_value: jax.Array | None = None  # f32[B]: the evaluator's, of the root
+    evaluations: jax.Array | None = None  # i32[B]: the simulations for which the evaluator was
+    # called; the others shared an evaluation (`SearchConfig.transpositions`). Without it, None
+    proven: jax.Array | None = None  # i8[B]: the root's result, see `proofs`; with `prove`
+    prior: jax.Array | None = None  # f32[B, A]: the root's, with any noise; -inf where illegal
+    raw_value: jax.Array | None = None  # f32[B]: the evaluator's value of the root
 
 
 class Running(NamedTuple):
-    """A search that is not finished."""
+    """The state of an unfinished search."""
 
-    tree: Any  # a `Tree`; at the end of a search that keeps none maybe `lanes.LaneTrees`
+    tree: Any  # a `Tree`; `lanes.LaneTrees` after the last steps of a search that keeps no tree
     ok: jax.Array  # bool[B]: as in `SearchResult`, so far
     contexts: Any  # [B]: of the games, see `game.History`
     draws: Draws
-    choice_key: jax.Array  # PRNG key of the action that is drawn in the end
-    evaluation_key: jax.Array  # PRNG key of the evaluator: step i has its i-th
-    steps: jax.Array  # i32[]: done, of `SearchConfig.leaves` simulations of each tree
+    choice_key: jax.Array  # PRNG key for drawing the final action
+    evaluation_key: jax.Array  # PRNG key for the evaluator: 0 is folded in for the roots, then the
+    # number of the step, from 1
+    steps: jax.Array  # i32[]: steps done; each is `SearchConfig.leaves` simulations of every tree
 
 
 def search(
@@ -91,22 +94,23 @@ def search(
       key: PRNG key for noise, ties, the drawn action, and the evaluator.
       states: the games to search, with a leading axis [B].
       config: static settings.
-      tree: trees to go on from, of the same states: those of the last move's result, after
-        `reuse.reroot`; None to start anew. Their visits count in `visits`, `q`, `value` and
-        `policy_target`. Empty ones (size 0) are initialised; of the others `config.num_kept` nodes
-        are kept. The roots are evaluated again, for clean priors and new noise. `reuse.empty`
-        makes trees for a first move, so that all moves are one compiled search.
-      keep_tree: whether the result has the trees. (A TPU that need not bring them back from where
-        it searches them is spared a good part of compiling.)
+      tree: trees of the same states to continue from: those of the last move's result, after
+        `reuse.reroot`; None to start afresh. Their visits count in `visits`, `q`, `value` and
+        `policy_target`. Empty trees (size 0) are initialised; of each of the others, at most
+        `config.num_kept` nodes are kept. The roots are evaluated again, for priors without the old
+        noise, and get new noise. `reuse.empty` makes trees for a first move, so that all moves use
+        one compiled search.
+      keep_tree: whether the result includes the trees. (If not, a TPU need not convert them back
+        from the layout in which it searches them, which saves a good part of the compile time.)
 
     Returns:
-      A `SearchResult`. A game that is over at its root has no visits. A tree of another position
-      than its root is made anew, and `ok` says False.
+      A `SearchResult`. A game that is over at its root has no visits. A tree whose root is not the
+      given position is rebuilt from scratch, and its `ok` is False.
 
     Raises:
-      TypeError: an evaluator that returns no `Evaluation`.
-      ValueError: states without a common leading axis; an evaluation of another shape; a tree of
-        another batch, capacity or game; features that do not go together
+      TypeError: the evaluator does not return an `Evaluation`.
+      ValueError: states without a common leading axis; an evaluation of the wrong shape; a tree of
+        another batch size, capacity or game; features that cannot be combined
         (`config.CONFLICTS`).
     """
     evaluator = evaluator.prepared()
@@ -121,7 +125,7 @@ def search(
         result = finish(running, config)
     if not keep_tree:
         return result._replace(tree=None)
-    if isinstance(running.tree, lanes.LaneTrees):  # of whose rows nothing else is made
+    if isinstance(running.tree, lanes.LaneTrees):  # the only use of their rows
         return result._replace(tree=lanes.in_rows(running.tree, begun.tree))
     return result
 
@@ -135,9 +139,9 @@ def begin(
     tree: Tree | None = None,
     gumbel: jax.Array | None = None,
 ) -> Running:
-    """The first piece of a `search`, with its arguments: evaluate the roots, and write them.
+    """The first piece of a `search`, with the same arguments: evaluate and write the roots.
 
-    Samples of Gumbel(0, 1) for a rule of the root may be given, f32[B, A]; else the key draws them.
+    `gumbel`, f32[B, A], are Gumbel(0, 1) samples for the root's rule; None: drawn from the key.
     """
     evaluator = evaluator.prepared()
     contexts, roots = _roots(game, states)
@@ -175,14 +179,14 @@ def begin(
         fitted, is_its_own = reuse.fit(tree, roots, config)
         tree = reuse.refresh_root(fitted, evaluated, roots, config, draws)
         ok &= is_its_own
-    steps: Any = np.int32(0)  # static: a search in one piece has loops of known length
+    steps: Any = np.int32(0)  # static, so that a search in one piece has loops of known length
     return Running(tree, ok, contexts, draws, choice_key, evaluation_key, steps)
 
 
 def _with_utility(
     evaluated: Evaluated, draws: Draws, config: SearchConfig
 ) -> tuple[Evaluated, Draws]:
-    """Of roots, if a rule asks for utilities of scores: about these the search goes by then."""
+    """Roots with score utilities, if a rule needs them, and their centers for the whole search."""
     utility = config.score_utility
     if utility is None:
         return evaluated, draws
@@ -202,20 +206,20 @@ def advance(
     last_step: int | jax.Array | None = None,
     keep_tree: bool = True,
 ) -> Running:
-    """Some steps more of a search, each of `config.leaves` simulations of every tree.
+    """Run more steps of a search, each of `config.leaves` simulations of every tree.
 
-    However a search is cut into pieces, it finds the same.
+    The result does not depend on how a search is cut into pieces.
 
     Args:
       game, evaluator, config: as given to `begin`.
       running: the search.
-      num_steps: how many, i32[] or a number; None: all that are left.
-      last_step: steps of the whole search, if fewer than the config's; what `config.early_stop`
-        counts on. i32[] or a number.
-      keep_tree: False for the last steps of a search whose trees nobody wants: see `search`.
+      num_steps: how many steps, i32[] or a number; None: all that are left.
+      last_step: the number of steps of the whole search, if fewer than the config's;
+        `config.early_stop` assumes this number. i32[] or a number.
+      keep_tree: False for the last steps of a search whose trees are not needed: see `search`.
 
     Returns:
-      The search, with more `steps`: fewer than asked for at the last one, and where it has
+      The search with more `steps` done: fewer than asked for if it reached its last step or
       stopped early.
 
     Raises:
@@ -253,7 +257,7 @@ def advance(
 def _step_of(
     history: History, evaluator: Evaluator, running: Running, config: SearchConfig
 ) -> Callable[[jax.Array, Any], Any]:
-    """(i, (tree, ok)) -> (tree, ok): a step of a search, for a loop."""
+    """One step of a search as a loop body, (i, (tree, ok)) -> (tree, ok)."""
     same = running.evaluation_key, evaluator.params, running.contexts, running.draws
 
     def step(carry, i, same):
@@ -262,8 +266,8 @@ def _step_of(
         return simulate_of(config)(history, own, key, contexts, config, draws, *carry)
 
     if any(jnp.ndim(x) > 0 for x in jax.tree.leaves(evaluator.params)):
-        # A network, for which a kernel has no code: it is not traced twice to find that out. Or
-        # tables of softmax playouts: XLA (jaxlib 0.10.1) stops the process as it emits the kernel.
+        # A network, which a kernel cannot contain: this avoids tracing it twice to find that out.
+        # Or tables of softmax playouts: XLA (jaxlib 0.10.1) aborts while emitting the kernel.
         return lambda i, carry: step(carry, i, same)
     hide = lambda same: stages.not_constant(same, running.tree.visits)  # once, not in each step
     same = mode.by_platform(same, cpu=hide, default=lambda same: same)
@@ -272,12 +276,12 @@ def _step_of(
 
 
 def _reduced(tree: Tree, leaves: int = 1) -> int:
-    """Elements of the largest array that is reduced in a step: of new nodes and their parents."""
+    """The size of the largest array that a step reduces, over new nodes and their parents."""
     return (1 if tree.is_dense else 2) * leaves * tree.num_trees * (tree.num_actions + 1)
 
 
 def simulate_of(config: SearchConfig) -> Callable[..., tuple[Tree, jax.Array]]:
-    """A step: `simulate`, or the one that makes several simulations."""
+    """The step function: `simulate`, or `leaves.simulate` for several leaves a step."""
     return simulate if config.leaves == 1 else leaves.simulate
 
 
@@ -293,15 +297,15 @@ def simulate(
 ) -> tuple[Tree, jax.Array]:
     """One simulation of each tree; `leaves.simulate` makes several in one step.
 
-    Where no node may be added the path ends at a node of the tree: it is evaluated again, and its
-    value backed up once more.
+    Where no node may be added, the path ends at an existing node, which is evaluated again, and its
+    value is backed up once more.
 
     Args:
-      game, evaluator, config: static, but for the evaluator's `params`.
+      game, evaluator, config: static, except for the evaluator's `params`.
       key: PRNG key of the evaluator.
       contexts: of the games, [B].
-      draws: what was drawn for this search.
-      tree, ok: so far.
+      draws: the random draws of this search.
+      tree, ok: the trees and flags so far.
     """
 
     def find(tree, tie_seeds):
@@ -321,10 +325,11 @@ def simulate(
 
 
 def _as_kernel(stage: Callable, config: SearchConfig, tree: Tree, found: Any, *args: Any) -> Any:
-    """``stage(found, *args)``; on a CPU that of a few trees is one kernel.
+    """``stage(found, *args)``, compiled as one kernel on a CPU if the trees are few.
 
-    Both stages are, or none: else XLA copies what one reads and the other writes. A root's own rule
-    may sort, a choice by ancestors does, and a search for legal actions scatters.
+    Either both stages are kernels or neither is: otherwise XLA copies the arrays that one reads and
+    the other writes. Neither is with a root rule, which may sort, with `Amaf.ancestor`, which does
+    sort, or with `Amaf.legal_only`, which scatters.
     """
     amaf = config.amaf
     if config.root_select or (amaf and (amaf.legal_only or amaf.ancestor)):
@@ -340,7 +345,7 @@ def _in_lanes(
     start: jax.Array,
     end: jax.Array | int,
 ) -> tuple[Any, jax.Array]:
-    """(trees in lanes, ok) after the steps from start to end."""
+    """(trees in lanes, ok) after steps `start` to `end`, without `end`."""
 
     def step(i, carry):
         key = jax.random.fold_in(running.evaluation_key, i + 1)
@@ -358,17 +363,17 @@ def _while_open(
     carry: Any,
     is_open: Callable[[Tree, jax.Array], jax.Array],
 ) -> tuple[jax.Array, Any]:
-    """``fori_loop(start, end, simulate, carry)`` that ends where nothing is open.
+    """``fori_loop(start, end, simulate, carry)`` that ends as soon as `is_open` is False.
 
     Args:
       start, end: i32[].
       simulate: (i, carry) -> carry.
-      carry: the trees come first.
-      is_open: (tree, i) -> bool[]: whether step i is to be done. One for all trees: a loop must
+      carry: its first element are the trees.
+      is_open: (tree, i) -> bool[]: whether to do step i. One value for all trees: a loop must
         not carry a tree under a batched predicate.
 
     Returns:
-      (the step that was not done, carry). Trip bound: end - start.
+      (the first step that was not done, carry). Trip bound: end - start.
     """
 
     def step(state):
@@ -390,10 +395,10 @@ def _while_pruned(
     is_open: Callable[[Tree, jax.Array], jax.Array],
     config: SearchConfig,
 ) -> tuple[jax.Array, Any]:
-    """`_while_open`, but that trees without room for a step are pruned before it.
+    """`_while_open`, pruning trees without room for a step before that step.
 
-    Between the steps and not in them: a step carries no tree under a predicate. Trip bound: end -
-    start.
+    Trees are pruned between steps, not within them: a step carries no tree under a predicate. Trip
+    bound: end - start.
     """
     with_room = lambda tree, i: is_open(tree, i) & jnp.all(reuse.has_room(tree, config))
 
@@ -410,14 +415,14 @@ def _while_pruned(
 
 
 def _exchange(config: SearchConfig, draws: Draws, tree: Tree, is_due: jax.Array) -> Tree:
-    """If it is due, the trees of each game exchange what they have found, and choose by that."""
+    """If due, the trees of each game exchange their statistics, and the nodes choose again."""
     assert config.ensemble is not None
     found = ensemble.exchange(tree, config.ensemble, is_due)
     return expand.choose_at(found.tree, found.nodes, found.count, config, draws)
 
 
 def finish(running: Running, config: SearchConfig) -> SearchResult:
-    """What a search has found so far; its tree is the result's."""
+    """The result of a search so far; its tree becomes the result's."""
     tree, draws, group = running.tree, running.draws, config.ensemble
     simulations, ok, gumbel = running.steps * config.leaves, running.ok, draws.gumbel
     if isinstance(tree, lanes.LaneTrees):

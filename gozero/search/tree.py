@@ -1,10 +1,10 @@
 """The arrays of B search trees.
 
-An edge has statistics only once it has been visited, and then it *is* the node it leads to: what
-a node knows of an edge is a row of numbers at the child. A node keeps a prior for each action
-that has no child yet, and its children in the order of their first visits. To choose among the
-actions of a node it takes its children and the best of the rest, for a rule that ranks actions
-without visits by their priors: some entries and not A of them.
+An edge has statistics only once it has been visited, and these are stored in the row of the node
+that it leads to. A node stores a prior for each action that has no child yet, and its children in
+the order of their first visits. For a rule that ranks actions without visits by their priors, the
+choice at a node is therefore among its children and the best of the other actions: a few entries
+instead of A.
 
 Rows are flat (see `rows`): node n of tree b is row b * N + n, and the root is node 0. Values at a
 node are for the player to move there.
@@ -31,61 +31,61 @@ NO_NODE = -1
 ROOT = 0
 
 MAX_ROWS = 2**30
-"""B * N; rows outside, where dropped writes go, have numbers beyond it that still fit i32."""
+"""Of B * N. Dropped writes go to rows beyond the arrays, whose numbers must still fit i32."""
 
 
 class Counts(NamedTuple):
-    """Of each action of each node, be it tried or not, for the player to move at the node."""
+    """Counts of each action of each node, tried or not, for the player to move at the node."""
 
     visits: jax.Array  # i32[R, A]
-    sums: values.Sums  # i32[R, A]: the sum of so many values, fixed point; wide ones of first plays
+    sums: values.Sums  # i32[R, A]: the sum of that many values, fixed point; AMAF's may be wide
 
 
 class Scores(NamedTuple):
     """The utilities of scores, for the player to move at the node; see `score`."""
 
-    sums: values.Sums  # i32[R]: of the node and below, fixed point, beside `Tree.value_sum`
-    own: jax.Array  # i32[R]: of the node's own evaluation, beside `Tree.value`
+    sums: values.Sums  # i32[R]: of the node and below, fixed point; goes with `Tree.value_sum`
+    own: jax.Array  # i32[R]: of the node's own evaluation; goes with `Tree.value`
 
 
 class Shared(NamedTuple):
-    """What the evaluator said of each node, for others of the same key; see `transpositions`."""
+    """Each node's evaluation, for other nodes with the same key; see `transpositions`."""
 
-    key: jax.Array  # u32[R, 2]: of what the evaluator saw; 0, 0 where it was not asked
+    key: jax.Array  # u32[R, 2]: of the evaluator's input; 0, 0 where the node was not evaluated
     evaluation: jax.Array  # f32[R, A + 1]: the logits of all actions, and the value
 
 
 class LastSync(NamedTuple):
-    """What each node held when the trees of its game last exchanged; see `ensemble`."""
+    """Each node's statistics at the last exchange between the trees of its game; see `ensemble`."""
 
-    visits: jax.Array  # i32[R]: 0 where they have not yet
-    sums: jax.Array  # i32[R]: the value sum then
-    amaf: Counts | None  # N~ and W~ then; where they have not yet, a heuristic's counts
+    visits: jax.Array  # i32[R]: 0 where there was no exchange yet
+    sums: jax.Array  # i32[R]: the value sum
+    amaf: Counts | None  # N~ and W~; where there was no exchange yet, a heuristic's counts
 
 
 class Tree(struct.PyTreeNode):
     """B trees with room for N nodes each; R = B * N rows."""
 
-    prior: jax.Array  # f32[R, A]: of the actions without a child; -inf where illegal or with one
-    children: jax.Array  # i16 or i32[R, A]: nodes by first visit; meaningless past num_children
+    prior: jax.Array  # f32[R, A]: of the actions without a child; -inf if illegal or with a child
+    children: jax.Array  # i16 or i32[R, A]: nodes by first visit; undefined from num_children on
     num_children: jax.Array  # i16 or i32[R]
     untried: jax.Array  # i16 or i32[R]: the best action without a child
     untried_prior: jax.Array  # f32[R]: its prior; -inf if there is none
     next: jax.Array  # i16 or i32[R]: the child a descent goes to; NO_NODE: it tries `untried`
     parent: jax.Array  # i16 or i32[R]: NO_NODE for the root
-    action: jax.Array  # i16 or i32[R]: what led to the node
-    edge_prior: jax.Array  # f32[R]: the prior it had
-    visits: jax.Array  # i32[R]: values backed up at the node and below, its own included
-    value_sum: values.Sums  # i32[R]: sum of their values, fixed point; wide if `Keeps.wide`
-    squares: values.Sums | None  # i32[R]: sum of their squares, for a rule that asks; with scores
-    # of the values and their utilities together
-    scores: Scores | None  # for a rule that asks
+    action: jax.Array  # i16 or i32[R]: the action that led to the node
+    edge_prior: jax.Array  # f32[R]: that action's prior
+    visits: jax.Array  # i32[R]: the number of values backed up through the node, its own included
+    value_sum: values.Sums  # i32[R]: the sum of these values, fixed point; wide if `Keeps.wide`
+    squares: values.Sums | None  # i32[R]: the sum of their squares, for a rule that needs it; with
+    # `scores`, of value plus utility
+    scores: Scores | None  # for a rule that needs them
     value: jax.Array  # i32[R]: the evaluator's or the game's value, fixed point
     over: jax.Array  # bool[R]: the game has ended here
     positions: tuple[jax.Array, ...]  # [R, width] for each dtype of a position
     size: jax.Array  # i32[B]: nodes in use
-    amaf: Counts | None  # N~ and W~: simulations that played the action here or later
-    prior_counts: Counts | None  # C and C Q: what a heuristic's value counts for
+    amaf: Counts | None  # N~ and W~: of the simulations that played the action here or later
+    prior_counts: Counts | None  # C and C Q: the initial counts of a heuristic's values
     shared: Shared | None  # for transpositions
     backup_value: jax.Array | None  # i32[R]: the value by `SearchConfig.backup`, fixed point
     proven: jax.Array | None  # i8[R]: the result for the player to move, see `proofs`
@@ -107,7 +107,7 @@ class Tree(struct.PyTreeNode):
 
     @property
     def is_dense(self) -> bool:
-        """Actions without visits differ in more than their priors."""
+        """Whether actions without visits differ in more than their priors."""
         return self.amaf is not None or self.prior_counts is not None
 
     def row(self, node: jax.Array | int) -> jax.Array:
@@ -116,17 +116,17 @@ class Tree(struct.PyTreeNode):
 
 
 class Keeps(NamedTuple):
-    """What a tree has room for beside what every search needs; static."""
+    """Which optional arrays a tree has, beside those that every search needs; static."""
 
     amaf: bool = False  # all-moves-as-first statistics
     squares: bool = False  # sums of squared values
     scores: bool = False  # utilities of scores
-    prior_counts: bool = False  # what a heuristic says of the actions
-    shared: bool = False  # what the evaluator says, to be shared by transpositions
-    backup_value: bool = False  # values that are no means
-    proven: bool = False  # results that are proven
-    last_sync: bool = False  # for trees of one game that exchange: what they did last
-    wide: bool = False  # sums of more than `values.MAX_VISITS` values
+    prior_counts: bool = False  # the initial counts of a heuristic
+    shared: bool = False  # evaluations, for transpositions to share
+    backup_value: bool = False  # values that are not means
+    proven: bool = False  # proven results
+    last_sync: bool = False  # the statistics at the last exchange, for an ensemble
+    wide: bool = False  # sums that can hold more than `values.MAX_VISITS` values
 
 
 NOTHING_MORE = Keeps()
@@ -139,7 +139,7 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
       roots: positions.
       num_actions: A.
       capacity: N, nodes of each tree.
-      keeps: what else there is to be room for.
+      keeps: which optional arrays to allocate.
 
     Raises:
       ValueError: more rows than an i32 can number.
@@ -195,54 +195,54 @@ def _index_dtype(count: int) -> Any:
 
 
 WAYS = 4
-"""Nodes in a bucket of a table of `transpositions`."""
+"""Slots in a bucket of the hash tables of `transpositions`."""
 
 
 def num_slots(capacity: int) -> int:
-    """Slots of a tree's table: twice its nodes at least, and a power of two."""
+    """Slots of a tree's hash table: at least twice its nodes, and a power of two."""
     return max(WAYS, 1 << (2 * capacity - 1).bit_length())
 
 
 def memory_bytes(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING_MORE) -> int:
-    """Bytes that `allocate` will take, known before it does. Roots may be shapes."""
+    """The number of bytes that `allocate` would take, without allocating. Roots may be shapes."""
     arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity, keeps), roots)
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(arrays))
 
 
 class Path(NamedTuple):
-    """The nodes that each tree's simulation went through: node j lies j edges below the root."""
+    """The nodes that a simulation of each tree visited: node j is j edges below the root."""
 
     nodes: jax.Array  # i32[D + 1, B] or longer; NO_NODE beyond `length`
-    length: jax.Array  # i32[B]: edges on the path; nodes[length] is where it ends
+    length: jax.Array  # i32[B]: the number of edges; the path ends at nodes[length]
 
     def rows(self, tree: Tree, wanted: jax.Array) -> jax.Array:
-        """i32[D + 1, B]: the nodes' rows; outside the tree, each its own, where not wanted."""
+        """i32[D + 1, B]: the nodes' rows; where not `wanted`, distinct rows outside the arrays."""
         place = jnp.arange(self.nodes.size, dtype=jnp.int32).reshape(self.nodes.shape)
         return jnp.where(wanted, tree.row(0)[None] + self.nodes, tree.num_rows + place)
 
     @property
     def end(self) -> jax.Array:
-        """i32[B]: the node where it ends."""
+        """i32[B]: the last node."""
         return jnp.take_along_axis(self.nodes, self.length[None], axis=0)[0]
 
 
 class Slots(NamedTuple):
-    """M nodes of the paths."""
+    """M places on the paths."""
 
     index: jax.Array  # i32[M]: the tree
     level: jax.Array  # i32[M]
-    counts: jax.Array  # bool[M]: False: stands for no node
+    counts: jax.Array  # bool[M]: whether there is a node; False for padding
 
 
 class Packed(NamedTuple):
-    """The nodes of B paths level by level, without gaps; of a level the longest path's first."""
+    """A numbering of the nodes of B paths, level by level; within a level, longest path first."""
 
     order: jax.Array  # i32[B]: the trees, those with the longest path first
-    alive: jax.Array  # i32[D + 1]: how many nodes a level has
-    ends: jax.Array  # i32[D + 1]: how many it and those above have
+    alive: jax.Array  # i32[D + 1]: the number of nodes on each level
+    ends: jax.Array  # i32[D + 1]: the number of nodes on this level and those above it
 
     def slots(self, number: jax.Array) -> Slots:
-        """The nodes by their numbers i32[M], from 0 on."""
+        """The places of the nodes with numbers i32[M], which start at 0."""
         at = jnp.sum(number[:, None] >= self.ends[None], axis=1, dtype=jnp.int32)
         at = jnp.minimum(at, self.ends.size - 1)
         counts = number < self.ends[-1]
@@ -251,7 +251,7 @@ class Packed(NamedTuple):
 
 
 def packed(last: jax.Array, num_levels: int, first_level: int = 0) -> Packed:
-    """The nodes on levels first_level .. last, i32[B], of paths."""
+    """The nodes on the levels from `first_level` to `last`, i32[B], of each path."""
     length, order = _longest_first(last)
     level = jnp.arange(num_levels, dtype=jnp.int32)
     alive = jnp.sum(-length[None] >= level[:, None], axis=1, dtype=jnp.int32)
@@ -261,7 +261,7 @@ def packed(last: jax.Array, num_levels: int, first_level: int = 0) -> Packed:
 
 
 def _longest_first(last: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(-last in order, whose they are), i32[B] each; the first among equals comes first."""
+    """(-last in ascending order, the tree of each), i32[B] both; ties are in tree order."""
     tree = jnp.arange(last.size, dtype=jnp.int32)
     if not mode.writes_in_turn():
         return lax.sort_key_val(-last, tree)
@@ -277,35 +277,36 @@ class Entries(NamedTuple):
 
     edges: Edges  # fields [M, K], value and total [M]
     nodes: jax.Array  # i32[M, K]: the child; NO_NODE where there is none
-    actions: Any  # i32[M, K]; of no meaning where no child stands
+    actions: Any  # i32[M, K]; undefined where there is no child
 
 
 def children(
     tree: Tree, index: jax.Array, node: jax.Array, width: int, amaf_source: jax.Array | None = None
 ) -> Entries:
-    """The visited actions of some nodes that have `width` children or fewer.
+    """The visited actions of nodes that have at most `width` children.
 
-    An entry that stands for no child has a prior of -inf. `total` is theirs alone.
+    An entry without a child has a prior of -inf. `total` sums over these children only.
 
     Args:
       tree: the trees.
       index, node: i32[M]: node `node` of tree `index`.
       width: K.
-      amaf_source: i32[M]: the rows whose all-moves-as-first statistics count; None: the nodes' own.
+      amaf_source: i32[M]: the rows to read all-moves-as-first statistics from; None: the nodes'
+        own rows.
     """
     base = index * tree.capacity
     row = base + node
     child = rows.read(tree.children, row)[:, :width].astype(jnp.int32)
-    # By count, not by what is written there: rows are used again.
+    # By the count, not by the contents of `children`: rows are reused.
     is_child = jnp.arange(width)[None] < rows.read(tree.num_children, row)[:, None]
     child = jnp.where(is_child, child, NO_NODE)
     child_row = base[:, None] + jnp.maximum(child, ROOT)
-    # A kernel that needs no actions leaves them out.
+    # None in a kernel that needs no actions.
     action: Any = (
         None if tree.action is None else rows.read(tree.action, child_row).astype(jnp.int32)
     )
     visits = rows.read(tree.visits, child_row)
-    # The mover of a child is the opponent.
+    # The player to move at a child is the opponent.
     if tree.backup_value is None:
         sums = values.minus(jnp.zeros_like(visits), _sums(tree, child_row))
         value = values.mean(_sums(tree, row), rows.read(tree.visits, row))
@@ -349,13 +350,13 @@ def children(
 
 
 def _sums(tree: Tree, row: jax.Array) -> values.Sums:
-    """Of the values at rows i32[...], and of the utilities of scores if they are kept."""
+    """The value sums at rows i32[...], with the score utilities if they are kept."""
     found = rows.read(tree.value_sum, row)
     return found if tree.scores is None else values.added(found, rows.read(tree.scores.sums, row))
 
 
 def _raw_value(tree: Tree, row: jax.Array) -> jax.Array | None:
-    """f32[M]: of nodes in rows i32[M]; None: nobody asks for it."""
+    """f32[M]: the nodes' own evaluations, in rows i32[M]; None: no rule needs them."""
     if tree.value is None:
         return None
     own = rows.read(tree.value, row)
@@ -363,12 +364,12 @@ def _raw_value(tree: Tree, row: jax.Array) -> jax.Array | None:
 
 
 def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entries:
-    """What a rule chooses from at some nodes: their children, and last the best of the rest.
+    """The candidates of a rule at some nodes: their children, then the best untried action.
 
-    For a rule that ranks actions without visits by their priors alone. An action that has no
-    child and is not the best of those is not among the entries.
+    For a rule that ranks actions without visits by their priors alone. Other actions without a
+    child are not among the entries.
 
-    Args: as those of `children`; the entries are K + 1.
+    Args: as for `children`; there are K + 1 entries.
     """
     found = children(tree, index, node, width)
     row = index * tree.capacity + node
@@ -397,13 +398,13 @@ READ_OF_CHILDREN = (
 
 
 def with_only(tree: Tree, *names: str) -> Tree:
-    """The trees with nothing but these arrays: a kernel takes no more than it needs."""
+    """The trees with these arrays only, so that a kernel takes no more than it needs."""
     others = {field.name for field in dataclasses.fields(tree)} - {*names, "capacity", "codec"}
     return tree.replace(**dict.fromkeys(others))
 
 
 def for_entries(tree: Tree, select: Rule) -> Tree:
-    """The trees with nothing but what `entries` reads for a rule."""
+    """The trees with only the arrays that `entries` reads for a rule."""
     read = set(READ_OF_CHILDREN) - {"action"}
     if tree.backup_value is not None and tree.squares is None:
         read -= {"value_sum"}
@@ -415,10 +416,10 @@ def for_entries(tree: Tree, select: Rule) -> Tree:
 
 
 def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
-    """What is known of every action of one node of each tree (i32[B] or a number): [B, A].
+    """The statistics of every action of one node of each tree (i32[B] or a number): [B, A].
 
-    Visits and values are those of simulations; a heuristic's counts are left out, and so are
-    utilities of scores, with the variances that they are in.
+    Visits and values are those of simulations only: a heuristic's counts and score utilities are
+    left out, and with the utilities the variances, which include them.
     """
     squares = tree.squares if tree.scores is None else None
     counted = tree.replace(prior_counts=None, scores=None, squares=squares)
@@ -426,7 +427,7 @@ def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
 
 
 def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
-    """All actions of one node of each tree, where it has `width` children or fewer: [B, A]."""
+    """All actions of one node of each tree, if it has at most `width` children: [B, A]."""
     plain = functools.partial(_by_action, width)
     if not by_action_in_kernel(tree):
         return plain(tree, node)
@@ -434,14 +435,14 @@ def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
 
 
 def by_action_in_kernel(tree: Tree) -> bool:
-    """Whether a GPU has a kernel for `by_action`, of any width."""
+    """Whether there is a GPU kernel for `by_action` on these trees; it works for any width."""
     others = tree.squares, tree.scores, tree.prior_counts, tree.backup_value, tree.proven
     is_plain = all(x is None for x in others) and not isinstance(tree.value_sum, values.Wide)
     return is_plain and mode.backend() == "gpu" and not mode.plain()
 
 
 def _by_action_at_once(tree: Tree, node: jax.Array | int) -> Entries:
-    """All in one kernel but for what is one number a node."""
+    """`by_action` in one kernel, except for fields with one number per node."""
     read = ("prior", "children", "num_children", "action", "edge_prior", "visits", "value_sum")
     read += () if tree.value is None else ("value",)
     seen, treedef = jax.tree.flatten(with_only(tree, *read))
@@ -484,7 +485,7 @@ def _by_action(width: int, tree: Tree, node: jax.Array | int) -> Entries:
     none = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
     visits, sums = none, none
     prior = rows.read(tree.prior, row)
-    if tree.prior_counts is not None:  # of what is illegal it counts for nothing
+    if tree.prior_counts is not None:  # 0 for illegal actions
         visits, sums = (jnp.where(prior >= 0, rows.read(x, row), 0) for x in tree.prior_counts)
     visits = put(visits, found.edges.visits)
     edges = found.edges._replace(
@@ -504,8 +505,11 @@ def _by_action(width: int, tree: Tree, node: jax.Array | int) -> Entries:
 
 
 def read_positions(tree: Tree, node_rows: jax.Array, levels: jax.Array | None = None) -> Any:
-    """The positions at rows i32[...], with the same leading axes; of [M, D] on the first i32[]
-    `levels` at least, the others mean nothing."""
+    """The positions at rows i32[...], with the same leading axes.
+
+    With `levels`, i32[], the rows are [M, D], and only the first `levels` of D need to be read; the
+    others are undefined.
+    """
     read = rows.read if levels is None else functools.partial(rows.read_levels, levels)
     return rows.decode(tree.codec, tuple(read(x, node_rows) for x in tree.positions))
 
@@ -517,12 +521,12 @@ def write_positions(tree: Tree, node_rows: jax.Array, positions: Any) -> tuple[j
 
 
 def is_open(tree: Tree, row: jax.Array) -> jax.Array | bool:
-    """bool[B]: nothing is proven of the nodes in rows i32[B]."""
+    """bool[B]: whether nothing is proven of the nodes in rows i32[B]."""
     return True if tree.proven is None else rows.read(tree.proven, row) == proofs.UNKNOWN
 
 
 def unless_proven(tree: Tree, row: jax.Array, child: jax.Array) -> jax.Array:
-    """`Tree.next` of nodes in rows i32[...]: a child i32[...], or NO_NODE: descents stop there."""
+    """`Tree.next` of nodes in rows i32[...]: the child; NO_NODE if proven, where descents stop."""
     if tree.proven is None:
         return child
     return jnp.where(rows.read(tree.proven, row) == proofs.UNKNOWN, child, NO_NODE)
@@ -534,17 +538,17 @@ def first_row(tree: Tree) -> jax.Array:
 
 
 def outside(tree: Tree) -> jax.Array:
-    """i32[B, N]: for each row another one that is outside the tree."""
+    """i32[B, N]: a distinct row outside the arrays for each row."""
     return tree.num_rows + jnp.arange(tree.num_rows, dtype=jnp.int32).reshape(
         tree.num_trees, tree.capacity
     )
 
 
 def children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`children` and `num_children` of nodes that have these parents, i32[R].
+    """(`children`, `num_children`) of trees whose nodes have these parents, i32[R].
 
-    A node's children are numbered by their first visits: sorted by their parents, and in their
-    order among equals, they are one list after another.
+    Nodes are numbered in the order of their first visits. So a sort of the nodes by parent that
+    keeps their order among equals puts the lists of children one after another.
     """
     first, beyond = first_row(tree), outside(tree)
     parent = parent.reshape(tree.num_trees, tree.capacity).astype(jnp.int32)
@@ -554,7 +558,7 @@ def children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
     counts = count.reshape(parent.shape)
     ahead = jnp.cumsum(counts, axis=1, dtype=jnp.int32) - counts
     node = jnp.broadcast_to(jnp.arange(tree.capacity, dtype=jnp.int32)[None], parent.shape)
-    key = jnp.where(parent >= 0, parent, tree.capacity)  # those without one come last
+    key = jnp.where(parent >= 0, parent, tree.capacity)  # nodes without a parent come last
     key, child = _sorted_pairs(key, node, tree.capacity + 1)
     has_parent = key < tree.capacity
     owner = lanes + jnp.where(has_parent, key, ROOT)
@@ -569,8 +573,8 @@ def children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _sorted_pairs(x: jax.Array, y: jax.Array, limit: int) -> tuple[jax.Array, jax.Array]:
-    """Pairs of i32[B, N], each from 0 and below `limit`, in order along the last axis."""
-    if limit * limit < 2**31:  # a single array is sorted several times as fast
+    """Pairs i32[B, N] in [0, limit), sorted along the last axis by x, then y."""
+    if limit * limit < 2**31:  # sorting a single array is several times as fast
         pair = jnp.sort(x * limit + y, axis=-1)
         return pair // limit, pair % limit
     x, y = lax.sort((x, y), num_keys=2)
