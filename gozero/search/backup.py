@@ -1,11 +1,11 @@
-"""Backup: visits and value sums along the paths, values by an operator, proofs, first plays.
+"""Backup of visits and value sums, operator values, proofs, and all-moves-as-first actions.
 
-Values by an operator and proofs are backed up in one pass from the ends of the paths, all trees at
+Operator values and proofs are backed up in one pass from the ends of the paths, for all trees at
 once: it reads the trees, carries the results of the level below, and writes each array once.
 
 All moves as first: Gelly & Silver (2011), section 4. An action that a player takes anywhere in the
-rest of a simulation, in the path below the node or the playout after it, counts at the node as if
-it had been taken there. Sets of actions are bit words, u32[ceil(A / 32)].
+rest of a simulation, on the path below the node or in the playout after it, counts at the node as
+if it had been taken there. Sets of actions are bit words, u32[ceil(A / 32)].
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gozero.search.values import VALUE_ONE
 
 
 def back_up(tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None = None) -> Tree:
-    """Add one value to every node of its path: N += 1, W += value, and its square where it is kept.
+    """Add one value to every node of its path: N += 1, W += value, and its square if kept.
 
     Gelly & Silver (2011), Algorithm 1, as one scatter for each array.
 
@@ -35,12 +35,12 @@ def back_up(tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None 
       tree: the trees.
       path: the paths.
       value: i32[B], fixed point, for the player to move where the path ends.
-      utility: i32[B], likewise, of the score, if the trees keep such.
+      utility: i32[B], likewise: the score utility, if the trees keep it.
 
     Returns:
       The trees with new `visits`, `value_sum`, `squares` and `scores`.
     """
-    # Found once: it is what an evaluation and an end of a game have come to.
+    # Compiled apart, so that merging evaluations with the results of ended games is done once.
     found_once = lambda x: stages.once(lambda x: x, x)
     value = found_once(value)
     utility = None if tree.scores is None else found_once(utility)
@@ -58,7 +58,10 @@ def back_up(tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None 
 def _add(
     tree: Tree, node_rows: jax.Array, plies: jax.Array, value: jax.Array, utility: jax.Array | None
 ) -> dict[str, Any]:
-    """What changes where a value, and a utility, go up to rows i32[L, B], so many plies above."""
+    """The arrays that change as a value and a utility are added to rows i32[L, B].
+
+    `plies` is how far each row's node is above the end of its path.
+    """
     gained = both = values.opponent(value[None], plies)
     scores = None
     if utility is not None:
@@ -83,11 +86,11 @@ def _add_scores(tree: Tree, node_rows: jax.Array, amounts: jax.Array) -> trees.S
 
 
 def lose(tree: Tree, path: Path, amount: int, utility: score.ScoreUtility | None = None) -> Tree:
-    """Virtual losses on a path: `amount` more simulations that whoever chose an edge has lost.
+    """Virtual losses on a path: `amount` more simulations, lost by the player who chose each edge.
 
     N += amount, W += amount for the player to move below the edge. The root, to which no edge
-    leads, has none. A negative amount takes them away again. With a utility of scores they are the
-    largest losses that there are.
+    leads, gets none. A negative amount removes them again. With a score utility, they are the
+    largest possible losses.
     """
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     node_rows = path.rows(tree, (level <= path.length[None]) & (level > 0))
@@ -103,30 +106,30 @@ def lose(tree: Tree, path: Path, amount: int, utility: score.ScoreUtility | None
 
 
 _FEW, _SOME = 8, 32
-"""Children: how many are looked at depends on the widest node of a level."""
+"""Numbers of children: the smallest that covers the widest node of a level is used."""
 
 
 class _NodeValue(NamedTuple):
-    """Of one node of each tree, for the player to move there."""
+    """The backed-up value and proof of one node of each tree, for the player to move there."""
 
     backup_value: jax.Array  # i32[B], fixed point
     proven: jax.Array  # i8[B]
 
 
 def of_end(tree: Tree, row: jax.Array, value: jax.Array) -> jax.Array:
-    """What a simulation brings that ends in rows i32[B]: their values i32[B], exact if proven."""
+    """i32[B]: the values that simulations ending in rows i32[B] back up, exact where proven."""
     if tree.proven is None:
         return value
     return _exact(rows.read(tree.proven, row), value)
 
 
 def proven_by_game(tree: Tree, row: jax.Array, proven: jax.Array, grows: jax.Array) -> jax.Array:
-    """i8[B]: what is proven where paths end: by the game if they have grown, else as in their rows.
+    """i8[B]: the proven results at the ends of the paths, by the game or read from the tree.
 
     Args:
       row: i32[B], where the descents ended.
-      proven: i8[B], by the game.
-      grows: bool[B].
+      proven: i8[B]: proven by the game, for new nodes.
+      grows: bool[B]: whether a node was added; if not, the result in the row counts.
     """
     if tree.proven is None:
         return proven
@@ -140,16 +143,17 @@ def back_up_values(
     operator: Operator | None,
     look: bool = False,
 ) -> Tree:
-    """Value the nodes of the paths anew, from their ends up.
+    """Recompute operator values and proofs of the nodes on the paths, from their ends up.
 
-    Visits and value sums are to be backed up before. Trip bound: D + 1 levels.
+    Visits and value sums must be backed up before. Trip bound: D + 1 levels.
 
     Args:
       tree: the trees.
       path: the paths.
-      end_proven: i8[B], what is proven of the nodes where they end.
+      end_proven: i8[B], the proven results of the nodes where the paths end.
       operator: `SearchConfig.backup`.
-      look: the ends' own children may prove them. (Else proofs come from what is new.)
+      look: whether to derive proofs of the ends from their children, too. (If not, proofs come
+        only from new results below.)
 
     Returns:
       The trees with new `backup_value` and `proven`, if they have these.
@@ -214,9 +218,9 @@ def _by_children(
     child: jax.Array,
     below: _NodeValue,
 ) -> _NodeValue:
-    """Of nodes i32[B], one a tree; of their children i32[B] it is known what they have come to.
+    """The values and proofs of nodes i32[B], one per tree, computed from their children.
 
-    A child may be NO_NODE.
+    `below` holds the new value and proof of the child i32[B] on the path; it may be NO_NODE.
     """
     found = trees.children(tree, lanes, node, width)
     row = tree.row(node)
@@ -237,13 +241,13 @@ def _by_children(
 
 
 def _own_value(tree: Tree, row: jax.Array) -> jax.Array:
-    """i32[B]: of nodes without children, the mean of their evaluations."""
+    """i32[B]: the values of nodes without children, which are the means of their evaluations."""
     mean = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
     return values.to_fixed(mean)
 
 
 def _exact(proven: jax.Array, value: jax.Array) -> jax.Array:
-    """i32[...], fixed point: the value, but the exact one if it is proven."""
+    """i32[...], fixed point: the exact value where proven, else the given one."""
     exact = (proven.astype(jnp.int32) - proofs.DRAW) * VALUE_ONE
     return jnp.where(proven == proofs.UNKNOWN, value, exact)
 
@@ -254,12 +258,12 @@ def amaf_counted(tree: Tree, path: Path, first_play: jax.Array, first: str) -> j
     Args:
       tree: the trees.
       path: the paths.
-      first_play: bool[B, 2, A]: who was first to play what in the playout; 0 is the player to
-        move where the path ends.
+      first_play: bool[B, 2, A]: the actions that each player was first to play in the playout;
+        [:, 0] is the player to move where the path ends.
       first: `Amaf.first`, which plays count.
 
     Returns:
-      u32[D + 1, B, W]; of no meaning beyond the ends of the paths.
+      u32[D + 1, B, W]; undefined beyond the ends of the paths.
     """
     played = rows.pack(first_play)
     node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)

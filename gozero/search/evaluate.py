@@ -1,6 +1,6 @@
-"""Evaluation of the positions that a search comes to: legality, outcome, prior and value.
+"""Evaluation of the positions that a search reaches: legality, outcome, prior and value.
 
-`over_mesh` divides the positions among devices. For one tree on many devices,
+`over_mesh` divides the positions among devices. To search one tree on many devices,
 `SearchConfig(leaves=...)` makes the batch: K leaves of each of B trees are evaluated in one call,
 and each device gets an equal share of these K B positions. Every device holds all the trees.
 """
@@ -27,14 +27,14 @@ class Evaluated(NamedTuple):
     ok: jax.Array  # bool[B]
     first_play: jax.Array | None  # bool[B, 2, A], see `Evaluation`
     heuristic: Heuristic | None
-    proven: jax.Array  # i8[B]: what the game's end proves, see `proofs`
-    positions: Any = None  # [B], see `Evaluation`; None: as they were
+    proven: jax.Array  # i8[B]: the result that the end of the game proves, see `proofs`
+    positions: Any = None  # [B], see `Evaluation`; None: unchanged
     score: jax.Array | None = None  # f32[B, 2], see `Evaluation`: exact where the game is over
-    utility: jax.Array | None = None  # i32[B], fixed point: of the score, where a rule asks for it
+    utility: jax.Array | None = None  # i32[B], fixed point: of the score, if a rule needs it
 
     @property
     def played(self) -> jax.Array:
-        """bool[B, 2, A]: `first_play`; nothing without a playout, or where the game was over."""
+        """bool[B, 2, A]: `first_play`; all False without a playout, or where the game is over."""
         if self.first_play is not None:
             return self.first_play & ~self.over[:, None, None]
         num_trees, num_actions = self.prior.shape
@@ -42,19 +42,19 @@ class Evaluated(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What the rules of the game say of B positions."""
+    """The rules of the game applied to B positions."""
 
     legal: jax.Array  # bool[B, A]
     over: jax.Array  # bool[B]
-    exact: jax.Array  # f32[B]: the result where it is over, for the player to move
-    score: jax.Array | None = None  # f32[B, 2]: and its points, as `Evaluation.score`
+    exact: jax.Array  # f32[B]: the result where the game is over, for the player to move
+    score: jax.Array | None = None  # f32[B, 2]: its score in points, as `Evaluation.score`
 
 
 class Elsewhere(NamedTuple):
-    """In place of an evaluator, where other programs judge and evaluate (`compile.apart`)."""
+    """Replaces an evaluator where other programs judge and evaluate (`compile.apart`)."""
 
     say: Callable[..., tuple[Judged, Evaluation]]
-    """(key, contexts, positions, trail) -> what `judge` and `evaluation_of` say of them."""
+    """(key, contexts, positions, trail) -> the results of `judge` and `evaluation_of`."""
     observe: None = None
 
     def prepared(self) -> Elsewhere:
@@ -80,13 +80,13 @@ def evaluate_positions(
 def with_utility(
     evaluated: Evaluated, utility: ScoreUtility | None, center: jax.Array | None, plies: jax.Array
 ) -> Evaluated:
-    """With the utilities of the scores, if they are asked for; what is not finite counts as 0.
+    """The evaluations with score utilities, if they are needed; non-finite ones count as 0.
 
     Args:
       evaluated: of positions [B].
-      utility: of scores.
+      utility: the utility of a score; None: not needed.
       center: f32[B]; see `ScoreUtility.center`, for the players to move at the roots.
-      plies: i32[B]: of the positions below their roots.
+      plies: i32[B]: how far the positions are below their roots.
     """
     if utility is None or center is None or evaluated.score is None:
         return evaluated
@@ -96,7 +96,7 @@ def with_utility(
 
 
 def judge(game: History, contexts, positions, trail: Trail) -> Judged:
-    """What the rules say of B positions."""
+    """Apply the rules of the game to B positions."""
     legal = jax.vmap(game.legal)(contexts, positions, trail)
     if game.scored is None:
         return Judged(legal, *jax.vmap(game.outcome)(contexts, positions))
@@ -107,7 +107,7 @@ def judge(game: History, contexts, positions, trail: Trail) -> Judged:
 def evaluation_of(
     game: History, evaluator: Evaluator, key, contexts, positions, trail: Trail
 ) -> Evaluation:
-    """What the evaluator says of B positions."""
+    """The evaluator's output for B positions."""
     observations = jax.vmap(game.observe)(contexts, positions, trail)
     return evaluator.evaluate(evaluator.params, key, observations)
 
@@ -115,8 +115,8 @@ def evaluation_of(
 def evaluated_as(
     legal, over, exact, evaluation: Evaluation, points: jax.Array | None = None
 ) -> Evaluated:
-    """What an evaluation of B positions comes to: legal bool[B, A], over bool[B], exact f32[B], and
-    points f32[B, 2] as `Judged.score`."""
+    """Combine the rules and the evaluation of B positions: legal bool[B, A], over bool[B], exact
+    f32[B], and points f32[B, 2] as `Judged.score`."""
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
     heuristic = evaluation.heuristic
     if heuristic is not None:
@@ -133,15 +133,15 @@ def evaluated_as(
 
 
 _MOST_VALUE = 1 + 2**-10
-"""A value's size; what rounding may put it beyond 1 is no error."""
+"""The largest absolute value that is accepted: rounding may exceed 1 by a little."""
 
 
 def check_evaluation(evaluation: Any, shape: tuple[int, ...]) -> None:
-    """Refuse what is no evaluation of M positions of A actions, `shape` = (M, A).
+    """Refuse anything but an evaluation of M positions with A actions, `shape` = (M, A).
 
     Raises:
-      TypeError: another type than `Evaluation`.
-      ValueError: an array of another shape.
+      TypeError: a type other than `Evaluation`.
+      ValueError: an array of the wrong shape.
     """
     if not isinstance(evaluation, Evaluation):
         raise TypeError(
@@ -163,14 +163,14 @@ def check_evaluation(evaluation: Any, shape: tuple[int, ...]) -> None:
 
 
 def _checked_heuristic(heuristic: Heuristic, legal: jax.Array) -> tuple[Heuristic, jax.Array]:
-    """(the heuristic, with 0 for what is not finite; bool[B]: what counts is within [-1, 1])."""
+    """(the heuristic, with 0 for non-finite values; bool[B]: those that count are in [-1, 1])."""
     ok = jnp.ones(legal.shape[0], bool)
     pairs = ("value", "visits"), ("amaf_value", "amaf_visits")
     for name, count_name in pairs:
         value, count = getattr(heuristic, name), getattr(heuristic, count_name)
         if value is None or count is None:
             continue
-        is_sound = jnp.abs(value) <= _MOST_VALUE  # not so of a nan
+        is_sound = jnp.abs(value) <= _MOST_VALUE  # False for a nan
         ok &= jnp.all(is_sound | ~legal | (count == 0), axis=1)
         heuristic = heuristic._replace(**{name: jnp.where(jnp.isfinite(value), value, 0.0)})
     return heuristic, ok
@@ -179,9 +179,9 @@ def _checked_heuristic(heuristic: Heuristic, legal: jax.Array) -> tuple[Heuristi
 def checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(prior f32[A], value f32[], ok bool[]) of one position.
 
-    The prior is the softmax over the legal actions. An evaluation that is not finite counts
-    as uniform and even, so that one bad game does not spoil its neighbours. A value beyond
-    [-1, 1] is clipped, and not ok either.
+    The prior is the softmax over the legal actions. An evaluation that is not finite is replaced
+    by a uniform prior and a value of 0, so that one bad game does not affect the others. A value
+    outside [-1, 1] is not ok either; it is clipped later.
     """
     logits, value = evaluation.prior_logits, evaluation.value
     finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(logits) | ~legal)
@@ -192,25 +192,25 @@ def checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Ar
 
 
 def over_mesh(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
-    """The evaluator, with its positions divided among the devices of a mesh.
+    """An evaluator that divides its positions among the devices of a mesh.
 
-    Every device has the parameters, and all of the evaluations afterwards. One whose evaluations
-    do not depend on the key, nor on what else is in the batch, evaluates as before; of the others
-    each device has a key of its own. Positions that cannot be divided evenly (the root of one
-    tree, for one) are filled up with copies of the first, and their evaluations dropped: let the
-    devices divide leaves * trees.
+    Every device has the parameters, and receives all of the evaluations. If evaluations depend
+    neither on the key nor on the rest of the batch, the results are those of `evaluate`; otherwise
+    they differ, because each device uses a key of its own. Positions that cannot be divided evenly
+    (such as the root of a single tree) are padded with copies of the first, whose evaluations are
+    dropped: choose leaves * trees as a multiple of the number of devices.
 
     Args:
-      evaluate: ``(params, key, observations[M]) -> Evaluation[M]``, on a device's share.
-      mesh: of one axis.
+      evaluate: ``(params, key, observations[M]) -> Evaluation[M]``, called on a device's share.
+      mesh: a mesh with one axis.
 
     Raises:
-      ValueError: a mesh of several axes; when it is called, observations of different numbers.
+      ValueError: a mesh with several axes; when called, observations with different leading axes.
     """
     if len(mesh.axis_names) != 1:
         raise ValueError(f"mesh: its axes are {dict(mesh.shape)}; leaves are spread over one")
     (axis,) = mesh.axis_names
-    mesh = Mesh(mesh.devices, mesh.axis_names)  # of no explicit shardings: the search has none
+    mesh = Mesh(mesh.devices, mesh.axis_names)  # without explicit shardings: the search has none
 
     def of_one_device(params: Any, key: jax.Array, observations: Any) -> Evaluation:
         number = lax.axis_index(axis)
@@ -238,7 +238,7 @@ def over_mesh(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
 
 
 def filled_up(x: jax.Array, extra: int) -> jax.Array:
-    """[M, ...] to [M + extra, ...], with copies of the first."""
+    """Pad [M, ...] to [M + extra, ...] with copies of the first entry."""
     if extra == 0:
         return x
     return jnp.concatenate([x, jnp.broadcast_to(x[:1], (extra, *x.shape[1:]))])

@@ -1,4 +1,4 @@
-"""Expansion: a node is added to each tree, its value backed up, and its path chosen at again."""
+"""Expansion: add a node to each tree, back up its value, and choose again along its path."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from gozero.search.tree import ROOT, Path, Tree
 
 
 def new_positions(game: History, tree: Tree, leaf: Leaf, config: SearchConfig) -> tuple[Trail, Any]:
-    """(the ancestors of the positions to evaluate, these positions [B]), one of each tree."""
+    """(the ancestors of the positions to evaluate, these positions [B]), one for each tree."""
     trail, parents = read_trail(game, tree, leaf.path, config)
     positions = played(game, parents, leaf)
     return trail._replace(length=leaf.path.length + leaf.grows), positions
 
 
 def played(game, parents: Any, leaf: Leaf) -> Any:
-    """The positions to evaluate: the new nodes', or the leaves' own where none is added."""
+    """The positions to evaluate: those of the new nodes, or of the leaves where none is added."""
     return jax.tree.map(
         lambda new, old: jnp.where(leaf.grows.reshape(-1, *[1] * (new.ndim - 1)), new, old),
         jax.vmap(game.play)(parents, leaf.action),
@@ -43,13 +43,13 @@ def read_trail(
     config: SearchConfig,
     first_rows: jax.Array | None = None,
 ) -> tuple[Trail, Any]:
-    """(the ancestors of the ends of paths, the positions at the ends) of M paths.
+    """(the ancestors of the ends of M paths, the positions at these ends).
 
-    The rows of their trees' first nodes are i32[M]; None: one path a tree.
+    `first_rows`, i32[M], are the rows of the roots of the paths' trees; None: one path per tree.
 
-    With one leaf a step this is the step's only read of positions. The ends are taken from it and
-    not from the tree, so that what is written depends on all that was read and the write stays in
-    place.
+    With one leaf per step, this is the step's only read of positions. The ends are taken from its
+    result and not from the tree, so that the later write depends on everything that was read, and
+    XLA can do it in place.
     """
     first_rows = tree.row(0) if first_rows is None else first_rows
     if not game.sees_ancestors:
@@ -72,12 +72,13 @@ def add_leaf(
     draws: Draws,
     counts: jax.Array | None = None,
 ) -> Tree:
-    """Write the nodes of the leaves at positions [B], and back their values up.
+    """Add the leaves' new nodes with positions [B], and back up their values.
 
     Args:
-      tree, leaf, positions, evaluated: the trees, what was found there, and its evaluation.
+      tree, leaf, positions, evaluated: the trees, their leaves, and the leaves' evaluations.
       config, draws: of the search.
-      counts: bool[B]: a tree's simulation counts; else nothing goes up. None: all do.
+      counts: bool[B]: whether the tree's simulation counts; if not, no value is backed up. None:
+        all count.
     """
     positions = positions if evaluated.positions is None else evaluated.positions
     by_stage = functools.partial(_add_by_stage, config, counts)
@@ -92,7 +93,7 @@ def add_leaf(
 def _add_in_kernel(
     config: SearchConfig, tree: Tree, leaf: Leaf, positions: Any, evaluated: Evaluated, draws: Draws
 ) -> Tree:
-    """All on a GPU: see `in_kernel`."""
+    """`add_leaf` in one kernel on a GPU: see `in_kernel`."""
     kept = in_kernel.leaves_of(positions)
     new = in_kernel.New(kept, evaluated.prior, evaluated.over, leaf.grows, leaf.action)
     own = in_kernel.at_roots(config, draws.gumbel)
@@ -121,7 +122,7 @@ def _add_by_stage(
 ) -> Tree:
     path = leaf.longer_path(tree.size)
     grown = _add_node(tree, leaf, positions, evaluated, config, draws)
-    # (What was proven is read before anything is written.)
+    # (Proofs are read from the tree before anything is written.)
     value = backup.of_end(tree, leaf.row, evaluated.value)
     end_proven = backup.proven_by_game(tree, leaf.row, evaluated.proven, leaf.grows)
     counted = path
@@ -135,7 +136,7 @@ def _add_by_stage(
 def _add_node(
     tree: Tree, leaf: Leaf, positions: Any, evaluated: Evaluated, config: SearchConfig, draws: Draws
 ) -> Tree:
-    """The trees with the nodes of the leaves, each array written once."""
+    """The trees with the leaves' new nodes; each array is written once."""
     parent_row, row = leaf.new_rows(tree)
     others = []
     if leaf.grandfather is not None and config.grandfather is not None:
@@ -159,7 +160,7 @@ def _add_node(
 
 
 def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> dict[str, jax.Array]:
-    """The arrays that join a new node to its parent."""
+    """The arrays that link a new node and its parent, with the link written."""
     num_children = rows.read(tree.num_children, leaf.row).astype(jnp.int32)
     return {
         "children": rows.write_entry(tree.children, parent_row, num_children, tree.size),
@@ -173,7 +174,7 @@ def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> d
 def write_evaluated(
     tree: Tree, row: jax.Array, node: jax.Array, evaluated: Evaluated, select, tie_seeds: jax.Array
 ) -> Tree:
-    """The evaluations of new nodes at rows i32[B K]; rows outside the tree are dropped."""
+    """Write the evaluations of new nodes at rows i32[B K]; rows outside the tree are dropped."""
     written = tree.replace(
         prior=rows.write(tree.prior, row, evaluated.prior),
         **evaluation_fields(tree, row, evaluated),
@@ -181,7 +182,7 @@ def write_evaluated(
     if evaluated.positions is not None:
         kept = trees.write_positions(tree, row, evaluated.positions)
         written = written.replace(positions=kept)
-    if tree.is_dense:  # blank priors look like those of a full tree
+    if tree.is_dense:  # a blank `untried_prior` would mean a full tree
         return dense.open_rows(written, row)
     return choose.write_untried(written, row, evaluated.prior, select, tie_seeds, node)
 
@@ -194,13 +195,13 @@ def choose_again(
     draws: Draws,
     tree_full: jax.Array,
 ) -> Tree:
-    """Choose again along the paths; with evaluations, credit the actions of the simulations."""
+    """Choose again along the paths; if `evaluated` is given, credit the simulations' actions."""
     own_root = config.root_select is not None
     if not tree.is_dense:
         if own_root:
-            # Before the other nodes: what it writes they read, and it reads nothing they write.
+            # Before the other nodes, which read what it writes; it reads nothing that they write.
             tree = root.choose_at_roots(tree, root.actions(tree), config, draws)
-        # A node of a full tree chooses among its children; else the last node of a path has none.
+        # In a full tree the last node of a path chooses among its children; else it has none.
         path = path._replace(length=path.length + tree_full)
         return choose.choose_again(tree, path, config.select, draws.tie_seeds, int(own_root))
     credit = None
@@ -215,21 +216,21 @@ def choose_again(
 def choose_at(
     tree: Tree, nodes: jax.Array, count: jax.Array, config: SearchConfig, draws: Draws
 ) -> Tree:
-    """Choose again at some nodes of each tree, and credit nothing.
+    """Choose again at some nodes of each tree, without crediting any actions.
 
     Args:
       tree: the trees.
-      nodes: i32[L, B], none twice; a root comes first.
-      count: i32[B]: so many of them.
+      nodes: i32[L, B], without duplicates; the root comes first.
+      count: i32[B]: how many of each tree's nodes to use.
       config, draws: of the search.
     """
-    # Full rows are chosen at to the end of a path, others up to there.
+    # Dense selection chooses at all nodes of a path, cached selection at all but the last.
     path = Path(nodes, count - 1 if tree.is_dense else count)
     no_one = jnp.zeros(tree.num_trees, bool)
     return choose_again(tree, path, None, config, draws, no_one)
 
 
 def choose_again_at_roots(tree: Tree, config: SearchConfig, draws: Draws) -> Tree:
-    """Choose at roots that have children already, and credit nothing."""
+    """Choose again at the roots of trees that have children, without crediting any actions."""
     path = root.root_path(tree)
     return choose_at(tree, path.nodes, path.length + 1, config, draws)

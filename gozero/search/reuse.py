@@ -1,12 +1,12 @@
-"""Going on from an earlier tree: re-root it, prune it, refresh its root.
+"""Continuing from an earlier tree: re-root it, prune it, refresh its root.
 
-A tree of a game that has moved on is compacted: the nodes to keep move to the front in their old
-order, so parents still precede their children. What lies below a node is found by pointer
-doubling over parents, and lists of children are made anew from the parents of what is kept, so
-of the arrays with an action axis only those that hold more than children are moved.
+When a game has moved on, its tree is compacted: the nodes to keep move to the front in their old
+order, so parents still precede their children. The nodes below a node are found by pointer
+doubling over parents, and lists of children are rebuilt from the parents of the kept nodes, so
+`children` is the one array with an action axis that is not moved.
 
-Visits that are taken over count towards `config.MAX_VISITS`: a tree in which this search could
-pass it is made anew.
+Visits from the earlier tree count towards the most that a value sum can hold: a tree in which this
+search could exceed it is rebuilt from scratch.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _BLANK = {
     "edge_prior": -jnp.inf,
     "next": NO_NODE,
 }
-"""What `allocate` fills a row with; any other field is 0 there."""
+"""The values that `allocate` fills rows with; all other fields are 0."""
 
 _NODES_AT_ONCE = 16
 
 
 def empty(roots: Any, num_actions: int, config: SearchConfig, prior_counts: bool = False) -> Tree:
-    """Trees for a first search with ``tree=``: all of them will be initialised.
+    """Empty trees for a first search with ``tree=``, which initialises all of them.
 
     Args:
       roots: positions with a leading axis [B]; only their shapes matter.
       num_actions: A.
       config: the search's settings.
-      prior_counts: the evaluator has a heuristic whose values count as visits.
+      prior_counts: whether the evaluator has a heuristic whose values count as visits.
     """
     if config.ensemble is not None:
         roots = jax.eval_shape(config.ensemble.copies, roots)
@@ -56,21 +56,21 @@ def empty(roots: Any, num_actions: int, config: SearchConfig, prior_counts: bool
 
 
 def reroot(tree: Tree, action: jax.Array) -> Tree:
-    """The subtree below the root's child by an action becomes the tree.
+    """Make the root's child by an action the new root, and keep the subtree below it.
 
-    The new root has the priors that its evaluation gave it, for noise is on roots only, and the
-    visits that it had as a child. Nodes at the old depth limit are open again.
+    The new root has the priors of its own evaluation, because only roots get noise, and the visits
+    that it had as a child. Nodes at the old depth limit can be expanded again.
 
     Args:
       tree: the trees, R = B * N rows.
-      action: i32[B]; -1, or any action that the root has no child by: the tree becomes empty, and
-        the next search makes it anew. Of an ensemble one a game.
+      action: i32[B]. With -1, or any action for which the root has no child, the tree becomes
+        empty, and the next search initialises it. For an ensemble, one action per game.
 
     Returns:
-      The trees, in arrays of the same shapes; with `size` 0 where nothing is left.
+      The trees, in arrays of the same shapes; `size` is 0 where nothing is left.
 
     Raises:
-      ValueError: actions of another batch.
+      ValueError: actions of another batch size.
     """
     if tree.last_sync is not None and action.size and tree.num_trees % action.size == 0:
         action = jnp.repeat(action, tree.num_trees // action.size)
@@ -87,12 +87,12 @@ def reroot(tree: Tree, action: jax.Array) -> Tree:
 
 
 def prune(tree: Tree, most: int | jax.Array) -> Tree:
-    """Keep the most visited nodes, at most so many; the earlier ones among equals.
+    """Keep the most visited nodes of each tree, at most `most`; among equals, the earlier ones.
 
-    Visits fall along a path, so what is kept has its parents. A dropped child's prior goes back
-    to its parent's untried actions, and a node that would have gone on to the child tries its
-    best untried action instead. The visits and the value sum of the parent stay. (The priors
-    decide which untried action is best, until the rule's own order is asked when one is tried.)
+    Visits decrease along a path, so the parents of kept nodes are kept. A dropped child's prior is
+    returned to its parent's untried actions, and if the parent's cached choice was that child, it
+    tries its best untried action instead. The parent's visits and value sum stay. (The best untried
+    action is by prior here; the rule's own order applies again once an action is tried.)
 
     Args:
       tree: the trees.
@@ -102,15 +102,15 @@ def prune(tree: Tree, most: int | jax.Array) -> Tree:
 
 
 def keep(tree: Tree, kept: jax.Array) -> Tree:
-    """The trees with the nodes bool[R] only, in their order; rows beyond them are blank.
+    """The trees with only the nodes bool[R], in their old order; rows after them are blank.
 
     Args:
       tree: the trees.
-      kept: with a node its parent. The priors of children that are dropped go back to their
-        parents, as in `prune`.
+      kept: which nodes to keep; the parent of a kept node must be kept. The priors of dropped
+        children are returned to their parents, as in `prune`.
 
     Raises:
-      ValueError: not one for each row.
+      ValueError: `kept` does not have one entry for each row.
     """
     if kept.shape != tree.visits.shape:
         raise ValueError(f"kept: shape {kept.shape}; the trees have rows {tree.visits.shape}")
@@ -120,13 +120,13 @@ def keep(tree: Tree, kept: jax.Array) -> Tree:
 
 
 def _by_tree(tree: Tree, x: jax.Array) -> jax.Array:
-    """[R] -> [B, N]; node numbers as i32."""
+    """Reshape [R] -> [B, N]; integers become i32."""
     x = x.reshape(tree.num_trees, tree.capacity)
     return x if x.dtype == bool else x.astype(jnp.int32)
 
 
 def _furthest(tree: Tree, up: jax.Array) -> jax.Array:
-    """i32[B, N]: where each node comes to by `up`, again and again; a last one leads to itself.
+    """i32[B, N]: the node that each node reaches by following `up` to a fixed point.
 
     Pointer doubling: trip bound log2(depth) + 2.
     """
@@ -141,7 +141,7 @@ def _furthest(tree: Tree, up: jax.Array) -> jax.Array:
 
 
 def _most_visited(tree: Tree, most: int | jax.Array) -> jax.Array:
-    """bool[B, N]: at most so many of each tree's nodes."""
+    """bool[B, N]: the most visited nodes of each tree, at most `most`."""
     in_use = jnp.arange(tree.capacity)[None] < tree.size[:, None]
     visits = jnp.where(in_use, _by_tree(tree, tree.visits), 0)
     most = jnp.broadcast_to(jnp.asarray(most, jnp.int32).reshape(-1, 1), (tree.num_trees, 1))
@@ -157,9 +157,9 @@ def _most_visited(tree: Tree, most: int | jax.Array) -> jax.Array:
 
 
 def _compact(tree: Tree, kept: jax.Array) -> Tree:
-    """The trees with the nodes bool[B, N] only; blank rows after them.
+    """The trees with only the nodes bool[B, N], and blank rows after them.
 
-    Fields that are not named here hold no node numbers: their rows move as they are.
+    Fields that are not named here contain no node numbers: their rows are moved unchanged.
     """
     first, node = trees.first_row(tree), jnp.arange(tree.capacity, dtype=jnp.int32)[None]
     new = _new_numbers(kept)
@@ -174,7 +174,7 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
             return jnp.where(in_use, rows.read(x, source), blank)
         return _moved_rows(tree, x, source, size, blank)
 
-    def renumbered(x):  # [R], of the rows in use
+    def renumbered(x):  # [R]: node numbers, in the new rows
         old = _by_tree(tree, x)
         number = rows.read(new.reshape(-1), first + jnp.maximum(old, ROOT))
         return jnp.where(old >= 0, number, NO_NODE).reshape(-1)
@@ -189,7 +189,7 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
         )
     parent = jnp.where(in_use, rows.read(tree.parent, source), NO_NODE).astype(jnp.int32)
     parent = renumbered(parent)
-    # In a full tree nodes have given up what they had not tried: `select.Leaf.tree_full`.
+    # In a full tree, nodes may have -inf here despite untried actions: `select.Leaf.tree_full`.
     fields["untried_prior"] = fields["prior"][
         jnp.arange(tree.num_rows), fields["untried"].astype(jnp.int32)
     ]
@@ -206,15 +206,16 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
 def _moved_rows(
     tree: Tree, x: jax.Array, source: jax.Array, size: jax.Array, blank: jax.Array
 ) -> jax.Array:
-    """[R, ...]: row i is row source[i], or blank beyond the tree's size, i32[B].
+    """[R, ...]: row i is the old row source[i], or blank beyond the tree's size, i32[B].
 
-    Some nodes of all trees at a time, in place: no row comes from one before it. No more of them
-    than the largest tree had: the others are blank. Trip bound: N / _NODES_AT_ONCE, rounded up.
+    Moves some nodes of all trees at a time, in place, which works because no row moves to a higher
+    number. It stops at the size of the largest old tree: later rows are blank already. Trip bound:
+    N / _NODES_AT_ONCE, rounded up.
     """
     some, source = min(_NODES_AT_ONCE, tree.capacity), source.reshape(tree.num_trees, -1)
 
     def move_some(i, moved):
-        # The last ones may overlap those before, which stay.
+        # The last chunk may overlap the one before it; rows that were moved already stay.
         start = jnp.minimum(i * some, tree.capacity - some)
         node = start + jnp.arange(some, dtype=jnp.int32)
         own = trees.first_row(tree) + node[None]
@@ -229,12 +230,12 @@ def _moved_rows(
 
 
 def _new_numbers(kept: jax.Array) -> jax.Array:
-    """i32[B, N]: NO_NODE where not kept."""
+    """i32[B, N]: the new number of each node; NO_NODE where not kept."""
     return jnp.where(kept, jnp.cumsum(kept, axis=1, dtype=jnp.int32) - 1, NO_NODE)
 
 
 def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
-    """`tree`, of the nodes bool[B, N] of `old`, with the priors of children that it has lost."""
+    """`tree`, which has the nodes `kept` of `old`, with the priors of dropped children returned."""
     first, new, outside = trees.first_row(old), _new_numbers(kept), trees.outside(old)
     in_use = jnp.arange(old.capacity)[None] < old.size[:, None]
     parent = _by_tree(old, old.parent)
@@ -260,33 +261,33 @@ def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
 
 
 def with_room(tree: Tree, config: SearchConfig) -> Tree:
-    """The trees with room for the new nodes of a step: of those without, half their room is kept.
+    """The trees with room for the new nodes of a step: full ones are pruned to half the capacity.
 
-    Of the pruning of old nodes in a search, as in Gelly & Silver (2011), this is one way: what
-    goes is what `prune` drops, the least visited and of these the latest.
+    This is one way to prune old nodes during a search, as in Gelly & Silver (2011): `prune` drops
+    the least visited nodes, and among equals the latest.
     """
 
     def prune_full(tree):
         return prune(tree, jnp.where(has_room(tree, config), tree.capacity, tree.capacity // 2))
 
-    # Once or not at all: in a loop trees are pruned in place, under a condition they are copied.
+    # Runs once or not at all: a loop prunes the trees in place, where a `cond` would copy them.
     return lax.while_loop(lambda tree: ~jnp.all(has_room(tree, config)), prune_full, tree)
 
 
 def has_room(tree: Tree, config: SearchConfig) -> jax.Array:
-    """bool[B]: for the new nodes of a step."""
+    """bool[B]: whether a tree has room for the new nodes of a step."""
     return tree.size + config.leaves <= tree.capacity
 
 
 def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
-    """Trees that a search of these roots can go on from.
+    """Trees that a search of these roots can continue from.
 
-    Of each tree `config.num_kept` nodes are kept at most. One that is of another position, or
-    whose visits this search could take past `MAX_VISITS`, those that a heuristic counts for
-    among them, becomes empty.
+    At most `config.num_kept` nodes of each tree are kept. A tree becomes empty if its root is
+    another position, or if its visits, including a heuristic's counts, and those of this search
+    could exceed what a value sum holds (`config.most_simulations`).
 
     Returns:
-      (trees, is_its_own bool[B]): False for a tree of another position than its root.
+      (trees, is_its_own bool[B]): False for a tree whose root is not the given position.
     """
     row = tree.row(ROOT)
     same = jnp.ones(tree.num_trees, bool)
@@ -294,7 +295,7 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
     for have, want in zip(stored, rows.encode(tree.codec, roots), strict=True):
         same &= jnp.all(have == want, axis=1)
     same |= tree.size == 0
-    spent = rows.read(tree.visits, row) - 1  # the root's own evaluation is the one to spare
+    spent = rows.read(tree.visits, row) - 1  # the root's own evaluation is the spare visit
     room = config.most_simulations - config.num_simulations
     goes_on = same & (_most_counted(tree, spent) <= room)
     most = jnp.where(goes_on, config.num_kept, 0)
@@ -303,7 +304,7 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
 
 
 def _most_counted(tree: Tree, spent: jax.Array) -> jax.Array:
-    """i32[B]: no action of a tree has more visits, nor more that played it later."""
+    """i32[B]: a bound on the visits and the AMAF visits of every action of a tree."""
 
     def most(counts: trees.Counts) -> jax.Array:
         by_tree = counts.visits.reshape(tree.num_trees, tree.capacity, -1)
@@ -321,10 +322,10 @@ def _most_counted(tree: Tree, spent: jax.Array) -> jax.Array:
 def refresh_root(
     tree: Tree, evaluated: Evaluated, roots: Any, config: SearchConfig, draws: Draws
 ) -> Tree:
-    """Write roots that are empty; the others get new priors, and are chosen at again.
+    """Write the roots of empty trees; other roots get new priors, and choose again.
 
-    The priors are the evaluator's own with this search's noise: noise does not add up. What is
-    known of the roots' children stays.
+    The priors are those of the new evaluation with this search's noise, so that noise does not
+    accumulate. The statistics of the roots' children stay.
     """
     is_new, row = tree.size == 0, tree.row(ROOT)
     lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)[:, None]
@@ -351,7 +352,7 @@ def refresh_root(
         size=jnp.maximum(old_size, 1),
         **jax.tree.map(restored, old, now(tree)),
     )
-    # What was proven by a child that is gone has to be found again: it is to be played.
+    # A proof that came from a dropped child must be found again, so that its action is played.
     tree = backup.back_up_values(
         tree, root.root_path(tree), evaluated.proven, config.backup, look=True
     )

@@ -1,7 +1,7 @@
-"""The roots: their evaluation and noise, rules of their own, results, and when a search may end.
+"""The roots: evaluation, noise, root rules, results, and when a search may end early.
 
-A root's rule sees every action of the root, and noise that is drawn once a search. It may take any
-action that has no child yet, and not only the one with the highest prior.
+A root's rule sees every action of the root, and noise that is drawn once per search. It may choose
+any action that has no child yet, not only the one with the highest prior.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def evaluate_roots(
     roots,
     config: SearchConfig,
 ) -> Evaluated:
-    """Evaluate the roots; the priors are softened and noisy."""
+    """Evaluate the roots, soften their priors, and add noise."""
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     stacked = jax.tree.map(
         lambda x: jnp.broadcast_to(x[:, None], (num_trees, config.path_limit, *x.shape[1:])),
@@ -62,7 +62,7 @@ def evaluate_roots(
 def new_trees(
     keeps: trees.Keeps, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws
 ) -> Tree:
-    """Trees that have their roots only; on a GPU by one kernel, if it can."""
+    """Trees that have only their roots; made by one kernel on a GPU, where that is possible."""
     num_actions = evaluated.prior.shape[1]
     allocate = lambda roots, capacity: trees.allocate(roots, num_actions, capacity, keeps)
     shapes = jax.eval_shape(lambda roots: allocate(roots, config.num_nodes), roots)
@@ -90,7 +90,7 @@ def new_trees(
 
 
 def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws) -> Tree:
-    """Write the roots as node 0 of each tree, which is empty."""
+    """Write the roots as node 0 of trees that are empty."""
     row = tree.row(ROOT)
     tree = tree.replace(
         prior=rows.write(tree.prior, row, evaluated.prior),
@@ -135,7 +135,7 @@ def _first_squares(tree: Tree, row: jax.Array, evaluated: Evaluated) -> values.S
 
 
 def root_path(tree: Tree) -> Path:
-    """Paths that begin and end at the roots."""
+    """Paths of length 0, which begin and end at the roots."""
     nodes = jnp.full((1, tree.num_trees), ROOT, jnp.int32)
     return Path(nodes, jnp.zeros(tree.num_trees, jnp.int32))
 
@@ -150,15 +150,16 @@ def choose_at_roots(tree: Tree, found: Entries, config: SearchConfig, draws: Dra
       draws: seeds for ties, and the samples that the rule sees.
 
     Returns:
-      The trees with what a descent does at the root: `next`, or `untried` and `untried_prior`.
+      The trees with the choice that a descent follows at the root: `next`, or `untried` and
+      `untried_prior`.
     """
     keeps = None
     if config.fills:
-        # Else a full tree whose rule prefers an untried action would evaluate its root only.
+        # Otherwise, in a full tree, a rule that prefers an untried action would stay at the root.
         keeps = (tree.size >= tree.capacity) & (rows.read(tree.num_children, tree.row(ROOT)) > 0)
     child, action, prior = choice_at_roots(found, config, draws, keeps)
     row = tree.row(ROOT)
-    # Where a child is chosen, what has no child and comes first stays known.
+    # Where a child is chosen, the best untried action stays as it is.
     untried_row = jnp.where(child == NO_NODE, row, row + tree.num_rows)
     return tree.replace(
         next=rows.write(tree.next, row, trees.unless_proven(tree, row, child)),
@@ -172,7 +173,7 @@ def choice_at_roots(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(child i32[B] or NO_NODE, action i32[B], its prior f32[B]) that `config.root_select` chooses.
 
-    Where bool[B] `keeps`, among the actions with a child.
+    Where `keeps`, bool[B], it chooses among the actions with a child only.
     """
     rule = config.root_rule
     assert rule is not None
@@ -189,21 +190,21 @@ def choice_at_roots(
 
 
 def evaluated_edges(tree: Tree) -> Edges:
-    """Of the roots, [B, A], as their rule sees them, with what a heuristic's values count for; for
+    """The roots' actions [B, A] as a rule sees them, with a heuristic's counts; for
     `final_action`."""
     return trees.by_action(tree, ROOT, tree.num_actions).edges
 
 
 class Found(NamedTuple):
-    """What a search has come to at B roots."""
+    """The results of a search at B roots."""
 
     edges: Edges  # [B, A]
     value: jax.Array  # f32[B]: exact if proven
-    proven: jax.Array | None  # i8[B], if it is kept
+    proven: jax.Array | None  # i8[B], if the trees keep proofs
 
 
 def found(tree: Tree) -> Found:
-    """Of the roots of trees."""
+    """The results at the roots of trees."""
     edges = trees.all_edges(tree, ROOT)
     if tree.proven is None:
         return Found(edges, edges.value, None)
@@ -212,11 +213,11 @@ def found(tree: Tree) -> Found:
 
 
 _WIDTHS = 8, 32
-"""Children: where no root has more than these, no more are looked at."""
+"""Numbers of children: the smallest that covers every root is used."""
 
 
 def actions(tree: Tree) -> Entries:
-    """All actions of the roots, [B, A]: `trees.by_action`, for the loop of a search."""
+    """All actions of the roots, [B, A]: `trees.by_action`, made fast for the search loop."""
     if trees.by_action_in_kernel(tree):
         return trees.by_action(tree, ROOT, tree.num_actions)
     widths = np.array([*(width for width in _WIDTHS if width < tree.num_actions), tree.num_actions])
@@ -228,9 +229,9 @@ def actions(tree: Tree) -> Entries:
 def final_action(
     config: SearchConfig, key: jax.Array, edges: Edges, gumbel: jax.Array
 ) -> jax.Array:
-    """i32[]: the action to play at one root, as its rule says, or the visits or values.
+    """i32[]: the action to play at one root, by its rule, or by `SearchConfig.final_move`.
 
-    For "eval" the edges have a heuristic's counts too.
+    For "eval", the edges must include a heuristic's counts.
     """
     rule = config.root_rule
     if rule is not None and rule.final_action is not None:
@@ -248,15 +249,17 @@ def final_action(
     by_value = move_choice.by_value(key, played.visits, played.q, z)
     if edges.proven is None:
         return by_value
-    # Where all are lost their values are one; where what is left has no visits, it has none.
+    # If all actions lose, their values are equal; if those that remain have no visits, they have
+    # no values: then the visits decide.
     has_value = jnp.any(played.visits > 0) & ~jnp.all((edges.proven == proofs.LOSS) | ~edges.legal)
     return jnp.where(has_value, by_value, by_visits)
 
 
 def _playable(edges: Edges) -> Edges:
-    """A root's actions without the legality and the visits of those that must not be played.
+    """A root's actions; those that must not be played are made illegal, with no visits.
 
-    An action that wins is played, and one that loses only if all do.
+    If an action is proven to win, only such actions may be played; one that is proven to lose may
+    be played only if all are.
     """
     if edges.proven is None:
         return edges
@@ -272,7 +275,7 @@ def _playable(edges: Edges) -> Edges:
 
 
 def policy_target(config: SearchConfig, edges: Edges) -> jax.Array:
-    """f32[A]: what one root's policy is to become, as its rule says or the share of the visits."""
+    """f32[A]: the training target for one root's policy, by its rule, or the visit shares."""
     rule = config.root_rule
     if rule is not None and rule.policy_target is not None:
         return rule.policy_target(edges)
@@ -280,14 +283,14 @@ def policy_target(config: SearchConfig, edges: Edges) -> jax.Array:
 
 
 def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
-    """bool[B]: the most visited action of the root cannot be overtaken, nor reached.
+    """bool[B]: whether the root's most visited action can no longer be overtaken or equalled.
 
-    A simulation gives one visit to one action of the root, so the most visited one stays so if it
-    is more visits ahead of the second than simulations are left.
+    A simulation adds one visit to one action of the root. So the most visited action stays so if
+    its lead over the second, in visits, is larger than the number of simulations left.
 
     Args:
       tree: the trees.
-      left: i32[], simulations that each of them may still do.
+      left: i32[], the simulations that each tree may still do.
 
     Returns:
       True also where the game is over.
@@ -310,7 +313,7 @@ def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
 def dirichlet(key: jax.Array, legal: jax.Array, alpha: float) -> jax.Array:
     """A symmetric Dirichlet sample over the legal actions.
 
-    Gammas are drawn by their logarithm: at the small alphas of large boards most of them
+    Gamma samples are drawn as logarithms: with the small alphas of large boards, most of them
     are too small for f32.
 
     Args:
@@ -326,18 +329,18 @@ def dirichlet(key: jax.Array, legal: jax.Array, alpha: float) -> jax.Array:
 
 
 def gumbel(key: jax.Array, num_trees: int, num_actions: int) -> jax.Array:
-    """f32[B, A]: Gumbel(0, 1) samples; those of a tree do not depend on how many there are."""
+    """f32[B, A]: Gumbel(0, 1) samples; a tree's samples do not depend on the batch size."""
     keys = jax.random.split(key, num_trees)
     return jax.vmap(lambda key: jax.random.gumbel(key, (num_actions,), jnp.float32))(keys)
 
 
 def soften(prior: jax.Array, temperature: float) -> jax.Array:
-    """P^(1 / temperature), made to sum to 1: above 1 the priors come closer to each other.
+    """P^(1 / temperature), normalised to sum to 1; a temperature above 1 flattens the priors.
 
-    Wu (2019) softens the root's priors by 1.03 or more before the noise is added.
+    Wu (2019) uses a temperature of 1.03 or more on the root's priors, before noise is added.
 
     Args:
-      prior: f32[A]; -inf where illegal, and so it stays.
+      prior: f32[A]; -inf where illegal, also in the result.
       temperature: above 0.
     """
     chex.assert_rank(prior, 1)
@@ -352,7 +355,7 @@ def add_dirichlet(key: jax.Array, prior: jax.Array, alpha: float, fraction: floa
 
     Args:
       key: PRNG key.
-      prior: f32[A]; -inf where illegal, and so it stays.
+      prior: f32[A]; -inf where illegal, also in the result.
       alpha: the Dirichlet concentration.
       fraction: the weight of the noise, 0.25 in the paper.
     """
@@ -363,5 +366,5 @@ def add_dirichlet(key: jax.Array, prior: jax.Array, alpha: float, fraction: floa
 
 
 def board_alpha(num_points: int) -> float:
-    """AlphaGo Zero's 0.03 at 361 points, scaled so that the sum over points stays."""
+    """The Dirichlet alpha for a board: 0.03 * 361 / num_points, AlphaGo Zero's 0.03 on 19x19."""
     return 0.03 * 361 / num_points

@@ -1,9 +1,9 @@
 """Rows of the tree's arrays: read them, write them, add to them.
 
 B trees of N nodes share flat arrays of R = B * N rows; node n of tree b is row b * N + n.
-A row index of R or more is dropped by the writers: masked writes are expressed so.
-Sums in two words (`values.Wide`) are a pair of arrays, read and written alike.
-This is the one place that differs by platform (scatters here).
+The writers drop row indices of R or more, which is how masked writes are expressed.
+Sums in two words (`values.Wide`) are a pair of arrays; both are read and written in the same way.
+Scatters into these arrays depend on the platform, and that is handled here.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def read(array: Any, rows: jax.Array) -> Any:
 
 
 def by_level(levels: jax.Array, visit: Callable, carry: Any, places: jax.Array, axis: int) -> Any:
-    """``visit(carry, 0, places)``; or level by level where writes are in turn and few are used.
+    """``visit(carry, 0, places)``, or a visit per level where scatters run one write at a time.
 
     Args:
-      levels: i32[], at most D: the levels that are asked for; the others may be visited too.
+      levels: i32[], at most D: the number of levels to visit; the others may be visited too.
       visit: (carry, first level i32[], places of L levels) -> carry.
       carry: a pytree.
-      places: i32[...], D along the axis of the levels.
-      axis: that axis.
+      places: i32[...], with D levels along `axis`.
+      axis: the axis of the levels.
 
     Returns:
-      The carry. Trip bound: D, where there is a loop.
+      The carry. Trip bound: D, if there is a loop.
     """
     if not mode.writes_in_turn():
         return visit(carry, jnp.int32(0), places)
@@ -49,8 +49,8 @@ def by_level(levels: jax.Array, visit: Callable, carry: Any, places: jax.Array, 
 
 
 def read_levels(levels: jax.Array, array: jax.Array, rows: jax.Array) -> jax.Array:
-    """array [R, ...] at rows i32[M, D], on the first i32[] `levels` at least; the others mean
-    nothing."""
+    """array [R, ...] at rows i32[M, D], for at least the first `levels`, i32[], of D; the others
+    are undefined."""
 
     def visit(found, level, rows):
         return lax.dynamic_update_slice_in_dim(found, read(array, rows), level, axis=1)
@@ -79,14 +79,14 @@ def write(array: Any, rows: jax.Array, values: Any) -> Any:
 def write_entry(array: jax.Array, rows: jax.Array, columns: jax.Array, values: jax.Array):
     """array [R, K] with values written at (rows, columns), i32[B], no row twice.
 
-    A TPU would flatten the whole array for such a scatter: there rows are read and written.
+    A TPU would flatten the whole array for such a scatter: there, whole rows are read and written.
     """
     args = array, rows, columns, values.astype(array.dtype)
     return mode.by_platform(*args, tpu=_write_entry_by_row, default=write_entries)
 
 
 def write_entries(array: jax.Array, rows: jax.Array, columns: jax.Array, values: jax.Array):
-    """As `write_entry`, but that a row may be there several times: no entry twice."""
+    """As `write_entry`, but rows may be repeated as long as no entry is."""
     if mode.writes_in_turn():
         return indexing.write_in_turn(array, (rows, columns), values)
     values = values.astype(array.dtype)
@@ -110,14 +110,14 @@ def add(array: Any, rows: jax.Array, amounts: jax.Array) -> Any:
 
 
 class Codec(NamedTuple):
-    """How a position lies in a row: its leaves of one dtype side by side (static)."""
+    """How a position is stored in a row: its leaves of one dtype side by side (static)."""
 
     treedef: Any
     leaves: tuple[tuple[str, tuple[int, ...]], ...]  # (dtype, shape) of each leaf
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """One matrix of rows for each, in this order."""
+        """The dtypes in order; there is one matrix of rows for each."""
         return tuple(sorted({dtype for dtype, _ in self.leaves}))
 
 
@@ -154,7 +154,7 @@ def decode(codec: Codec, matrices: tuple[jax.Array, ...]) -> Any:
 
 
 def num_words(num_actions: int) -> int:
-    """Words of a set of actions."""
+    """W, the number of 32-bit words in a set of actions."""
     return -(-num_actions // 32)
 
 
@@ -175,5 +175,5 @@ def unpack(words: jax.Array, num_actions: int) -> jax.Array:
 
 
 def _places(shape: tuple[int, ...]) -> jax.Array:
-    """u32[..., 32]: the place of each bit in its word."""
+    """u32[..., 32]: the index of each bit in its word."""
     return lax.broadcasted_iota(jnp.uint32, shape, len(shape) - 1)

@@ -1,14 +1,16 @@
 """Selection of leaves: B paths from the roots, along the cached choices, to where nodes are added.
 
-Two things are read of ancestors on the way. All-moves-as-first statistics, for nodes that have too
-few of their own: Gelly & Silver (2011), section 4.2, name the values of ancestors' subtrees;
-Cazenave (2015), Generalized RAVE, takes those of the nearest ancestor that has enough simulations.
-Such a node's choice changes with simulations that do not pass through it, so what `Tree.next`
-holds, the choice by its own statistics, is not followed there. Visits decrease along a path: once
-below the number wanted, always below. So a descent follows the tree as far as the nodes have enough
-visits, and from there on chooses anew at each level. No ancestor is nearer than two plies, so the
-root and its children have none. And the grandfather heuristic: a new node begins with what its
-player knew two plies before, Gelly & Silver (2011), section 5.1: Q_grand(s_t, a) = Q(s_{t-2}, a).
+A descent can read two things from ancestors. The first is all-moves-as-first (AMAF) statistics, for
+nodes with too few visits (`Amaf.ancestor`): Gelly & Silver (2011), section 4.2, mention the values
+of ancestors' subtrees; Cazenave (2015), Generalized RAVE, uses those of the nearest ancestor with
+enough simulations. The choice at such a node changes with simulations that do not pass through it,
+so the cached choice in `Tree.next`, which is by the node's own statistics, does not apply. Visits
+decrease along a path: below the first node with too few, all have too few. So a descent follows the
+cached choices as long as the nodes have enough visits, and from there on chooses at each level. The
+ancestor has the same player to move, so it is at least two plies above, and the root and its
+children have none. The second is the grandfather heuristic, Gelly & Silver (2011), section 5.1: a
+new node begins with the values that its player had two plies before, Q_grand(s_t, a) =
+Q(s_{t-2}, a).
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ _LEVELS_AT_ONCE = 4
 
 
 def num_levels(config: SearchConfig) -> int:
-    """Levels of a path as it is kept: path_limit + 1, and a few that make it even."""
+    """Levels in the array of a path: path_limit + 1, rounded up to a multiple of 4."""
     return -(-(config.path_limit + 1) // _LEVELS_AT_ONCE) * _LEVELS_AT_ONCE
 
 
 def _descend(tree: Tree, config: SearchConfig) -> trees.Path:
-    """Follow each tree's choices from its root to a node that tries an action, or has none.
+    """Follow each tree's cached choices from its root to a node that tries an action, or has none.
 
-    Or no further than to a node that is to be chosen at anew, see `go_on`. Carries indices and
-    the path only; the tree is read. Trip bound: path_limit + 1 levels.
+    With `Amaf.ancestor`, stop at the first node whose cached choice does not apply, see `go_on`.
+    The loop carries only indices and the path; the tree is read. Trip bound: path_limit + 1 levels.
     """
     levels, least = num_levels(config), least_visits(config)
     if least is not None or mode.backend() != "gpu":
@@ -62,7 +64,7 @@ def _descend_together(tree: Tree, config: SearchConfig) -> trees.Path:
                 visited.append(jnp.where(live, node, NO_NODE))
                 row = tree.row(node)
                 child = rows.read(following, row).astype(jnp.int32)
-                # (A tree that was grown under a higher depth limit may lead further.)
+                # (A tree that was searched with a higher depth limit may go deeper.)
                 live = live & (child != NO_NODE) & (level + i < config.path_limit)
                 if few is not None:
                     live &= ~few.at(row, level + i, least)
@@ -84,21 +86,21 @@ def _descend_together(tree: Tree, config: SearchConfig) -> trees.Path:
 
 
 class Leaf(NamedTuple):
-    """Where a descent ended, and the action that it would try there."""
+    """Where a descent ended, and the action that it tries there."""
 
     path: trees.Path
-    row: jax.Array  # i32[B]: of the node where it ended
+    row: jax.Array  # i32[B]: the row of the node where it ended
     action: jax.Array  # i32[B]
     edge_prior: jax.Array  # f32[B]: the action's prior; -inf where no node may be added
     left: jax.Array  # f32[B, A]: the priors of the other actions without a child
-    grows: jax.Array  # bool[B]: a node is added
-    tree_full: jax.Array  # bool[B]: for want of room none is, nor will be; see `_is_full`
-    grandfather: prior_counts.Known | None = None  # of the node that is added, if it was asked for
+    grows: jax.Array  # bool[B]: whether a node is added
+    tree_full: jax.Array  # bool[B]: none is added because the tree is full; see `_is_full`
+    grandfather: prior_counts.Known | None = None  # for the new node, with `config.grandfather`
 
     def new_rows(self, tree: Tree) -> tuple[jax.Array, jax.Array]:
         """i32[B] twice: the rows of the leaf and of the node that is added below it.
 
-        What does not change is written to rows outside the tree, each its own.
+        For rows that do not change, these are distinct rows outside the arrays.
         """
         outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32)
         changes = self.grows | self.tree_full
@@ -106,7 +108,7 @@ class Leaf(NamedTuple):
         return parent, jnp.where(self.grows, tree.row(tree.size), outside)
 
     def longer_path(self, node: jax.Array) -> trees.Path:
-        """The path to the node that is added, where one is."""
+        """The path with the added node, i32[B] `node`, at its end, where one is added."""
         path = self.path
         level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
         is_new = (level == path.length[None] + 1) & self.grows[None]
@@ -115,9 +117,9 @@ class Leaf(NamedTuple):
 
 
 def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
-    """Follow each tree's choices to where a node is to be added, or to be evaluated again.
+    """Follow each tree's choices to where a node is added, or an existing one evaluated again.
 
-    The tie_seeds u32[B], one a tree, are for ties where a choice is not kept.
+    `tie_seeds`, u32[B], one per tree, break ties where choices are not cached.
     """
     path = _descend(tree, config)
     if least_visits(config) is None:
@@ -130,7 +132,7 @@ def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
     may_grow = _may_grow(tree, path, row, config)
     is_tried = (jnp.arange(tree.num_actions)[None] == action[:, None]) & may_grow[:, None]
     entry = lambda: rows.read_entries(tree.prior, row, action[:, None])[:, 0]
-    if mode.backend() == "gpu" and not mode.plain():  # to reduce rows is a kernel of its own
+    if mode.backend() == "gpu" and not mode.plain():  # reducing rows is a separate kernel
         edge_prior = jnp.where(may_grow, entry(), -jnp.inf)
     else:
         edge_prior = indexing.highest(jnp.where(is_tried, prior, -jnp.inf))
@@ -144,7 +146,7 @@ def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
 
 
 def _may_grow(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
-    """bool[B]: below a path's end, in rows i32[B], a node may be added for an action."""
+    """bool[B]: whether a node may be added below the paths' ends, in rows i32[B]."""
     may = ~rows.read(tree.over, row) & (path.length < config.path_limit)
     may &= trees.is_open(tree, row)
     if config.fills:
@@ -156,11 +158,11 @@ def _may_grow(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig
 
 
 def _is_full(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
-    """bool[B]: a path's end would get a child if there were room.
+    """bool[B]: whether a path's end would get a child if there were room in the tree.
 
-    It is evaluated again, and from then on it chooses among the children that it has: else every
-    simulation would end at a node whose rule prefers an untried action. So its `untried_prior`
-    says that there is none; its `prior` does not, and `reuse` restores the other from it.
+    Such a node is evaluated again, and from then on chooses only among its children: otherwise
+    every simulation would end at a node whose rule prefers an untried action. So `untried_prior` is
+    set to -inf there; `prior` is kept, and `reuse` restores `untried_prior` from it.
     """
     if not config.fills:
         return jnp.zeros(tree.num_trees, bool)
@@ -169,63 +171,63 @@ def _is_full(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig)
 
 
 _AT_ONCE = 64
-"""Nodes that are chosen at together."""
+"""The most nodes at which `_choose` chooses together."""
 
 
 def least_visits(config: SearchConfig) -> int | None:
-    """Visits that a node needs to go by its own statistics; None: it always does."""
+    """The visits that a node needs to use its own AMAF statistics; None: it always does."""
     return None if config.amaf is None else config.amaf.ancestor
 
 
 class Few(NamedTuple):
-    """Which nodes of a descent are to be chosen at anew."""
+    """Which nodes of a descent have too few visits, so that their cached choice does not apply."""
 
     visits: jax.Array  # i32[R]: `Tree.visits`
-    has_source: jax.Array  # bool[B]: the root or the child it leads to has visits enough
+    has_source: jax.Array  # bool[B]: whether the root or the child it chooses has enough visits
 
     def at(self, row: jax.Array, level: jax.Array, least: int) -> jax.Array:
-        """bool[B]: so are the nodes in rows i32[B], on their level, i32[] or i32[B]."""
+        """bool[B]: whether the nodes in rows i32[B] do; their level is i32[] or i32[B]."""
         return (rows.read(self.visits, row) < least) & (level >= 2) & self.has_source
 
 
 def few_visits(tree: Tree, least: int) -> Few:
-    """Where none of the first two nodes has visits enough, no other node has such an ancestor."""
+    """If neither of the first two nodes has enough visits, no node has an ancestor that does."""
     row = tree.row(ROOT)
     child = jnp.maximum(rows.read(tree.next, row).astype(jnp.int32), ROOT)
-    # (Of its own: a virtual loss counts for a child and not for the root.)
+    # (Checked by itself: virtual losses count for the child, but not for the root.)
     top = jnp.maximum(rows.read(tree.visits, row), rows.read(tree.visits, tree.row(child)))
     return Few(tree.visits, top >= least)
 
 
 class _Descent(NamedTuple):
-    """Trees that have gone on from where the choices ended that were kept."""
+    """The state of descents that continue from where the cached choices ended."""
 
-    live: jax.Array  # bool[B]: the tree goes on
+    live: jax.Array  # bool[B]: whether the tree's descent continues
     count: jax.Array  # i32[]: levels so far
     node: jax.Array  # i32[B]
     untried: jax.Array  # i32[B]: the best action without a child
-    nodes: jax.Array  # i32[D + 1, B]: entered so far; NO_NODE from where a tree has stopped
+    nodes: jax.Array  # i32[D + 1, B]: entered so far; NO_NODE from where a descent stopped
 
 
 def go_on(
     tree: Tree, path: Path, config: SearchConfig, tie_seeds: jax.Array
 ) -> tuple[Path, jax.Array]:
-    """Lead paths on that ended at nodes with too few visits, choosing there by ancestors.
+    """Continue paths from nodes with too few visits, choosing by the statistics of ancestors.
 
-    Reads the trees only. Trip bound: path_limit levels.
+    Does not change the trees. Trip bound: path_limit levels.
 
     Args:
       tree: the trees.
-      path: the paths, no further than to the first of those nodes.
+      path: the paths, which end at the first such node at the latest.
       config: the settings.
-      tie_seeds: u32[B], one a tree, for ties.
+      tie_seeds: u32[B], one per tree, for ties.
 
     Returns:
-      (the paths, the action i32[B] that each would try where it ends).
+      (the paths, the action i32[B] that each tries at its end).
     """
     wanted, start = least_visits(config), tree.row(path.end)
     assert wanted is not None
-    # The ancestors of the first node and of the second count for every other one below.
+    # The ancestors of the first node and of the second also serve every second node below each.
     above = path.length[None] - jnp.array([[2], [1]])
     above = jnp.take_along_axis(path.nodes, jnp.maximum(above, 0), axis=0)
     above = tree.row(0)[None] + jnp.maximum(above, ROOT)
@@ -266,9 +268,10 @@ def go_on(
 def _choose(
     tree: Tree, config: SearchConfig, tie_seeds: jax.Array, so_far: _Descent, amaf_source: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """(child, untried), i32[B] each, of the live trees' nodes by the statistics in rows i32[B].
+    """(child, untried), i32[B] each: the choices at the nodes of the live trees.
 
-    The live trees come first, without gaps, a chunk at a time. Trip bound: B / chunk, rounded up.
+    They use the AMAF statistics in the rows `amaf_source`, i32[B]. Only live trees are processed,
+    in chunks. Trip bound: B / chunk, rounded up.
     """
     num_trees = tree.num_trees
     chunk = max(2, min(num_trees, _AT_ONCE, stages.MAX_REDUCED // tree.num_actions))
