@@ -1,6 +1,6 @@
-"""What the analysis commands tell: of searches without end, and of those behind genmove.
+"""The reports of the analysis commands, on endless searches and on those behind genmove.
 
-Whatever has to be compiled for it is compiled on a thread of its own; meanwhile the engine obeys.
+What they need compiled is compiled on a background thread, while the engine obeys commands.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from gozero.search.runner import next_chunk
 from gozero.search.search import Running
 
 _PLAYOUTS = 32
-"""Of a position, that say who will own what, where the network does not."""
+"""Playouts per position that forecast score and ownership, if the network does not."""
 
 _FIRST_STEPS = 4
 
 
 class Reports(NamedTuple):
-    """What is to be told of a search while it runs."""
+    """What to report about a search while it runs."""
 
     interval: float  # seconds between two reports
-    with_outlook: bool  # the scores and owners to expect, too
+    with_outlook: bool  # whether to report expected scores and ownership, too
     show: Callable[[Told], None]
 
 
 class Outlook:
-    """How a game will end, as it stands and after each of some moves."""
+    """Forecasts of how a game will end: from its position, and after each of some moves."""
 
     def __init__(self, rules: Rules, config: GtpConfig):
         foresee = forecast(rules, config.weights, _PLAYOUTS)
@@ -49,11 +49,11 @@ class Outlook:
         self._after = executables.jit(lambda state, action: play(rules, state, action))
 
     def compile(self, state: GameState) -> None:
-        """Compile what `begin` and `learn` take."""
+        """Compile what `begin` and `learn` need."""
         self._foreseen(self._after(state, jnp.int32(self._rules.pass_action)))
 
     def begin(self, state: GameState) -> None:
-        """Look at a game; what was known of another is forgotten."""
+        """Forecast this game; forecasts of an earlier one are dropped."""
         self._state, self._root = state, self._foreseen(state)
         self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
@@ -62,7 +62,7 @@ class Outlook:
         return lead[0], owners[0]
 
     def learn(self, found: Found) -> bool:
-        """Look at the game after one more of the moves that a search tells of; False: no more."""
+        """Forecast the game after one more of the search's visited moves; False if none is left."""
         tried = found.actions[found.visits[found.actions] > 0]
         action = next((int(a) for a in tried if int(a) not in self._known), None)
         if action is None:
@@ -71,14 +71,15 @@ class Outlook:
         return True
 
     def told(self, found: Found) -> Told:
-        """What a search has found, and this; a lead that is not known yet is that of now."""
+        """The search's results with the forecasts; a missing lead is that of the root, a missing
+        ownership NaN."""
         unknown = self._root[0], np.full_like(self._root[1], np.nan)
         each = [self._known.get(int(action), unknown) for action in found.actions]
         return _with_ends(found, self._root, each)
 
 
 class Analyst:
-    """What is told of positions under some rules. The clock is in seconds, from any moment on."""
+    """Reports on searches under given rules. The clock is in seconds, from any origin."""
 
     def __init__(self, rules: Rules, config: GtpConfig, clock: Callable[[], float]):
         self._rules, self._config, self._clock = rules, config, clock
@@ -95,7 +96,7 @@ class Analyst:
         return Outlook(self._rules, self._config)
 
     def _is_done(self, name: Any, work: Callable[[], Any], seconds: float | None = 0.0) -> bool:
-        """Whether a job is done, which begins when it is asked for first."""
+        """Whether a job is done, within `seconds`; it is started when it is first asked for."""
         if name not in self._jobs:
             self._jobs[name] = InBackground(work)
         return self._jobs[name].is_done(seconds)
@@ -111,16 +112,16 @@ class Analyst:
         return self._is_done("search", work, seconds)
 
     def analyse(self, asked: Asked, number: int, reports: Reports, talk: Talk) -> None:
-        """Search a position until something is sent, and report what is found.
+        """Search a position until input arrives, and report what is found.
 
         Args:
-          asked: the game, for who is to play, and what is to be avoided.
-          number: picks the random stream.
-          reports: what is told.
-          talk: knows whether something is sent.
+          asked: the game, with the player to search for on turn, and the moves to avoid.
+          number: selects the random stream.
+          reports: what to report.
+          talk: knows whether input has come.
 
         Raises:
-          ValueError: a player without a tree; files that do not fit.
+          ValueError: the player has no tree, or its files do not fit.
         """
         if not talk.until(lambda seconds: self._can_search(asked, seconds)):
             return
@@ -148,13 +149,13 @@ class Analyst:
     def look(
         self, searcher: Searcher, state: GameState, reports: Reports, hurried: bool, talk: Talk
     ) -> Look:
-        """For a search behind genmove: it reports what is found, at last at the end.
+        """The `Look` of a search behind genmove, which reports what is found, lastly at its end.
 
         Args:
-          searcher: of the search.
-          state: the game, for who is to play.
-          reports: what is told.
-          hurried: time is short: nothing is told before all that it takes is compiled.
+          searcher: the searcher that runs the search.
+          state: the game, with the player to search for on turn.
+          reports: what to report.
+          hurried: whether time is short: then no report waits for what is still being compiled.
           talk: knows whether the search is stopped.
         """
         outlook, reported, has_begun = None, self._clock(), False
@@ -193,16 +194,16 @@ class Analyst:
 
 
 class _Search:
-    """A search without end, in pieces: at its last simulation it stays as it is."""
+    """An endless search, run in pieces; after its last simulation it no longer changes."""
 
     def __init__(self, searches: Searches, running: Running):
         self._searches, self._running = searches, running
         self._chunk, self._done = _FIRST_STEPS, 0
         self._last = searches.settings.num_simulations // searches.settings.leaves
-        self.found: Found | None = None  # what was told last
+        self.found: Found | None = None  # the last result reported
 
     def advance(self, clock: Callable[[], float]) -> bool:
-        """Some steps more; False at the end."""
+        """Run some more steps; False if all are done."""
         if self._done >= self._last:
             return False
         before = clock()
@@ -212,18 +213,18 @@ class _Search:
         return True
 
     def tell(self) -> Found:
-        """What is found so far."""
+        """The result so far."""
         self.found = _first(self._searches.found(self._running))
         return self.found
 
 
 def _first(found: Found) -> Found:
-    """Of the first game, on the host."""
+    """The first game's result, copied to the host."""
     return Found(*(field[0] for field in jax.device_get(found)))
 
 
 def _told(found: Found, outlook: Outlook | None) -> Told:
-    """With how the game will end, if somebody asks for it."""
+    """The result with the forecasts, or with empty ones (0 and NaN) if there is no outlook."""
     if outlook is not None:
         return outlook.told(found)
     nothing = np.float32(0), np.full(1, np.nan)

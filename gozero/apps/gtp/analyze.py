@@ -1,9 +1,9 @@
-"""Analysis commands of Leela Zero and KataGo: what they ask for, and the lines they get.
+"""Analysis commands of Leela Zero and KataGo: their arguments, and the lines they answer with.
 
 https://github.com/lightvector/KataGo/blob/master/docs/GTP_Extensions.md
 
-All numbers are for the player to move. The principal variation ends what is said of a move, unless
-more is asked for: Sabaki finds it by that.
+All numbers are for the player to move. The principal variation comes last in what is reported on a
+move, unless more is asked for: Sabaki finds it by that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gozero.apps.analysis.search import Told
 
 _USAGE = "[COLOUR] [INTERVAL] [KEY] [VALUE] [...]"
-_INTERVAL = 1.0  # seconds, where none is said
+_INTERVAL = 1.0  # seconds, if none is given
 _LONGEST = 10**7  # seconds
 _PV_LENGTH = 16
 _FLAGS = {
@@ -33,20 +33,20 @@ _FLAGS = {
     "pvVisits": "pv_visits",
     "rootInfo": "root_info",
 }
-"""KataGo's keys that are true or false."""
+"""KataGo's boolean keys, and the fields of `Asked` that they set."""
 
 _IGNORED = ("ownershipStdev", "movesOwnershipStdev", "pvEdgeVisits", "noResultValue")
-"""KataGo's keys for what is not known here."""
+"""KataGo's keys for what is not computed here."""
 
 
 class Asked(NamedTuple):
     """What a command asks for."""
 
-    colour: int | None = None  # None: who is on turn
+    colour: int | None = None  # None: the player to move
     interval: float = _INTERVAL  # seconds between two lines
-    least: int = 0  # moves told of, if so many are legal
+    least: int = 0  # the fewest moves to report, if that many are legal
     most: int = 10**6
-    avoid: tuple[tuple[int, tuple[int, ...], int], ...] = ()  # player, actions, until which depth
+    avoid: tuple[tuple[int, tuple[int, ...], int], ...] = ()  # (player, actions, until which depth)
     ownership: bool = False
     moves_ownership: bool = False
     pv_visits: bool = False
@@ -67,17 +67,17 @@ def commands(engine: Engine) -> dict[str, Command]:
 
 
 def asked_for(size: int, kind: str, words: tuple[str, ...], interval: float = _INTERVAL) -> Asked:
-    """What the words after a command ask for.
+    """Parse the words after a command.
 
     Args:
       size: points on a side.
       kind: lz or kata.
-      words: a colour, an interval in hundredths of a second, both of which may be left out, and
-        keys with their values.
-      interval: seconds, where none is said.
+      words: a colour and an interval in hundredths of a second, both optional, and keys with their
+        values.
+      interval: the seconds to use if the words give no interval.
 
     Raises:
-      GtpFailure: what is wrong with them.
+      GtpFailure: the words are invalid; the text says why.
     """
     left, found = list(words), dict[str, Any](interval=interval)
     if left and left[0].lower() in ("b", "w", "black", "white"):
@@ -100,7 +100,7 @@ def asked_for(size: int, kind: str, words: tuple[str, ...], interval: float = _I
 
 
 def _value(kind: str, key: str, text: str) -> tuple[str, Any]:
-    """(field, value) of a key; no field where it is ignored."""
+    """(field, value) for a key; the field is empty if the key is ignored."""
     if key == "interval":
         return "interval", _interval(text)
     if key in ("minmoves", "maxmoves"):
@@ -142,7 +142,7 @@ def _avoided(size: int, key: str, values: list[str]) -> tuple[int, tuple[int, ..
 
 
 def _avoid(engine: Engine, asked: Asked) -> np.ndarray:
-    """i32[2, A]: until which depth an action is avoided by each player."""
+    """i32[2, A]: until which depth each player avoids each action."""
     import numpy as np
 
     avoid = np.zeros((2, engine.size**2 + 1), np.int32)
@@ -178,7 +178,7 @@ def _genmove(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
 
 
 def _reports(engine: Engine, kind: str, asked: Asked, colour: int, talk: Talk) -> Any:
-    from gozero.apps.gtp.analyst import Reports  # JAX, which takes seconds
+    from gozero.apps.gtp.analyst import Reports  # imports JAX, which takes seconds
 
     def show(told: Told) -> None:
         line = told_line(engine.size, kind, asked, colour, told)
@@ -189,7 +189,7 @@ def _reports(engine: Engine, kind: str, asked: Asked, colour: int, talk: Talk) -
 
 
 def told_line(size: int, kind: str, asked: Asked, colour: int, told: Told) -> str:
-    """A line of what was found, for the colour that is to play; empty if there is no move."""
+    """A line with the results for the colour to play; empty if there is no move."""
     from gozero.apps.analysis.answer import position
 
     found = position(asked, size, colour, colour, told, asked.least)
@@ -233,7 +233,7 @@ def _owners(name: str, values: list[float]) -> str:
 
 
 def _number(value: float) -> str:
-    """With a point, by which Sabaki tells a share from hundredths of a percent."""
+    """With a decimal point, by which Sabaki tells a fraction from hundredths of a percent."""
     return f"{value:.6f}"
 
 

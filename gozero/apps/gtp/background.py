@@ -1,4 +1,4 @@
-"""Work on a thread of its own, meanwhile the engine obeys. Imports no JAX."""
+"""Work on a background thread, while the engine obeys commands. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class InBackground:
-    """Work on a thread of its own."""
+    """Work that starts at once on a background thread."""
 
     def __init__(self, work: Callable[[], Any]):
         self._work, self._error = work, None
@@ -18,14 +18,14 @@ class InBackground:
     def _run(self) -> None:
         try:
             self._work()
-        except Exception as error:  # who waits is told
+        except Exception as error:  # `is_done` raises it
             self._error = error
 
     def is_done(self, seconds: float | None = 0.0) -> bool:
-        """Whether it is done, or will be within some seconds; None: as soon as it is.
+        """Whether the work is done, after waiting for at most `seconds`; None: until it is done.
 
         Raises:
-          Exception: what it has raised.
+          Exception: what the work raised.
         """
         self._thread.join(seconds)
         if self._error is not None:

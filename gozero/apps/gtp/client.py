@@ -1,4 +1,4 @@
-"""The controller's side of GTP: another program's engine, in its own process."""
+"""The controller's side of GTP: drives another program, an engine in its own process."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ import threading
 import time
 from typing import IO, cast
 
-_STDERR_LINES = 10  # the last ones are kept, to be shown with an error
-_GRACE = 2.0  # seconds that a program gets to end by itself
+_STDERR_LINES = 10  # the last lines, kept to be shown with an error
+_GRACE = 2.0  # seconds that a program gets to exit by itself
 _LONGEST = 2**20  # characters of an answer
-_LINE_LENGTH = 2**16  # what is longer is several lines
-_WAITING = 256  # lines that nobody has asked for yet; with more, the program has to wait
-_QUIET = 0.5  # seconds in which a program that has ended gets its last words through
+_LINE_LENGTH = 2**16  # longer lines are split
+_WAITING = 256  # unread lines; with more, the program has to wait
+_QUIET = 0.5  # seconds for the last output of a program that has ended to arrive
 _KEEPER = pathlib.Path(__file__).with_name("keeper.py")
-_TO_END = 10.0  # seconds that the keeper gets to end all that a program has started
-_LONGEST_QUOTE = 300  # characters of what a program said, where an error repeats it
+_TO_END = 10.0  # seconds that the keeper gets to end all that a program started
+_LONGEST_QUOTE = 300  # characters of a program's output that an error quotes
 
 
 class GtpError(Exception):
@@ -33,34 +33,34 @@ class GtpError(Exception):
 
 
 class EngineFailed(RuntimeError):
-    """The engine is of no more use; what it last wrote on stderr is in the text."""
+    """The engine can no longer be used; the text ends with its last lines on stderr."""
 
 
 class EngineNotStarted(EngineFailed):
-    """There is no such program, or this machine has no room for it now: it has not run."""
+    """There is no such program, or it cannot be started on this machine now; it has not run."""
 
 
 class EngineDied(EngineFailed):
-    """It ended."""
+    """The engine's process ended."""
 
 
 class EngineTimeout(EngineFailed, TimeoutError):
-    """It gave no answer in time."""
+    """The engine gave no answer in time."""
 
 
 class EngineConfused(EngineFailed):
-    """It sent something that is not GTP."""
+    """The engine sent something that is not GTP."""
 
 
 class GtpClient:
-    """An engine in a process of its own, spoken to over GTP. A context manager.
+    """An engine in a process of its own, driven over GTP. A context manager.
 
-    Beside it runs a `keeper`, so that neither it nor anything that it has started outlives this
-    process, whatever ends that.
+    A `keeper` runs beside it, so that neither the engine nor anything it has started outlives this
+    process, however this one ends.
 
     Args:
       command: the program and its arguments.
-      name: what to call it; None to ask it.
+      name: what to call it; None to ask the engine.
       timeout: seconds that each answer may take.
 
     Raises:
@@ -75,10 +75,10 @@ class GtpClient:
         except OSError as error:
             raise EngineNotStarted(f"{self.name}: cannot be started: {error}") from error
         self._stdin = cast(IO[str], self._process.stdin)
-        self._lines: queue.Queue[str | None] = queue.Queue(_WAITING)  # None: no more will come
-        self._over = False  # nobody reads what it says
+        self._lines: queue.Queue[str | None] = queue.Queue(_WAITING)  # None at the end
+        self._over = False  # its output is no longer read
         self._ran_on = False  # it had to be killed
-        self._ended = False  # and nothing is left of it: its number may be another's
+        self._ended = False  # nothing is left of it, and its process id may be reused
         self._complaints: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
         self._readers = [
             _start_reader(self._process.stdout, self._keep, at_end=None),
@@ -91,7 +91,7 @@ class GtpClient:
                 self.name = shortened(self.send("name")) or self.name
 
     def _started(self) -> subprocess.Popen[str]:
-        """The program's keeper, with the program's streams.
+        """Start the program's keeper; its standard streams are the program's.
 
         Raises:
           OSError: the program, or the keeper, cannot be started.
@@ -126,12 +126,12 @@ class GtpClient:
         self.close()
 
     def send(self, command: str) -> str:
-        """The answer to a command, without its `=`.
+        """Send a command and return its answer, without the `=`.
 
         Raises:
           GtpError: the engine answered `?`.
-          EngineFailed: it died, hung or sent something else; it is stopped then.
-          ValueError: a command that is not one line.
+          EngineFailed: the engine died, hung or sent something else; it is then stopped.
+          ValueError: the command is not one line.
         """
         if not command.strip() or not command.isprintable():
             raise ValueError(f"{command!r} is not one line of GTP")
@@ -154,15 +154,15 @@ class GtpClient:
         raise self._failed(EngineConfused, answered)
 
     def _has_room(self, seconds: float) -> bool:
-        """Whether a command can be written within some seconds: the program need not read."""
+        """Whether a command can be written within `seconds`; the program may not be reading."""
         poll = select.poll()
         poll.register(self._stdin, select.POLLOUT)
         return bool(poll.poll(1000 * seconds))
 
     def _answer(self, command: str) -> list[str]:
-        """The lines of one answer; empty lines before it do not count."""
+        """The lines of one answer; empty lines before it are skipped."""
         deadline, lines, length = time.monotonic() + self.timeout, [], 0
-        has_ended = False  # though what it has started may keep its output open
+        has_ended = False  # though processes that it started may keep its output open
         while (left := deadline - time.monotonic()) > 0:
             try:
                 line = self._lines.get(timeout=min(left, _QUIET))
@@ -184,14 +184,14 @@ class GtpClient:
         raise self._failed(EngineTimeout, f"gave no answer to {command!r} in {self.timeout:g} s")
 
     def _keep(self, line: str | None) -> None:
-        """For `_answer`, as soon as there is room."""
+        """Queue a line for `_answer`, as soon as there is room."""
         while not self._over:
             with contextlib.suppress(queue.Full):
                 self._lines.put(line, timeout=0.1)
                 return
 
     def _failed(self, kind: type[EngineFailed], what: str) -> EngineFailed:
-        """The error to raise; the process is stopped, for what it says later is of no use."""
+        """Stop the process, whose later output would be useless; returns the error to raise."""
         self._stop(_GRACE if kind is EngineDied else 0.2)  # its keeper ends a little after it
         status = ""
         if kind is EngineDied:
@@ -201,7 +201,7 @@ class GtpClient:
         return kind(f"{self.name}: {what}{status}" + (said and f"; its stderr ends:{said}"))
 
     def close(self) -> None:
-        """Quit, and end the process if it does not; may be called twice."""
+        """Send quit, and end the process if it does not exit; may be called twice."""
         with contextlib.suppress(OSError, ValueError):
             if self._has_room(0.0):
                 self._stdin.write("quit\n")
@@ -210,12 +210,12 @@ class GtpClient:
 
     @property
     def ended(self) -> bool:
-        """It is stopped, by us or by itself, and nothing is left of it."""
+        """Whether the engine has been stopped and nothing is left of it."""
         return self._ended
 
     def kill(self) -> None:
-        """End the process now, and what it has started, from any thread: who waits for an answer
-        finds it dead."""
+        """End the process, and what it has started, at once; from any thread. A `send` that waits
+        for an answer then finds it dead."""
         self._lifeline.close()
 
     def _stop(self, grace: float) -> None:
@@ -238,7 +238,7 @@ class GtpClient:
 
 
 def shortened(text: str) -> str:
-    """What a program said, to be repeated in a line: the beginning, if it is long."""
+    """A program's output, to be quoted in one line; only the beginning if it is long."""
     text = "".join(x if x.isprintable() else " " for x in text).strip()
     if len(text) <= _LONGEST_QUOTE:
         return text
@@ -246,7 +246,8 @@ def shortened(text: str) -> str:
 
 
 def _start_reader(stream: IO[str] | None, put, **last) -> threading.Thread:
-    """A thread that puts each line of the stream, then `at_end` if that is given; it closes it."""
+    """A thread that calls `put` on each line of the stream, then on `at_end` if that is given, and
+    closes the stream."""
 
     def read():
         with contextlib.closing(cast(IO[str], stream)) as lines:

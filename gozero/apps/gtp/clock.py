@@ -1,12 +1,13 @@
-"""How long a move may take: GTP's time_settings and time_left, and one rule.
+"""How long a move may take, by GTP's time_settings and time_left.
 
-What is left, less a reserve, is shared among the moves expected: in a byo-yomi period those that it
-still asks for; before that half of the points that games fill (three quarters of the board), less
-those played, and ten at least; and a move of the main time gets no less than a stone of the
-byo-yomi will have. The reserve is for a busy machine: half of what is left, half a second at most,
-or a twentieth, if that is more. Where a move has taken longer than it was given, the next ones get
-that much less, and the reserve is three times as long at least; the delay counts a tenth less from
-move to move. Imports no JAX.
+The time left, less a reserve, is divided by the number of moves expected. In a byo-yomi period,
+those are the stones still to be played in it. In the main time, a game is assumed to fill three
+quarters of the board; half of the moves still to come are the player's own, and at least ten are
+expected. A move of the main time gets no less than a stone of the byo-yomi will. The reserve is for
+a busy machine: half of the time left but at most half a second, or a twentieth of the time left if
+that is more. After a move that took longer than it was given, the next ones get that delay less,
+and the reserve is at least three times the delay; the delay decays by a tenth per move. Imports no
+JAX.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import dataclasses
 _FILLED = 0.75
 _FEWEST_EXPECTED = 10
 _RESERVE = 0.5  # seconds
-_LONGEST_DELAY = 1.0  # seconds; what takes longer is compiling, or no delay to reckon with
+_LONGEST_DELAY = 1.0  # seconds; more is due to compiling, or to delays that cannot be planned for
 
 
 @dataclasses.dataclass
@@ -24,31 +25,31 @@ class _Left:
     """One player's time."""
 
     seconds: float
-    stones: int  # to be played within it; 0: it is the main time
+    stones: int  # to be played in that time; 0 in the main time
 
 
 class GameClock:
     """The time of both players of a game; no limit until one is set.
 
     Raises:
-      ValueError: from `set` and `set_left`: numbers that are no time, and which.
+      ValueError: from `set` and `set_left`: a number is not a valid time; the text names it.
     """
 
     def __init__(self):
         self._main, self._period, self._stones = 0.0, 0.0, 0
-        self._delay = 0.0  # seconds that a move takes more than it is given
+        self._delay = 0.0  # seconds that moves take beyond what they are given
         self._left: tuple[_Left, _Left] | None = None
 
     @property
     def limited(self) -> bool:
-        """There is a limit."""
+        """Whether there is a limit."""
         return self._left is not None
 
     def set(self, main: float, period: float, stones: int) -> None:
-        """A game's time: main seconds, then periods of so many seconds for so many stones.
+        """Set a game's time: `main` seconds, then periods of `period` seconds for `stones` stones.
 
-        As GTP has it: a period without stones means no limit; no period: the main time is all. (All
-        three 0, which leaves no time at all, is no limit too.)
+        As in GTP, a period without stones means no limit, and without a period there is only the
+        main time. (All three 0, which would leave no time at all, also means no limit.)
         """
         for name, value in (("main time", main), ("byo-yomi time", period), ("stones", stones)):
             _check(name, value)
@@ -56,7 +57,7 @@ class GameClock:
         self.reset()
 
     def reset(self) -> None:
-        """All of the time again, for a new game."""
+        """Give both players all of their time again, for a new game."""
         if (self._period > 0 and self._stones == 0) or self._main == self._period == 0:
             self._left = None
             return
@@ -65,10 +66,10 @@ class GameClock:
         self._left = (_Left(*left), _Left(*left))
 
     def set_left(self, colour: int, seconds: float, stones: int) -> None:
-        """What a player has left; stones: of a byo-yomi period, 0 in the main time.
+        """Set what a player has left; `stones` are those of a byo-yomi period, 0 in the main time.
 
-        Controllers call less than nothing what was overspent; KGS says the periods that are left in
-        place of the stones, if each is for one stone.
+        Controllers report overspent time as negative. If each period is for one stone, KGS reports
+        the number of periods left in place of the stones.
         """
         if self._stones:
             stones = min(stones, self._stones)
@@ -80,8 +81,8 @@ class GameClock:
         self._left[colour].seconds, self._left[colour].stones = seconds, stones
 
     def spend(self, colour: int, seconds: float, given: float | None = None) -> None:
-        """A move has taken so long, and was given so long; a controller that keeps time says better
-        what is left."""
+        """Charge a player `seconds` for a move that was given `given`. A controller that keeps time
+        knows better what is left."""
         if self._left is None:
             return
         late = 0.0 if given is None else min(seconds - given, _LONGEST_DELAY)
@@ -97,7 +98,7 @@ class GameClock:
         left.seconds = max(left.seconds, 0.0)
 
     def for_move(self, colour: int, num_points: int, num_moves: int) -> float | None:
-        """Seconds for a player's next move, of a game of so many moves so far; None: no limit."""
+        """Seconds for a player's next move, `num_moves` moves into the game; None: no limit."""
         if self._left is None:
             return None
         left = self._left[colour]
@@ -108,7 +109,7 @@ class GameClock:
         return max(self._share(left.seconds, expected), in_period)
 
     def _share(self, seconds: float, moves: float) -> float:
-        """For one of so many moves within some seconds."""
+        """Seconds for one of `moves` moves to be made within `seconds`."""
         reserve = max(min(seconds / 2, _RESERVE), seconds / 20, 3 * self._delay)
         return max(0.0, (seconds - reserve) / moves - self._delay)
 

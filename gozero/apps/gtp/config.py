@@ -14,14 +14,14 @@ from gozero.runs import settings
 from gozero.runs.settings import Conflict, setting
 
 MAX_SECONDS = 86_400
-"""A day: the most for one move."""
+"""The longest time for a move: one day."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GtpConfig(NamedPlayerConfig):
     """Play Go over GTP, on standard input and output.
 
-    Without flags that say how it thinks, it is the player `strong`; `gozero players` lists all.
+    If no flag says how it thinks, it is the player `strong`; `gozero players` lists all players.
     """
 
     size: int | None = setting(
@@ -51,24 +51,24 @@ class GtpConfig(NamedPlayerConfig):
         unit="seconds",
         unset="as many as the simulations take",
     )
-    """Seconds of each move, at most; time_settings and time_left may give less."""
+    """The most seconds for each move; time_settings and time_left may allow less."""
 
     reuse: bool = setting(True)
-    """Whether a search goes on from what the last one found, if the game went on from there; td,
-    whether it keeps what it has learnt in the game. Off with --search gumbel."""
+    """Whether a search starts from the tree of the last one, if the game went on from there; for
+    td, whether it keeps the weights learnt in the game. Off with --search gumbel."""
 
     ponder: bool = setting(False)
-    """Whether it searches on while the opponent thinks, as many simulations as for a move. On
-    boards where strong is a network with the Gumbel root, PUCT stands in for that."""
+    """Whether to keep searching while the opponent thinks, for as many simulations as for a move.
+    On boards where strong is a network with a Gumbel root, PUCT replaces that."""
 
     analysis_visits: int = setting(10_000, least=1, most=MAX_NARROW)
-    """The most simulations of lz-analyze and kata-analyze, for which a tree has room."""
+    """The most simulations of lz-analyze and kata-analyze; their tree has room for that many."""
 
     seed: int = settings.seed_setting()
-    """The seed of all that is random: the same seed and the same session give the same moves."""
+    """The random seed: the same seed and the same session give the same moves."""
 
     selftest: bool = setting(False)
-    """Play one move, say in a line what and how soon or what is wrong, and end."""
+    """Play one move, print one line with the move and its time, or what is wrong, and exit."""
 
     CONFLICTS = (
         *NamedPlayerConfig.CONFLICTS,
@@ -84,15 +84,15 @@ class GtpConfig(NamedPlayerConfig):
 
     @classmethod
     def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A player's; PUCT's tree can be gone on with, which a Gumbel root's cannot."""
+        """The player's settings; to ponder, PUCT replaces a Gumbel root, whose tree is not kept."""
         found = super()._settings_of(name, size, given)
         return with_puct(found) if given.get("ponder") else found
 
     def for_analysis(self) -> GtpConfig:
-        """The settings of lz-analyze and kata-analyze: one tree, by visits.
+        """The settings of lz-analyze and kata-analyze: one tree, read by its visits.
 
         Raises:
-          ValueError: a search without a tree.
+          ValueError: the search has no tree.
         """
         if self.search in TREELESS:
             raise ValueError(f"search {self.search} has no tree that could be told")
@@ -102,7 +102,7 @@ class GtpConfig(NamedPlayerConfig):
         return dataclasses.replace(self, **changes)
 
     def __post_init__(self):
-        if self.search == "gumbel":  # each of its searches begins anew
+        if self.search == "gumbel":  # each Gumbel search starts afresh
             object.__setattr__(self, "reuse", False)
         self.check()
         size = board_size(self.size, self.weights, self.shapes)

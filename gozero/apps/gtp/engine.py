@@ -1,14 +1,15 @@
 """The engine behind GTP: a game and its search. It knows nothing of the protocol.
 
 Passing. The engine plays the most visited action of its search, which knows a game's result
-exactly where two passes end it: it passes when the search likes that best. One rule goes
-before: if the opponent has just passed and the board as it stands is won by area, it passes,
-which wins. Dead stones count as they stand, so it takes them off first if it needs them. In a
-game that two passes have ended it passes; a play by either side goes on with that game.
+exactly where two passes end it: it passes when the search prefers that. One rule takes
+precedence: if the opponent has just passed and the board as it stands is won by area, it passes,
+which wins. Dead stones count as they stand, so it captures them first if it needs to. In a game
+that two passes have ended, it passes; a play by either side resumes that game.
 
-Time. A move takes the seconds of the flags, or what `clock` says if that is less, and no longer
-than it takes until nothing can change the choice; without either, all simulations. Compiling is
-not on the clock: where time_settings sets one, it is done before that, or a new size, is answered.
+Time. A move takes the seconds of the flags, or what `clock` allows if that is less, but ends as
+soon as nothing can change the choice; without either limit, it runs all simulations. Compiling is
+not on the clock: if time_settings sets one, the engine compiles before it answers that command,
+or a new size.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
 
 
 Stones = tuple[tuple[int, ...], tuple[int, ...]]
-"""Points of Black's and of White's."""
+"""The points of Black's stones and of White's."""
 
 
 class _Searched(NamedTuple):
-    """What the last search was of."""
+    """The game that was last searched, and for whom."""
 
     start: tuple  # size, komi, handicap, stones
     moves: list[tuple[int, int]]
@@ -53,7 +54,7 @@ class _Searched(NamedTuple):
 
 
 class Engine:
-    """A game and what thinks about it; the clock is in seconds, from any moment on."""
+    """A game and its search; the clock is in seconds, from any origin."""
 
     def __init__(self, config: GtpConfig, clock: Callable[[], float] = time.monotonic):
         self.config = config
@@ -70,24 +71,24 @@ class Engine:
         self._networks: dict[int, Callable] = {}
         self._announced: set[int] = set()
         self._num_searches = 0
-        self._given: float | None = None  # seconds, to the last search; None: no limit
+        self._given: float | None = None  # seconds that the last search was given; None: no limit
         self._searched: _Searched | None = None
         self._loading: dict[int, InBackground] = {}
         self._ponders = False  # there is something to ponder about
 
     @property
     def game(self) -> HostGame:
-        """The game, made when first needed: that imports JAX."""
+        """The game, made when first needed, because that imports JAX."""
         if self._game is None:
             self._say_what_takes_long()
             self._game = self._new_game(self.handicap, self.stones)
         return self._game
 
     def _new_game(self, handicap: Sequence[int], stones: Stones) -> HostGame:
-        """From a handicap, or stones (Black's, White's) and Black to play.
+        """A new game from a handicap, or from stones (Black's, White's) with Black to play.
 
         Raises:
-          ValueError: stones that have no liberty.
+          ValueError: some stones have no liberty.
         """
         from gozero.apps.host_game import HostGame
         from gozero.go import setup
@@ -105,7 +106,7 @@ class Engine:
         return Rules(self.size, self.ko, self.suicide, max_moves=limit, remember=remember)
 
     def _say_what_takes_long(self) -> None:
-        """Once for each size: the first play compiles the rules, the first search itself."""
+        """Announce compilation, once per size: of the rules at first, later of the search."""
         if self.size not in self._announced:
             self._announced.add(self.size)
             print(f"gozero gtp: {runtime.compiling(self.size)}", file=sys.stderr, flush=True)
@@ -127,7 +128,7 @@ class Engine:
 
     @property
     def analyst(self) -> Analyst:
-        """What tells of searches on this board size, made once."""
+        """The analyst for this board size, made once."""
         if self.size not in self._analysts:
             from gozero.apps.gtp.analyst import Analyst
 
@@ -136,10 +137,10 @@ class Engine:
         return self._analysts[self.size]
 
     def set_size(self, size: int) -> None:
-        """An empty board of this size; the komi stays.
+        """Start on an empty board of this size; the komi stays.
 
         Raises:
-          ValueError: a size that the rules or the flags do not allow.
+          ValueError: the rules or the flags do not allow this size.
         """
         if not MIN_SIZE <= size <= MAX_SIZE:
             raise ValueError(f"{size} is not from {MIN_SIZE} to {MAX_SIZE}")
@@ -152,47 +153,47 @@ class Engine:
         self.clear()
 
     def clear(self) -> None:
-        """The empty board, Black to play, with all of the time; the komi stays."""
+        """Clear the board: Black to play, with all of the time; the komi stays."""
         self._game, self.handicap, self.stones = None, (), ((), ())
         self.game_clock.reset()
         self._warm_up()
 
     def set_time(self, main: float, period: float, stones: int) -> None:
-        """The time of each game from now on; see `GameClock.set`."""
+        """Set the time of each game from now on; see `GameClock.set`."""
         self.game_clock.set(main, period, stones)
         self._warm_up()
 
     def set_left(self, colour: int, seconds: float, stones: int) -> None:
-        """The time that a player has left; see `GameClock.set_left`."""
+        """Set the time that a player has left; see `GameClock.set_left`."""
         self.game_clock.set_left(colour, seconds, stones)
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Where a clock will run, compile before it does: a controller charges for it."""
+        """If a clock will run, compile before it does: the controller would charge for it."""
         if self.game_clock.limited:
             self.searcher.warm_up()
 
     @property
     def untouched(self) -> bool:
-        """Nothing has been played or placed since the board was cleared."""
+        """Whether nothing has been played or placed since the board was cleared."""
         placed = self.handicap or any(self.stones)
         return not placed and (self._game is None or not self._game.moves)
 
     def set_handicap(self, actions: list[int]) -> None:
-        """Black's handicap stones on an untouched board, White to play; the komi stays.
+        """Place Black's handicap stones on an untouched board, White to play; the komi stays.
 
         Raises:
-          ValueError: points that are no free handicap.
+          ValueError: the points are not a valid free handicap.
         """
         handicap.check_free(self.size, actions)
         self.clear()
         self.handicap = tuple(actions)
 
     def set_komi(self, komi: float) -> None:
-        """Points for White from now on.
+        """Set the points for White from now on.
 
         Raises:
-          ValueError: not a multiple of 0.5, or absurd.
+          ValueError: the komi is not a multiple of 0.5, or is out of range.
         """
         if not is_komi(komi):
             raise ValueError(f"komi {komi:g} is not {KOMI_EXPECTED}")
@@ -201,10 +202,10 @@ class Engine:
             self._game.set_komi(komi)
 
     def set_stones(self, black: Sequence[int], white: Sequence[int]) -> None:
-        """A board with these stones and no past, Black to play; the komi stays.
+        """Set up a board with these stones and no history, Black to play; the komi stays.
 
         Raises:
-          ValueError: stones that have no liberty; then the board is as it was.
+          ValueError: some stones have no liberty; the board is then unchanged.
         """
         stones = tuple(black), tuple(white)
         game = self._new_game((), stones)
@@ -212,10 +213,10 @@ class Engine:
         self._game, self.stones = game, stones
 
     def set_rules(self, ko: KoRule, suicide: bool) -> None:
-        """Other rules from now on, and for the game so far.
+        """Use other rules from now on, also for the game so far.
 
         Raises:
-          ValueError: they forbid a move of the game so far; then they are as they were.
+          ValueError: they forbid a move of the game so far; the rules are then unchanged.
         """
         before = self.ko, self.suicide
         if (ko, suicide) == before:
@@ -232,16 +233,17 @@ class Engine:
         self.forget()
 
     def load(self, record: GameRecord, num_moves: int) -> None:
-        """The board, the komi and the first moves of a record.
+        """Load the board, the komi and the first moves of a record.
 
         Raises:
-          ValueError: more moves than a game may have, which leave the board as it was; a size or
-            komi that cannot be played, or a move that is illegal; then the board is empty.
+          ValueError: the record has more moves than a game may have, or its size cannot be played;
+            the board is then unchanged. Or its komi or stones cannot be played, or a move is
+            illegal; the board is then empty.
         """
         from gozero.apps.host_game import roomy_limit
 
         moves, most = record.moves[:num_moves], roomy_limit(record.size)
-        if len(moves) > most:  # passes, most of them: no rule ends those
+        if len(moves) > most:  # mostly passes, which no rule limits
             raise ValueError(f"{len(moves):,} moves; on {record.size}x{record.size} at most {most}")
         self.set_size(record.size)
         self.set_komi(record.komi)
@@ -256,7 +258,7 @@ class Engine:
             raise
 
     def _replay(self, moves: Sequence[tuple[int, int]]) -> None:
-        """A new game from the board's beginning, in place of that in play once all are played."""
+        """Play the moves from the starting position; replaces the game if all of them are legal."""
         game = self._new_game(self.handicap, self.stones)
         for number, (colour, action) in enumerate(moves, start=1):
             try:
@@ -266,7 +268,7 @@ class Engine:
         self._game = game
 
     def record(self) -> GameRecord:
-        """The game so far."""
+        """The game so far, as a record."""
         from gozero.apps.sgf import GameRecord
 
         moves = () if self._game is None else tuple(self._game.moves)
@@ -281,11 +283,11 @@ class Engine:
         )
 
     def forget(self) -> None:
-        """The next search begins anew."""
+        """Make the next search start afresh."""
         self._searched = None
 
     def dead_stones(self) -> np.ndarray:
-        """bool[size * size]: stones whose chains the opponent owns at the end of most playouts."""
+        """bool[size * size]: stones of chains that the opponent owns at most playouts' ends."""
         from gozero.apps.gtp import search
 
         return search.dead_stones(self.game.rules, self.game.state, self.game.stones())
@@ -297,16 +299,16 @@ class Engine:
         reports: Reports | None = None,
         avoid: np.ndarray | None = None,
     ) -> int | None:
-        """Choose an action for a colour, on turn or not, and play it; None: it resigns.
+        """Choose an action for a colour, even out of turn, and play it; None: it resigns.
 
         Args:
           colour: 0 Black, 1 White.
-          talk: knows whether the search is to stop, and play.
-          reports: what is told meanwhile, if anything.
-          avoid: i32[2, A], see `Asked`: what the search is not to look at; None: nothing.
+          talk: knows whether the search must stop and play.
+          reports: what to report meanwhile, if anything.
+          avoid: i32[2, A], see `Asked`: the moves that the search must not consider; None: none.
 
         Raises:
-          ValueError: something to avoid, of a search without a tree.
+          ValueError: there are moves to avoid, but the search has no tree.
         """
         start = self.clock()
         action = self.choose(colour, talk, reports, avoid)
@@ -323,7 +325,7 @@ class Engine:
         reports: Reports | None = None,
         avoid: np.ndarray | None = None,
     ) -> int | None:
-        """`genmove` that plays nothing, off the clock."""
+        """Choose an action as `genmove` does, but without playing it or charging the clock."""
         game, self._given = self.game, None
         if game.ended or game.wins_by_passing(colour):
             return game.rules.pass_action
@@ -332,7 +334,7 @@ class Engine:
         look = None if talk is None else self._look(searcher, colour, seconds, talk, reports)
         if avoid is None:
             found = self._search(colour, seconds, look)
-        else:  # it keeps nothing that another search could go on from
+        else:  # such a search keeps nothing for later ones
             self._num_searches += 1
             found = searcher.search(
                 game.state, colour, self._num_searches, None, seconds, look=look, avoid=avoid
@@ -365,7 +367,7 @@ class Engine:
         )
 
     def _search(self, colour: int, seconds: float | None, look: Look | None) -> Found:
-        """Search the game for a colour; from what the last one found, if the game went on there."""
+        """Search for a colour; continues the last search if the game went on from there."""
         self._num_searches += 1
         game, played = self.game, self._played_since_the_search(colour)
         found = self.searcher.search(
@@ -375,7 +377,7 @@ class Engine:
         return found
 
     def prepare(self) -> InBackground:
-        """Import JAX, and compile what it takes to look at a game of this size; some seconds."""
+        """Import JAX and compile what setting up a game of this size needs, in the background."""
 
         def load(is_first: bool):
             if is_first:
@@ -391,31 +393,31 @@ class Engine:
         return self._loading[self.size]
 
     def analyse(self, colour: int, avoid: np.ndarray, reports: Reports, talk: Talk) -> None:
-        """Search for a colour until something is sent; see `Analyst.analyse`."""
+        """Search for a colour until input arrives; see `Analyst.analyse`."""
         from gozero.apps.analysis.search import Asked
 
         self._num_searches += 1
-        while self.game.ended:  # there is nothing to tell
+        while self.game.ended:  # there is nothing to report
             if talk.is_interrupted(seconds=1.0):
                 return
         asked = Asked(_state_for(self.game, colour), avoid)
         self.analyst.analyse(asked, self._num_searches, reports, talk)
 
     def ponder(self, is_interrupted: Callable[[], bool]) -> None:
-        """Search on for who is on turn, after a move of its own, until something has come."""
+        """After a move of the engine's own, search for the player to move until input arrives."""
         if self._ponders and not self.game.ended:
             self._search(self.game.to_play, None, lambda running, is_over: is_interrupted())
-            self._ponders = is_interrupted()  # else it has done all simulations
+            self._ponders = is_interrupted()  # if not interrupted, all simulations are done
 
     def raw_network(self, symmetry: int) -> dict[str, Any]:
-        """What the network says of the game for who is on turn: numbers and arrays, by KataGo's
-        names for them.
+        """The network's output for the game and the player to move: numbers and arrays, by
+        KataGo's names for them.
 
         Args:
-          symmetry: of the board that it is shown, from 0 to 7.
+          symmetry: from 0 to 7; applied to the board that the network sees.
 
         Raises:
-          ValueError: the player has no file of weights.
+          ValueError: the player has no weights file.
         """
         import jax.numpy as jnp
         import numpy as np
@@ -447,11 +449,11 @@ class Engine:
         return found
 
     def stop(self) -> None:
-        """Ponder no more, until the next move of its own."""
+        """Stop pondering until the engine's next move."""
         self._ponders = False
 
     def _seconds(self, colour: int) -> float | None:
-        """For the next move; None: no limit."""
+        """The time limit of the next move; None: no limit."""
         game = self.game
         of_game = self.game_clock.for_move(colour, game.rules.num_points, len(game.moves))
         limits = [limit for limit in (self.config.seconds, of_game) if limit is not None]
@@ -459,13 +461,13 @@ class Engine:
 
     @property
     def _start(self) -> tuple:
-        """What a game begins with, and its values depend on."""
+        """How the game starts: size, komi and stones, on which its values depend."""
         return self.size, self.komi, self.handicap, self.stones
 
     def _played_since_the_search(self, colour: int) -> list[int] | None:
-        """The actions that lead from the last search to this one; None if they do not.
+        """The actions since the last search; None if the game did not go on from there.
 
-        Both colours have to have moved in turn, for so they do in the search's tree.
+        The colours must have moved in turn, as they do in the search tree.
         """
         last, moves = self._searched, self.game.moves
         if last is None or last.start != self._start or moves[: len(last.moves)] != last.moves:
@@ -476,7 +478,7 @@ class Engine:
         return [action for _, action in since] if colours == in_turn else None
 
     def board_text(self) -> str:
-        """The board and a line on the game."""
+        """The board, and a line about the game."""
         game = self.game
         last = game.moves[-1][1] if game.moves else None
         status = "the game is over" if game.ended else f"{('Black', 'White')[game.to_play]} to play"
@@ -489,7 +491,7 @@ class Engine:
 
 
 def _state_for(game: HostGame, colour: int) -> GameState:
-    """The game with a colour on turn, on the host."""
+    """The game's state with `colour` to play, copied to the host."""
     import jax
 
     from gozero.go.rules import with_to_play
@@ -498,8 +500,8 @@ def _state_for(game: HostGame, colour: int) -> GameState:
 
 
 def _import_jax() -> None:
-    """And start it. No garbage is collected meanwhile, and what is there then is no more looked at:
-    it takes a tenth of a second and more, in which no thread runs."""
+    """Import JAX and start it. Garbage collection is off meanwhile, and the objects there at its
+    end are frozen: a collection takes a tenth of a second or more, in which no thread runs."""
     gc.disable()
     try:
         import jax

@@ -1,4 +1,4 @@
-"""Commands beside the main ones: of GTP 2's appendix, SGF files, KGS, KataGo and GoGui.
+"""Additional commands: of GTP 2's appendix, for SGF files, and of KGS, KataGo and GoGui.
 
 KataGo's: https://github.com/lightvector/KataGo/blob/master/docs/GTP_Extensions.md
 """
@@ -59,7 +59,7 @@ def commands(engine: Engine) -> dict[str, Command]:
         "kata-get-rules": Command(functools.partial(_get_rules, engine)),
         "kata-time_settings": time_settings,
         "gogui-analyze_commands": Command(lambda: _ANALYZE_COMMANDS),
-        "gogui-interrupt": Command(lambda: ""),  # that it is known tells GoGui how to interrupt
+        "gogui-interrupt": Command(lambda: ""),  # its presence tells GoGui how to interrupt
         "stop": Command(lambda: engine.stop() or ""),
     }
 
@@ -113,7 +113,7 @@ def _print_sgf(engine: Engine, name: str = "") -> str:
 def _status_list(engine: Engine, status: str) -> str:
     if status not in ("alive", "dead", "seki"):
         raise GtpFailure(f"syntax error: {status} is not alive, dead or seki")
-    if status == "seki":  # which area scoring does not ask
+    if status == "seki":  # which area scoring does not need
         return ""
     is_dead = engine.dead_stones()
     stones = engine.game.stones().reshape(-1)
@@ -133,7 +133,7 @@ def _set_rules(engine: Engine, *words: str) -> str:
 
 
 def _rules_of_json(engine: Engine, text: str) -> tuple[KoRule, bool]:
-    """(ko rule, suicide) of KataGo's JSON, where what is missing stays as it is."""
+    """(ko rule, suicide) from KataGo's JSON; what it leaves out stays unchanged."""
     try:
         given = files.parse_json(text)
         ko, suicide = given.get("ko", engine.ko).lower(), given.get("suicide", engine.suicide)
@@ -158,7 +158,7 @@ def _get_rules(engine: Engine) -> str:
 
 
 _TIMES = {"none": 0, "absolute": 1, "byoyomi": 3, "canadian": 3}
-"""Systems of time, and how many numbers each takes."""
+"""Time systems, and how many numbers each takes."""
 
 
 def _time_settings(engine: Engine, kind: str, *words: str) -> str:

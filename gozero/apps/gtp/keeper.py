@@ -1,15 +1,16 @@
-"""Runs a program for a controller; nothing that the program has started outlives either.
+"""Runs a program for a controller, so that nothing it starts outlives either of the two.
 
     python -I -S keeper.py SOCKET PROGRAM [ARGUMENT...]
 
-The controller holds the other end of SOCKET, a number, and is told ``+``, or ``-`` and why the
-program cannot be started. When that end is closed, by the controller or by its death, the program
-and all its descendants are killed. When the program ends, what it has left behind gets a moment for
-last words and is killed too; then the keeper ends as the program did.
+SOCKET is the number of a file descriptor. The controller holds its other end, and is sent ``+``,
+or ``-`` and the reason why the program cannot be started. When that end is closed, by the
+controller or by its death, the program and all its descendants are killed. When the program ends,
+the descendants it leaves get a moment for their last output and are killed too; then the keeper
+ends as the program did.
 
 The keeper is a subreaper: descendants whose parents are gone become its children, whatever session
-they are in. Linux alone has that; elsewhere the process group is killed. Imports nothing of ours,
-so that it starts in some milliseconds.
+they are in. Only Linux has that; elsewhere the process group is killed. The keeper imports nothing
+of this package, so that it starts in a few milliseconds.
 """
 
 import contextlib
@@ -22,27 +23,27 @@ import sys
 import time
 
 _LAST_WORDS = 0.5  # seconds
-_TO_KILL = 5.0  # seconds in which all is dead, unless the system does not let it die
+_TO_KILL = 5.0  # seconds after which it gives up killing
 _PR_SET_CHILD_SUBREAPER = 36
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def main(lifeline: int, command: list[str]) -> int:
-    """Keep a program; the status is its exit code, or minus the signal that ended it."""
+    """Run a program and watch it; returns its exit code, or minus the signal that ended it."""
     os.set_inheritable(lifeline, False)
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken = _wake_up_by_signals()
     try:
-        defaults = [signal.SIGPIPE, signal.SIGXFSZ]  # which Python ignores
+        defaults = [signal.SIGPIPE, signal.SIGXFSZ]  # Python ignores these
         program = os.posix_spawnp(command[0], command, os.environ, setsigdef=defaults)
     except OSError as error:
         os.write(lifeline, f"-{error}".encode())
         return 1
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):  # they are the program's alone
+    for stream in range(3):  # the standard streams are the program's alone
         os.dup2(nowhere, stream)
-    with contextlib.suppress(OSError):  # it is gone already
+    with contextlib.suppress(OSError):  # the controller is gone already
         os.write(lifeline, b"+")
     status = _until_the_end(lifeline, woken, program)
     killed = _kill_all(program)
@@ -50,7 +51,7 @@ def main(lifeline: int, command: list[str]) -> int:
 
 
 def _wake_up_by_signals() -> int:
-    """What can be read from as soon as a child has ended, or somebody wants this to end."""
+    """A file descriptor that becomes readable when a child ends, or a signal asks us to end."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -60,7 +61,8 @@ def _wake_up_by_signals() -> int:
 
 
 def _until_the_end(lifeline: int, woken: int, program: int) -> int | None:
-    """The program's status once it and, soon after, its children have ended; None: it is to end."""
+    """Wait for the program and, for a moment longer, its children; returns the program's status,
+    or None if it is still running and is to be killed."""
     status, deadline = None, None
     while True:
         left = None if deadline is None else max(deadline - time.monotonic(), 0)
@@ -90,7 +92,7 @@ def _reap(program: int) -> tuple[bool, int | None]:
 
 
 def _kill_all(program: int) -> int:
-    """Kill all descendants, also those that they start meanwhile; the program's status."""
+    """Kill all descendants, also those started meanwhile; returns the program's status."""
     status, deadline = -signal.SIGKILL, time.monotonic() + _TO_KILL
     if not os.path.exists("/proc/self/stat"):
         os.killpg(0, signal.SIGKILL)
@@ -120,7 +122,7 @@ def _descendants() -> list[int]:
 
 
 def _end_as(code: int) -> None:
-    """End with an exit code, or by a signal, without a core of our own."""
+    """Exit with a code, or by a signal but without a core dump."""
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):  # SIGKILL has no handler

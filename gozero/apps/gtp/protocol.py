@@ -1,8 +1,8 @@
-"""The Go Text Protocol, version 2: lines in, answers out. Knows no Go but its colours.
+"""The Go Text Protocol, version 2: lines in, answers out. Knows nothing of Go but its colours.
 
 Specification: https://www.lysator.liu.se/~gunnar/gtp/ (Farnebäck, draft 2 of version 2).
 
-Lines are read on a thread of their own, so that a command that takes long can see what has come.
+Lines are read on a separate thread, so that a long-running command can check for input.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import Any, NamedTuple
 from gozero.apps import runtime, streams
 
 PROTOCOL_VERSION = 2
-LONGEST_LINE = 2**16  # bytes or characters; what is longer is not taken in
+LONGEST_LINE = 2**16  # bytes or characters; longer lines are refused
 _LONGEST_ANSWER = 300  # characters of a `?` answer, which may quote what was sent
-_MOST_WAITING = 64  # lines that nobody has taken; with more, the controller has to wait
-_LOOK = 0.02  # seconds between two looks at what has come, while something is waited for
+_MOST_WAITING = 64  # unread lines; with more, the controller has to wait
+_LOOK = 0.02  # seconds between two checks for input while waiting
 _INTERRUPT = "# interrupt"  # GoGui's, a comment
 
 
 class GtpFailure(Exception):
-    """A command that fails: its text is the `?` answer, GTP's own words first."""
+    """A command failed; the text is its `?` answer, which begins with GTP's own words."""
 
 
 class Command(NamedTuple):
     """A command: what runs it, and the arguments it takes.
 
     `run` gets the arguments as strings and returns the answer's text; it raises `GtpFailure`.
-    `usage` names the arguments: ``COLOUR VERTEX``, those in square brackets may be left out,
-    and one with dots may be repeated. One that `talks` gets its `Talk` first.
+    `usage` names the arguments: ``COLOUR VERTEX``; those in square brackets may be left out,
+    and one with dots may be repeated. If `talks`, `run` gets a `Talk` as its first argument.
     """
 
     run: Callable[..., str]
@@ -43,10 +43,10 @@ class Command(NamedTuple):
 
 
 def colour_of(text: str) -> int:
-    """GTP's colours: 0 Black, 1 White.
+    """The colour that a GTP word names: 0 Black, 1 White.
 
     Raises:
-      GtpFailure: it is no colour.
+      GtpFailure: the word is not a colour.
     """
     colours = {"b": 0, "black": 0, "w": 1, "white": 1}
     if text.lower() not in colours:
@@ -55,7 +55,7 @@ def colour_of(text: str) -> int:
 
 
 class Request(NamedTuple):
-    """A line that asks for something."""
+    """A parsed command line."""
 
     id: str  # as it was sent; "" for none
     name: str  # "" for an id alone
@@ -63,9 +63,9 @@ class Request(NamedTuple):
 
 
 def parse_line(line: bytes | str) -> Request | None:
-    """What a line asks for; None for a blank line or a comment.
+    """Parse a line; None for a blank line or a comment.
 
-    GTP 2, 3.1: control characters but tab go, `#` starts a comment, a tab is a space.
+    GTP 2, 3.1: control characters except tab are removed, `#` starts a comment, a tab is a space.
 
     >>> parse_line("12 play b\\tD4 # a comment\\r\\n")
     Request(id='12', name='play', arguments=('b', 'D4'))
@@ -85,7 +85,7 @@ def parse_line(line: bytes | str) -> Request | None:
 def answer(number: str, text: str, failed: bool = False) -> str:
     """An answer as it is sent: ``=id text`` or ``?id text``, and an empty line.
 
-    The text keeps to ASCII and has no empty line, which would end the answer early.
+    Non-ASCII characters are escaped, and empty lines, which would end the answer early, removed.
     """
     lines = [line.rstrip() for line in text.splitlines()]
     kept = [line for i, line in enumerate(lines) if line or i == 0]
@@ -97,12 +97,12 @@ def answer(number: str, text: str, failed: bool = False) -> str:
 
 
 class Inbox:
-    """Lines of a stream, read on a thread of its own, so many ahead at most.
+    """The lines of a stream, read ahead on a separate thread, up to a limit.
 
     Args:
-      stream: text or binary; of a text stream that has a buffer, that is read.
-      longest: bytes or characters of a line; of a longer one the first part is given, as soon as it
-        has come, and the rest passed over.
+      stream: text or binary; if a text stream has a buffer, the buffer is read instead.
+      longest: the most bytes or characters of a line; of a longer one, the first part is delivered
+        as soon as it has come, and the rest is skipped.
     """
 
     def __init__(self, stream: Any, longest: int = LONGEST_LINE):
@@ -128,7 +128,7 @@ class Inbox:
             self._changed.notify_all()
 
     def take(self) -> tuple[bytes | str, bool] | None:
-        """(the next line, whether that is all of it), once it has come; None: there is no more.
+        """(the next line, whether it is whole), once it has come; None at the end of the stream.
 
         Raises:
           OSError: the stream cannot be read.
@@ -143,56 +143,56 @@ class Inbox:
         return None
 
     def waits(self, seconds: float = 0.0) -> bool:
-        """Whether a line, or the end, has come, or comes within some seconds."""
+        """Whether a line, or the end of the stream, has come or comes within `seconds`."""
         with self._changed:
             return bool(self._changed.wait_for(lambda: self._lines or self._ended, timeout=seconds))
 
     def has(self, wanted: Callable[[bytes | str], bool]) -> bool:
-        """Whether a line has come that is wanted."""
+        """Whether any of the unread lines is `wanted`."""
         with self._changed:
             return any(wanted(line) for line, _ in self._lines)
 
 
 class Talk:
-    """What a command may do before it ends: say lines of its answer, and look at what has come."""
+    """Lets a running command send lines of its answer, and check for input, before it ends."""
 
     def __init__(self, number: str, stdout: Any, inbox: Inbox):
         self._number, self._stdout, self._inbox = number, stdout, inbox
         self.begun = False
-        self.broken = False  # nothing can be written
+        self.broken = False  # the output cannot be written
 
     def begin(self) -> None:
-        """Say that the command is a good one: the answer begins."""
+        """Begin the answer, as that of a successful command."""
         if not self.begun:
             self.begun = True
             self._write(f"={self._number}\n")
 
     def say(self, line: str) -> None:
-        """A line of the answer, of ASCII and not empty."""
+        """Send a line of the answer; it must be ASCII and not empty."""
         self.begin()
         self._write(line + "\n")
 
     def end(self, text: str, failed: bool = False) -> None:
-        """The rest of the answer, or all of it."""
+        """Send the rest of the answer, or all of it."""
         if not self.begun:
             self._write(answer(self._number, text, failed))
-        else:  # it cannot fail any more
+        else:  # too late to answer with a failure
             self._write("\n" if failed or not text else f"{text}\n\n")
 
     def is_interrupted(self, seconds: float = 0.0) -> bool:
-        """Something has been sent, or is within some seconds: who analyses is to end."""
+        """Whether input has come, or comes within `seconds`: an analysis then ends."""
         return self._inbox.waits(seconds)
 
     def until(self, is_done: Callable[[float], bool]) -> bool:
-        """Wait for something that says whether it is done within some seconds; False: something has
-        been sent before."""
+        """Wait until `is_done`, which is called with a timeout in seconds, returns True; False if
+        input comes first."""
         while not is_done(_LOOK):
             if self.is_interrupted():
                 return False
         return True
 
     def is_stopped(self) -> bool:
-        """`stop`, or GoGui's interrupt, has been sent: who chooses a move is to play."""
+        """Whether `stop` or GoGui's interrupt has been sent: a genmove then plays at once."""
         return self._inbox.has(_stops)
 
     def _write(self, text: str) -> None:
@@ -214,20 +214,20 @@ def serve(
     """Answer every line of `stdin` until quit or its end.
 
     `commands` are the engine's own; protocol_version, list_commands, known_command and quit
-    are added. No command can end the session by going wrong: what it raises is answered as an
-    internal error, with a line on `stderr`. A line of more than `LONGEST_LINE` is refused as soon
-    as so much of it has come, and the rest of it passed over.
+    are added. No command can end the session by failing: an exception is answered as an internal
+    error, with a line on `stderr`. A line longer than `LONGEST_LINE` is refused as soon as that
+    much of it has come, and the rest is skipped.
 
     Args:
       commands: name -> command.
-      stdin: a text or binary stream; of a text stream that has a buffer, that is read.
+      stdin: a text or binary stream; if a text stream has a buffer, the buffer is read instead.
       stdout: a text stream, flushed after each answer.
       stderr: a text stream; None for ``sys.stderr``.
-      idle: called when no line waits; it is to return soon after what it is given says that one
-        does.
+      idle: called when no line is waiting, with a function that says whether one is; it must
+        return soon after that becomes true.
 
     Raises:
-      OSError: of the streams: a line cannot be read, or an answer not be written.
+      OSError: a line cannot be read, or an answer cannot be written.
     """
     table, inbox, stderr = _with_protocol(commands), Inbox(stdin), stderr or sys.stderr
     while True:
@@ -258,8 +258,8 @@ def _stops(line: bytes | str) -> bool:
 
 
 def _own(stream: Any) -> Any:
-    """A stream's bytes by a reader of our own: a thread that waits in Python's for its next line
-    would keep the interpreter from ending."""
+    """A stream's bytes, of standard input by a reader of our own: a thread that waits for a line in
+    Python's own reader would keep the interpreter from exiting."""
     with contextlib.suppress(AttributeError, OSError):
         if stream is sys.stdin:
             return open(stream.fileno(), "rb", closefd=False)
@@ -282,7 +282,7 @@ def _respond(table: Mapping[str, Command], request: Request, talk: Talk, stderr:
         text, failed = _run(table, request, talk), False
     except GtpFailure as failure:
         text, failed = str(failure), True
-        if talk.begun:  # the answer is a good one already
+        if talk.begun:  # the answer already says success
             print(f"gozero gtp: {request.name}: {text}"[:_LONGEST_ANSWER], file=stderr, flush=True)
     except Exception as error:
         if talk.broken:

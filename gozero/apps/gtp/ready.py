@@ -18,20 +18,20 @@ BLACK = 0
 class WarmupConfig(GtpConfig):
     """Compile what `gozero gtp` with the same flags compiles at its first moves.
 
-    What is compiled is kept in the cache of compiled programs, so that an engine that starts later
-    answers its first genmove within seconds.
+    The programs are kept in the compile cache, so that an engine started later answers its first
+    genmove within seconds.
     """
 
     EXAMPLES = ("gozero warmup", "gozero warmup --player strong --size 19")
 
 
 def run(config: GtpConfig) -> int:
-    """Compile and say how long it took; 1 where something is wrong, which a line says."""
+    """Compile and say how long it took; returns 1, after a line on stderr, on failure."""
     return _played("gozero warmup", config, with_a_clock=True)
 
 
 def selftest(config: GtpConfig) -> int:
-    """Play a move and say in a line what and how soon, or what is wrong; the exit status."""
+    """Play a move; print it and the time taken, or what is wrong; returns the exit status."""
     return _played("gozero gtp --selftest", config, with_a_clock=False)
 
 

@@ -1,7 +1,7 @@
-"""`gozero gtp`: the engine for GUIs and referees, its flags and its commands.
+"""`gozero gtp`: the engine for GUIs and referees, and its commands.
 
 What a front end asks first (name, version, known commands, size, komi) is answered without
-JAX; the first play compiles the rules, the first genmove the search.
+importing JAX; the first play compiles the rules, the first genmove the search.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def commands(engine: Engine) -> dict[str, Command]:
 
 
 def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
-    """Serve GTP until quit or the end of input; the exit status is 0, 130 for Ctrl-C.
+    """Serve GTP until quit or the end of input; the exit status is 0, or 130 after Ctrl-C.
 
     Raises:
       SystemExit: status 2 and one line for files that cannot be used, before any answer; status 1
-        and one line where there is no standard input or output, or it fails (a full disk, say).
+        and one line if standard input or output is closed, or fails (a full disk, say).
     """
     if config.selftest:
         from gozero.apps.gtp import ready
@@ -91,7 +91,7 @@ def _engine(config: GtpConfig) -> Engine:
 
 @contextlib.contextmanager
 def _failing_with(words: str) -> Iterator[None]:
-    """A ValueError is answered, with GTP's own words before it."""
+    """Turn a ValueError into a GTP failure, with GTP's own words in front."""
     try:
         yield
     except ValueError as error:
@@ -162,7 +162,7 @@ def _stones(text: str) -> int:
 
 
 def _choose(engine: Engine, placement: Callable[[int, int], list[int]], number: str) -> str:
-    """Place a number of handicap stones where `placement` says, and say where."""
+    """Place handicap stones where `placement` says, and answer with their vertices."""
     num_stones = _stones(number)
     _must_be_untouched(engine)
     with _failing_with("invalid number of stones"):

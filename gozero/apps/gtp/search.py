@@ -1,7 +1,7 @@
-"""The search behind genmove, compiled once for a board size: of a tree, or temporal-difference.
+"""The searches behind genmove, compiled once per board size: tree, temporal-difference and others.
 
-With reuse, what was found stays while a game goes on: a tree, which is re-rooted ply by ply, all of
-its life in the same arrays; or the weights that the game's searches have learnt.
+With reuse, results are kept while a game goes on: a tree, which is re-rooted ply by ply and stays
+in the same arrays all the time; or the weights that the game's searches have learnt.
 """
 
 from __future__ import annotations
@@ -45,29 +45,31 @@ if TYPE_CHECKING:
     from gozero.apps.gtp.config import GtpConfig
 
 _SIMULATIONS_A_LOOK = 16
-"""Of a tree, before the first look at the clock and at what has come; but a step at least."""
+"""Simulations of a tree search before it first checks the clock and the input; at least a step."""
 
 _LEAVES_APART, _SIZE_APART, _SIZE_SOONER = 8, 16, 10
-"""Of a step, on a CPU: playouts then are a program apart, compiled once. On smaller boards they
-compile soon enough, and the host's calls take about as long as the playouts. On the smallest
-options that compile sooner take more of a step's time than they are worth."""
+"""With at least this many leaves per step and this board size, playouts on a CPU are a separate
+program, compiled once. On smaller boards they compile fast enough, and the host's calls would take
+about as long as the playouts. From the third size on, options that compile sooner are used; on
+smaller boards they cost more time per step than they are worth."""
 
 PIECE = 0.05
-"""Seconds between two looks, about."""
+"""About how many seconds pass between two checks."""
 
 Look = Callable[[Running, bool], bool]
-"""Sees a search so far, between two pieces of it or at its end, and says whether to end it."""
+"""Called with the search so far, between two pieces of it and at its end (the flag); returns
+whether to end the search."""
 
 _TD_SIMULATIONS_A_LOOK = 2 * TD_LANES
 
 
 class Found(NamedTuple):
-    """What a search says of the root, for the colour that it searched for."""
+    """The result of a search, for the colour that it searched for."""
 
     action: int  # the most visited
     value: float  # in [-1, 1]
     ok: bool  # every evaluation was a finite number
-    resigns: bool = False  # the position is worth less than the threshold, if there is one
+    resigns: bool = False  # the value is below the resignation threshold, if there is one
 
 
 def make_searcher(
@@ -76,16 +78,16 @@ def make_searcher(
     clock: Callable[[], float] = time.monotonic,
     avoids: bool = False,
 ) -> Searcher:
-    """The search that the flags ask for, of single games under some rules.
+    """The search that the flags ask for, of one game at a time.
 
     Args:
       rules: the rules.
       config: the flags.
-      clock: seconds, from any moment on; for searches that have a limit of time.
-      avoids: whether it can be told what moves not to look at; it keeps nothing then.
+      clock: seconds, from any origin; for searches with a time limit.
+      avoids: whether it can be told which moves to avoid; it then keeps nothing between searches.
 
     Raises:
-      ValueError: files that are missing, damaged or for another size.
+      ValueError: files are missing, damaged or for another size; or `avoids` without a tree.
     """
     if config.search in TREELESS:
         if avoids:
@@ -98,11 +100,12 @@ def make_searcher(
 
 
 class Searcher:
-    """What all searches share: random streams, and what is kept while a game goes on.
+    """The base of all searches: random streams, and what is kept while a game goes on.
 
-    A search has `_begin`, what it keeps at first; `_follow`, that after an action was played;
-    `_whole`, a search of all simulations, and `_within`, one with a limit of time, which give what
-    `Found` is made of, and what to keep. The last argument of both is a `Look`, or None.
+    A subclass defines `_begin`, which makes the kept state; `_follow`, which advances it by an
+    action that was played; `_whole`, a search of all simulations; and `_within`, one with a time
+    limit. These two return the fields of `Found` and the new kept state; their last argument is a
+    `Look`, or None.
     """
 
     _begin: Callable[[], Any]
@@ -111,7 +114,7 @@ class Searcher:
     _within: Callable[..., tuple[tuple, Any]]
 
     settings: SearchConfig | None = None
-    """Of its tree; None: it has none."""
+    """The settings of its tree; None if it has no tree."""
 
     def __init__(self, rules: Rules, config: GtpConfig):
         self._rules, self._reuse = rules, config.reuse
@@ -119,7 +122,7 @@ class Searcher:
         self._kept: Any = None
 
     def warm_up(self) -> None:
-        """Compile what a move within a limit of time needs, once, by playing one."""
+        """Compile what a move with a time limit needs, by playing one; does so only once."""
         if self._warm:
             return
         game, key = HostGame(self._rules), _stream(self._key, np.uint32(0))
@@ -144,15 +147,15 @@ class Searcher:
         Args:
           state: the game.
           colour: 0 Black, 1 White.
-          number: picks the random stream.
-          played: the actions since the last search, by either colour in turn; None if this is
+          number: selects the random stream.
+          played: the actions since the last search, by the two colours in turn; None if this is
             another game, or there was no search.
-          seconds: what the search may take; None: it does all of its simulations. A first search
-            is compiled before that.
-          look: sees the search between two pieces, if it has a tree.
-          avoid: i32[2, A], see `Asked`; of searches that can be told so.
+          seconds: the time limit; None: run all simulations. A first tree search compiles before
+            its time starts.
+          look: called between two pieces of the search, if it has a tree.
+          avoid: i32[2, A], see `Asked`; only for searches made with `avoids`.
         """
-        # The arrays are handed on: if a search fails, the next one starts anew.
+        # The kept arrays are donated: if a search fails, the next one starts afresh.
         kept, self._kept = self._kept, None
         if kept is None or played is None:
             kept = self._begin()
@@ -170,7 +173,7 @@ class Searcher:
 
 
 class TreeSearcher(Searcher):
-    """`gozero.search` in pieces; see `make_searcher`."""
+    """`gozero.search`, run in pieces; see `make_searcher`."""
 
     def __init__(
         self,
@@ -196,7 +199,7 @@ class TreeSearcher(Searcher):
         resign = config.resign
 
         def told(result: SearchResult) -> tuple:
-            """What `Found` is made of."""
+            """The fields of `Found`."""
             resigns = move_choice.resignations(result.value, result.visits, result.q, resign)
             return result.action[0], result.value[0], result.ok[0], resigns[0]
 
@@ -208,7 +211,7 @@ class TreeSearcher(Searcher):
         kind = Apart if is_apart else functools.partial(Whole, sooner=sooner)
         runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
         self._runner = runner(settings)
-        # Who ponders uses all of its time: what it finds beyond the choice is used later.
+        # A player that ponders uses all of its time: the extra simulations help later searches.
         stops_early = settings.ensemble is None and settings.final_move == "visits"
         stops_early &= not config.ponder
         early = dataclasses.replace(settings, early_stop=True) if stops_early else settings
@@ -216,7 +219,7 @@ class TreeSearcher(Searcher):
         self._to_search, self._told = executables.jit(to_search), executables.jit(told)
         self._reroot = executables.jit(reuse.reroot, donate_argnums=0)
         self._begin = lambda: None
-        if config.reuse:  # what a tree takes is said before any is made
+        if config.reuse:  # say how much memory a tree takes before making one
             print(f"gozero gtp: {trees_text(rules, setup, True, 1)}", file=sys.stderr)
             root = jax.eval_shape(lambda: to_search(init(rules), jnp.int32(0)).position)
             new = functools.partial(reuse.empty, root, rules.num_actions, settings)
@@ -238,10 +241,10 @@ class TreeSearcher(Searcher):
 
 
 class TdSearcher(Searcher):
-    """Temporal-difference search: no tree, but weights that the simulations teach.
+    """Temporal-difference search: no tree, but weights that are learnt from the simulations.
 
-    Within a limit of time the simulations are made in pieces, each of which goes on with what the
-    one before has learnt.
+    With a time limit, the simulations are run in pieces, each of which continues from the weights
+    that the previous one learnt.
     """
 
     def __init__(
@@ -272,8 +275,8 @@ class TdSearcher(Searcher):
         return self._found(best), weights
 
     def _within(self, seconds: float, key: jax.Array, state: GameState, colour, weights, look):
-        """A piece at least, and no more once another would take too long by the last one's time, or
-        be more than all simulations."""
+        """Run at least one piece, and more until all simulations are done or another piece, if it
+        took as long as the last, would exceed the time."""
         end = self._clock() + seconds
         params = self._params._replace(weights=weights)
         for number in range(self._num_pieces):
@@ -292,10 +295,10 @@ class TdSearcher(Searcher):
 
 
 class AnnealingSearcher(Searcher):
-    """Simulated annealing: a round of playouts at a time, which keeps nothing for the next move.
+    """Simulated annealing, a round of playouts at a time; keeps nothing for the next move.
 
-    Within a limit of time the temperature falls with the time, or with the rounds if they end
-    before.
+    With a time limit, the temperature falls with the time spent or with the rounds done, whichever
+    is further on.
     """
 
     def __init__(
@@ -325,7 +328,7 @@ class AnnealingSearcher(Searcher):
 
     def _within(self, seconds: float, key, state: GameState, colour, kept: None, look):
         start, values = self._clock(), annealing.nothing(self._annealing, 1)
-        seconds = max(seconds, 1e-9)  # 0: a round
+        seconds = max(seconds, 1e-9)  # with 0 seconds, one round is run
         for number in range(self._annealing.rounds):
             share = max(number / self._annealing.rounds, (self._clock() - start) / seconds)
             if number and share >= 1:
@@ -339,7 +342,7 @@ class AnnealingSearcher(Searcher):
 
 
 class RandomSearcher(Searcher):
-    """No search: any play that fills no eye of its own."""
+    """No search: a random play that fills no eye of its own."""
 
     def __init__(
         self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
@@ -362,17 +365,17 @@ _stream = executables.jit(jax.random.fold_in)
 
 _PLAYOUTS = 256
 _DEAD = -0.5
-"""What the owners of a dead chain's points are worth to its colour, in the mean over playouts."""
+"""A chain is dead if the mean ownership of its points, for its own colour, is below this."""
 
 
 def dead_stones(rules: Rules, state: GameState, stones: np.ndarray) -> np.ndarray:
     """bool[size * size]: stones of chains that the opponent owns at the end of most playouts.
 
     Args:
-      rules, state: the game; who is on turn begins half of the playouts, the opponent the others.
-      stones: i8[size, size] of it.
+      rules, state: the game; each player begins half of the playouts.
+      stones: i8[size, size], the game's stones.
     """
-    from scipy import ndimage  # an eighth of a second
+    from scipy import ndimage  # takes an eighth of a second
 
     owned = np.asarray(_owned(rules, state))
     dead = np.zeros(stones.shape, bool)
@@ -385,7 +388,7 @@ def dead_stones(rules: Rules, state: GameState, stones: np.ndarray) -> np.ndarra
 
 @functools.partial(executables.jit, static_argnums=(0,))
 def _owned(rules: Rules, state: GameState) -> jax.Array:
-    """f32[size, size] in [-1, 1]: whose each point is at the end, in the mean; +1 Black's."""
+    """f32[size, size] in [-1, 1]: mean ownership at the end of playouts; +1 Black's."""
     movers = jnp.arange(_PLAYOUTS) % 2
     begin = lambda mover: with_to_play(state, mover).position.replace(passes=jnp.int8(0))
     positions = jax.vmap(begin)(movers)
