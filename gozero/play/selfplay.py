@@ -5,21 +5,21 @@
     play_moves = make_play_moves(config, evaluator, num_moves=4)
     lanes, moves = play_moves(evaluator.params, lanes)  # `Move`, [T, B]
 
-`move` plays one move of every lane; all that is carried is one pytree of arrays, `Lanes`. Some
-number of games (`SelfPlayConfig.num_games`) and games without end are two settings of it: of the
-first, the moves of games beyond the last are marked `NO_GAME`. The host keeps the moves of a game
-until it ends, or `train.games` does on the device.
+`move` plays one move in every lane; the whole state is one pytree of arrays, `Lanes`. Self-play
+runs either for a number of games (`SelfPlayConfig.num_games`) or without end; in the first case the
+moves of games beyond the last are marked `NO_GAME`. The host keeps the moves of a game until it
+ends, or `train.games` does so on the device.
 
-What a game needs is what a `search.game.Game` says: `init, play, legal, outcome, observe` and
-`max_moves`. The players alternate, so a lane counts plies and the first player moves at the even
-ones. A game that points decide (Go) has a `Game.points`: its komi is one of `SelfPlayConfig.komi`,
-and its `Move` has `komi, truncated, score, area`, which are None in other games. Positions of a
-`Move` are those that the search keeps, `search.game.positions_of`: the states themselves in a game
-without a `Game.history`.
+A game is a `search.game.Game`: `init, play, legal, outcome, observe` and `max_moves`. The players
+alternate, so a lane counts plies and the first player moves at the even ones. A game decided by
+points (Go) has a `Game.points`: its komi is drawn from `SelfPlayConfig.komi`, and its `Move` has
+`komi, truncated, score, area`, which are None in other games. The positions in a `Move` are those
+that the search keeps, `search.game.positions_of`: the states themselves in a game without a
+`Game.history`.
 
-Games do not reach their ends together. They would if all first games began at once: all lanes would
-be in the opening first and all in the endgame later, and so would every batch that is learnt from.
-So `SelfPlayConfig.stagger` begins each lane's first game after another number of random plies.
+If all first games began at once, all lanes would be in the opening first and in the endgame later,
+and so would every training batch. So `SelfPlayConfig.stagger` begins each lane's first game after a
+different number of random plies, and games do not end together.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from gozero.search.search import search
 from gozero.search.tree import Tree
 
 NO_GAME = -1
-"""The number of the games beyond `SelfPlayConfig.num_games`."""
+"""The number given to games beyond `SelfPlayConfig.num_games`."""
 NO_ACTION = -1
-"""What is played where a player resigns."""
+"""The action where a player resigns."""
 
 
 def search_config(
     game: Game, evaluator: Evaluator, num_simulations: int, reuse_subtree: bool = False
 ) -> SearchConfig:
-    """The evaluator's rule, and noise at the root scaled to the number of plays."""
+    """The evaluator's rule, with root Dirichlet noise scaled to the number of actions (no pass)."""
     config = SearchConfig(
         num_simulations=num_simulations,
         select=evaluator.select or Puct(),
@@ -70,22 +70,22 @@ def search_config(
 
 
 class Lanes(struct.PyTreeNode):
-    """The games in play: all that self-play goes on from; donated from call to call."""
+    """The games in play: the whole state of self-play, donated from call to call."""
 
     states: Any  # [B]
-    opening: jax.Array  # i32[B]: plies of the game that are drawn at random
+    opening: jax.Array  # i32[B]: plies of the game's opening, see `Openings`
     game: jax.Array  # i32[B]: the number of the game
-    next_game: jax.Array  # i32[]
+    next_game: jax.Array  # i32[]: the number of the next game to begin
     moves: jax.Array  # i32[]: moves made by each lane
     resignation: Resignation | None
     key: jax.Array  # PRNG key
-    batch_key: jax.Array  # PRNG key of what is drawn for all lanes at once, wherever they are
-    ply: jax.Array | None = None  # i16[B]: of the game; None if positions say it (`Points.ply`)
+    batch_key: jax.Array  # PRNG key for draws common to all lanes, on every device
+    ply: jax.Array | None = None  # i16[B]: of the game; None if positions hold it (`Points.ply`)
     tree: Tree | None = None  # re-rooted at the states; None if trees are not reused
 
 
 class Move(NamedTuple):
-    """One searched move of B lanes, and how the game ended if it did."""
+    """One searched move in B lanes, and the game's result if it ended."""
 
     game: jax.Array  # i32[B]; NO_GAME: ignore the move
     position: Any  # [B], before the move
@@ -95,30 +95,30 @@ class Move(NamedTuple):
     surprise: jax.Array  # f32[B]: KL(target || prior), in nats
     root_value: jax.Array  # f32[B], for the mover
     action: jax.Array  # i32[B]: NO_ACTION where the mover resigned
-    full: jax.Array  # bool[B]: by a full search
-    ok: jax.Array  # bool[B]: the search saw no nan
-    counts: jax.Array  # bool[B]: something may be learnt: not random, and ok
-    ended: jax.Array  # bool[B]: this was the last of the game
-    resigned: jax.Array  # bool[B]: ... for the mover resigned
-    outcome: jax.Array  # f32[B]: if ended, +1 the first player (Black) has won, -1 lost, 0 drawn
-    # Of a game that points decide; else None:
+    full: jax.Array  # bool[B]: whether the search was a full one
+    ok: jax.Array  # bool[B]: the search saw no NaN
+    counts: jax.Array  # bool[B]: whether to train on it: ok, and not in the opening
+    ended: jax.Array  # bool[B]: this was the last move of the game
+    resigned: jax.Array  # bool[B]: ... because the mover resigned
+    outcome: jax.Array  # f32[B]: if ended, +1 the first player (Black) won, -1 lost, 0 drawn
+    # In a game decided by points; else None:
     komi: jax.Array | None = None  # f32[B]
-    truncated: jax.Array | None = None  # bool[B]: the move limit ended it
+    truncated: jax.Array | None = None  # bool[B]: the move limit ended the game
     score: jax.Array | None = None  # f32[B]: if ended and not resigned, for Black; else 0
-    area: jax.Array | None = None  # u32[B, 2, W]: then, Black's area and White's; else empty
-    # What the network said of the position; None in what `make_play_moves` returns:
+    area: jax.Array | None = None  # u32[B, 2, W]: likewise Black's area and White's; else empty
+    # The network's evaluation of the position; None in what `make_play_moves` returns:
     prior: jax.Array | None = None  # f32[B, A]: with the root's noise; -inf where illegal
     raw_value: jax.Array | None = None  # f32[B], for the mover
 
 
 def start(config: SelfPlayConfig, seed: int, shard: int | jax.Array = 0) -> Lanes:
-    """The first games.
+    """The lanes at the beginning of the first games.
 
     Args:
       config: the settings.
-      seed: of all chance.
-      shard: which of several self-plays this is, each with B lanes of its own; they draw apart,
-        except for what is drawn for a batch: whether a search is full is the same for all.
+      seed: the seed of all randomness.
+      shard: the index of this self-play among several, each with its own B lanes. Their random
+        draws differ, except the one per batch: whether a search is full is the same for all.
     """
     return _start(config, jax.random.key(seed), jnp.int32(shard))
 
@@ -151,7 +151,7 @@ def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> Lan
 
 
 def _new_games(config: SelfPlayConfig, key: jax.Array) -> Any:
-    """[B] new games, each with draws of its own."""
+    """[B] new games, each with its own random draws."""
     points = config.game.points
     if points is None:
         return jax.vmap(config.game.init)(jax.random.split(key, config.batch))
@@ -160,7 +160,7 @@ def _new_games(config: SelfPlayConfig, key: jax.Array) -> Any:
 
 
 def memory(config: SelfPlayConfig) -> Memory:
-    """What the trees of the largest search take, known before they are allocated."""
+    """The memory of the trees of the largest search, computed without allocating them."""
     states = jax.eval_shape(lambda: start(config, 0)).states
     of = functools.partial(search_memory, config.game, states)
     sizes = [
@@ -170,7 +170,7 @@ def memory(config: SelfPlayConfig) -> Memory:
 
 
 def start_on(config: SelfPlayConfig, seed: int, mesh: Mesh) -> Lanes:
-    """The first games of each device of a mesh (`devices.make_mesh`), which has its share of the
+    """The first games on each device of a mesh (`devices.make_mesh`), each with its share of the
     batch: arrays [D, ...]."""
     own = _share(config, mesh)
     first = lambda: devices.stack(start(own, seed, lax.axis_index(devices.AXIS)))
@@ -187,10 +187,10 @@ def make_play_moves(
     """``play_moves(params, lanes) -> (lanes, moves[num_moves, B])``, jitted; lanes are donated.
 
     Args:
-      config, evaluator: what is played.
-      num_moves: T, of a call.
-      mesh: of the devices that have the lanes, as `start_on` made them. They search their shares
-        without waiting for each other; each numbers every D-th game.
+      config, evaluator: the settings and the evaluator of the games.
+      num_moves: T, the moves of each lane in a call.
+      mesh: the mesh of devices that hold the lanes, as `start_on` made them. They search their
+        shares without waiting for each other; device d plays games d, d + D, d + 2 D and so on.
     """
     if mesh is None:
         play = functools.partial(_play_moves, config, evaluator, num_moves)
@@ -218,7 +218,7 @@ def _play_moves(
     num_shards: int = 1,
     shard: int | jax.Array = 0,
 ) -> tuple[Lanes, Move]:
-    params = evaluator._replace(params=params).prepared().params  # not at each move
+    params = evaluator._replace(params=params).prepared().params  # once, not at every move
 
     def one(lanes: Lanes, _: None) -> tuple[Lanes, Move]:
         lanes, made = move(config, evaluator, params, lanes)
@@ -238,15 +238,15 @@ def move(
     lanes: Lanes,
     num_simulations: int | None = None,
 ) -> tuple[Lanes, Move]:
-    """One move of every lane; a lane whose game it ends stands at the beginning of the next.
+    """Play one move in every lane; a lane whose game ends then starts the next game.
 
     Args:
       config: the settings.
-      evaluator: how positions are evaluated; its own parameters are not used.
-      params: the evaluator's.
+      evaluator: evaluates positions; its own `params` are ignored.
+      params: the evaluator's parameters.
       lanes: the games.
-      num_simulations: of a full search, one of those that the settings name; static. None for the
-        config's own.
+      num_simulations: simulations of a full search, one of the numbers that the config allows;
+        static. None: the config's own.
     """
     game, before = config.game, lanes.states
     position = positions_of(game, before)
@@ -293,16 +293,16 @@ def move(
 
 
 class Searched(NamedTuple):
-    """What a search says of [B] games, without its trees."""
+    """The results of a search of [B] games, without its trees."""
 
-    action: jax.Array  # i32[B]: what its root rule would play
+    action: jax.Array  # i32[B]: the action that the root rule would play
     visits: jax.Array  # i32[B, A]
     q: jax.Array  # f32[B, A]
     policy_target: jax.Array  # f32[B, A]
     value: jax.Array  # f32[B], for the mover
-    ok: jax.Array  # bool[B]: it saw no nan
-    prior: jax.Array  # f32[B, A]: the root's, noise and all; -inf where illegal
-    raw_value: jax.Array  # f32[B]: the evaluator's, of the root
+    ok: jax.Array  # bool[B]: it saw no NaN
+    prior: jax.Array  # f32[B, A]: the root's, with its noise; -inf where illegal
+    raw_value: jax.Array  # f32[B]: the evaluator's value of the root
 
 
 def search_states(
@@ -313,14 +313,14 @@ def search_states(
     config: SearchConfig,
     tree: Tree | None = None,
 ) -> tuple[Searched, Tree | None]:
-    """Search [B] games from where they are; (what was found, the trees if some were given)."""
+    """Search [B] games from their states; (the results, the trees if `tree` was given)."""
     found = search(game, evaluator, key, states, config, tree, keep_tree=tree is not None)
     return Searched(**{name: getattr(found, name) for name in Searched._fields}), found.tree
 
 
 def _search(config, settings, evaluator, key, states, tree, full) -> tuple[Searched, Tree | None]:
-    """By the full search of these settings, or by the cheap one; (what was found, the trees if they
-    are reused)."""
+    """The full search with these settings, or the cheap one; (the results, the trees if they are
+    reused)."""
 
     def searched(settings: SearchConfig) -> tuple[Searched, Tree | None]:
         return search_states(config.game, evaluator, key, states, settings, tree)
@@ -332,7 +332,7 @@ def _search(config, settings, evaluator, key, states, tree, full) -> tuple[Searc
 
 
 def _choose(config, settings, key, found: Searched, ply: jax.Array) -> jax.Array:
-    """i32[B]: what is played where nothing is random."""
+    """i32[B]: the action to play outside the random opening."""
     temperature = config.schedule(ply)
     keys = jax.random.split(key, temperature.shape[0])
     drawn = jax.vmap(move_choice.by_visits)(keys, found.visits, found.prior, temperature)
@@ -349,7 +349,7 @@ def divergence(target: jax.Array, prior: jax.Array) -> jax.Array:
 
 
 def _consider(state, found: Searched, ply, in_opening) -> tuple[Resignation | None, jax.Array]:
-    """(what is known of resigning, who resigns bool[B])."""
+    """(the updated resignation state, bool[B] whether the mover resigns)."""
     if state is None:
         return None, jnp.zeros(in_opening.shape, bool)
     standing = jax.vmap(move_choice.standing)(found.value, found.visits, found.q)
@@ -359,14 +359,14 @@ def _consider(state, found: Searched, ply, in_opening) -> tuple[Resignation | No
 
 
 def _end(game: Game, after: Any, ply: jax.Array, resigned: jax.Array) -> dict[str, Any]:
-    """How games end that do: those fields of `Move`.
+    """The fields of `Move` about how games end.
 
-    Only finished games are scored: of the others points cost nothing.
+    Only finished games are scored, so scoring costs nothing in the others.
     """
-    sign = jnp.where(ply % 2 == 0, 1.0, -1.0)  # of what is good for the mover
+    sign = jnp.where(ply % 2 == 0, 1.0, -1.0)  # +1 where the first player is the mover
     over, points = openings.is_over(game, after) & ~resigned, game.points
     if points is None:
-        value = -sign * jax.vmap(game.outcome)(after)[1]  # the other has the turn
+        value = -sign * jax.vmap(game.outcome)(after)[1]  # the opponent is to move
         own = {}
     else:
         score, area = jax.vmap(points.score)(after, over)
@@ -379,7 +379,7 @@ def _end(game: Game, after: Any, ply: jax.Array, resigned: jax.Array) -> dict[st
 
 
 def _begin_next(config: SelfPlayConfig, key: jax.Array, lanes: Lanes, made: Move) -> Lanes:
-    """The next game in every lane whose game has ended, with draws of its own."""
+    """Begin the next game, with its own random draws, in every lane whose game has ended."""
     new_key, opening_key, may_key = stages.split_key(key, 3)
     ended = made.ended
     watched, settings = lanes.resignation, config.resign

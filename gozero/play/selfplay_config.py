@@ -19,19 +19,19 @@ from gozero.search.move_choice import Temperature
 
 @dataclasses.dataclass(frozen=True)
 class PlayoutCap:
-    """How often a move is searched in full.
+    """Playout cap randomization: full searches for only a share of the moves.
 
-    Wu (2019), section 3.1: a policy target wants many simulations, a value target many games. So a
-    full search is made at a share of the moves only, and only it is learnt from. The games of
-    a batch keep step, and a batch takes as long as its slowest search: one draw decides for all
-    of them, at each move anew.
+    Wu (2019), section 3.1: policy targets need many simulations, value targets many games. So only
+    a share of the moves gets a full search, and only those moves are learned from. The games of a
+    batch run in lockstep and a batch takes as long as its slowest search, so at each move one draw
+    decides for the whole batch.
 
     Attributes:
-      cheap: the search of the other moves; `setups.to_win` makes one.
+      cheap: the search for the other moves; `setups.to_win` makes one.
       full_share: the probability of a full search.
 
     Raises:
-      ValueError: naming the field, what it was and what is allowed.
+      ValueError: naming the field, its value and what is allowed.
     """
 
     cheap: SearchConfig
@@ -51,32 +51,32 @@ class SelfPlayConfig:
     """Static settings of self-play.
 
     Attributes:
-      game: what is played, such as `go_game(rules)`.
-      batch: B, lanes: games played at once.
-      search: the search of every move, or of those that are searched in full; its temperature and
-        final move are not used.
-      komi: points for the second player, one number or several: each game draws one of them, all
-        alike. None (an empty tuple) for a game without points.
+      game: the game, such as `go_game(rules)`.
+      batch: B, the number of lanes: games played at once.
+      search: the search for every move, or for those searched in full; its temperature and
+        final move are ignored.
+      komi: points for the second player, one number or several, from which each game draws one
+        uniformly. An empty tuple for a game without points.
       num_games: how many games count; None: games without end.
-      temperature: by moves into a game: where it is above 0, the move is drawn by the visits, also
-        under a root rule that says what is played; where it is 0, that rule or the visits decide.
-        None: 0 under such a rule, for sequential halving spreads its visits and they say little of
-        what is good; else 1 for the first moves, 30 of them on 19x19 and as many fewer as the
-        board has fewer lines (of a game without points: a quarter of `max_moves`), then 0.
-      reuse_subtree: a search goes on from what the last one found below the move played; give
-        `search` room for it, see `SearchConfig.roomy`.
-      prior_counts: the evaluator has a heuristic whose values count as visits; trees that are
-        reused have room for them.
-      openings: plies of each game that are drawn at random. Nothing is learnt from them.
-      cap: cheap searches between the full ones; None: all are full.
-      resign: how resigning is watched; None: no one resigns.
-      stagger: the first game of each lane begins after 0 to so many random plies; None for
-        half of `max_moves`, about the length of a game.
-      more_simulations: other numbers of simulations that a full search may be asked to have, from
-        call to call; each is compiled once.
+      temperature: the temperature by move number. Where it is above 0, the move is drawn by
+        visits, even if the root rule chooses moves; where it is 0, that rule or the visits decide.
+        None: 0 if the root rule chooses moves, because sequential halving spreads its visits, which
+        then say little about which move is good; else 1 for the first moves (30 on 19x19, on other
+        boards in proportion to the side; in a game without points a quarter of `max_moves`), then 0.
+      reuse_subtree: whether a search starts from the previous search's subtree below the move
+        played; give `search` room for it, see `SearchConfig.roomy`.
+      prior_counts: whether the evaluator has a heuristic whose values count as visits; reused trees
+        then have room for them.
+      openings: the first plies of each game, drawn at random and not learned from.
+      cap: mixes cheap searches with the full ones; None: all are full.
+      resign: the settings of resignation; None: no one resigns.
+      stagger: the most random plies before the first game of a lane, drawn uniformly from 0 on;
+        None: half of `max_moves`, about the length of a game.
+      more_simulations: other numbers of simulations that callers may request for a full search,
+        from call to call; each is compiled once.
 
     Raises:
-      ValueError: naming the field, what it was and what is allowed.
+      ValueError: naming the field, its value and what is allowed.
     """
 
     game: Game
@@ -122,7 +122,7 @@ class SelfPlayConfig:
         if not values:
             raise ValueError("komi: no value to draw from; give one or more")
         for komi in values:
-            points.new(komi)  # refuses a komi that is none
+            points.new(komi)  # raises if the komi is invalid
 
     def _check_reuse(self) -> None:
         self.search.check_with(tree=True)
@@ -140,7 +140,7 @@ class SelfPlayConfig:
 
     @property
     def schedule(self) -> Temperature:
-        """The temperature of each move."""
+        """The temperature by move number in effect."""
         if self.temperature is not None:
             return self.temperature
         if self.search.plays_by_rule:
@@ -151,7 +151,7 @@ class SelfPlayConfig:
 
     @property
     def searches(self) -> tuple[SearchConfig, ...]:
-        """All that may be made."""
+        """All searches that self-play may run."""
         full = [self.full_search(n) for n in (self.search.num_simulations, *self.more_simulations)]
         return (*full, self.cap.cheap) if self.cap is not None else tuple(full)
 
@@ -159,7 +159,7 @@ class SelfPlayConfig:
         """The full search with another number of simulations; None for its own.
 
         Raises:
-          ValueError: a number that the settings do not name.
+          ValueError: a number other than `search`'s and `more_simulations`.
         """
         allowed = (self.search.num_simulations, *self.more_simulations)
         if num_simulations is None or num_simulations == self.search.num_simulations:
@@ -173,11 +173,11 @@ class SelfPlayConfig:
 
 
 def _check_search(search: SearchConfig, batch: int) -> None:
-    """Refuse a search that self-play cannot have, in so many lanes.
+    """Refuse a search that self-play cannot use with this many lanes.
 
     Raises:
-      ValueError: trees of more rows than can be; a search of several trees, or one that is for
-        playing, and spoils what is learnt from it.
+      ValueError: trees with too many rows in all, an ensemble of trees, or settings meant for
+        playing that would spoil the training targets.
     """
     if batch * search.num_nodes > trees.MAX_ROWS:
         raise ValueError(
