@@ -1,19 +1,19 @@
-"""Matches between two of our players at any game, wholly on the device: games in lockstep.
+"""Matches between two of our players at any game, entirely on the device, with games in lockstep.
 
-Games 2i and 2i + 1 are a pair: they start from the same opening, and the players have swapped
-sides. The games are played in two batches of lanes, of which the players take turns:
+Games 2i and 2i + 1 are a pair: they start from the same opening with the players' sides swapped.
+The games are played in two batches of lanes, which the players alternate between:
 
     ply     batch 0          batch 1
     0       first player     second player
     1       second player    first player
 
-So each player chooses in half the games at once. A lane whose game is over takes the next game that
-the player whose turn it is there begins; with as many lanes as games, as in `play_match`, no lane
-has to.
+So each player chooses in half the games at once. A lane whose game is over takes the next game
+begun by the player whose turn it is in that batch; with as many lanes as games, as in `play_match`,
+this does not occur.
 
-The host only calls the device, two plies ahead of the results that it has seen. A player's turn
-is a program of its own: in a sweep of many players against one, that one is compiled once, and so
-are players that differ by their parameters alone.
+The host only dispatches to the device, two plies ahead of the results that it has seen. Each
+player's turn is a separate program: in a sweep of many players against one, that one is compiled
+once, and so are players that differ only in their parameters.
 """
 
 from __future__ import annotations
@@ -37,67 +37,65 @@ from gozero.runs import statistics
 from gozero.search.game import Game, positions_of
 
 NO_ONE = -1
-"""Where no colour has resigned."""
+"""The colour that resigned in a game without a resignation."""
 
 _IDLE = -1
-"""The number of no game."""
+"""The game number of a lane without a game."""
 
 _PLIES_AHEAD = 2
-"""That the host asks for before it hears of the games: the device never waits for it."""
+"""Plies that the host dispatches before it reads results, so that the device never waits for it."""
 
 
 class Lanes(NamedTuple):
-    """A batch of games, in all of which the same player has the turn."""
+    """A batch of games in all of which the same player is to move."""
 
     states: Any  # [P]
     recent: jax.Array  # i32[2, P]: the last two actions, the older first
     ok: jax.Array  # bool[P]
-    resigned: jax.Array  # bool[P]: by the player who was to move; or there is no game
+    resigned: jax.Array  # bool[P]: the player to move resigned; or the lane has no game
 
 
 class Played(NamedTuple):
-    """A game that is over."""
+    """A finished game."""
 
     number: int
     actions: tuple[int, ...]  # after the opening
-    outcome: int  # for the player who was to begin: +1 won, -1 lost, 0 drawn
-    score: float  # of Go: Black's area - White's - komi; else the outcome
-    truncated: bool  # ended by the move limit, and scored as it stood
+    outcome: int  # for the player who began: +1 won, -1 lost, 0 drawn
+    score: float  # in Go: Black's area - White's - komi; in games without points 0
+    truncated: bool  # ended by the move limit and scored as it stood
     resigned: bool  # by the player to move after the actions, who lost whatever the score
-    ok: bool  # every choice was sound, and every action legal
-    seconds: tuple[float, float]  # the share of each player's searches, by the order of `players`
+    ok: bool  # every choice was ok and every action legal
+    seconds: tuple[float, float]  # this game's share of each player's time, in order of `players`
 
 
 class MatchResult(NamedTuple):
-    """B games of two players, in NumPy; game 2i and 2i + 1 are a pair.
+    """B games between two players, as NumPy arrays; games 2i and 2i + 1 are a pair.
 
-    A colour is 0 for the one that moves first in a new game, Black in Go, and 1 for the other.
+    Colour 0 moves first in a new game (Black in Go); colour 1 is the other.
     """
 
-    first_colour: np.ndarray  # i8[B]: of the first player
+    first_colour: np.ndarray  # i8[B]: the first player's colour
     score: np.ndarray  # f32[B]: Black's area - White's area - komi; else +1, 0, -1 for colour 0
     outcome: np.ndarray  # i8[B]: +1 the first player won, -1 the second, 0 drawn
-    plies: np.ndarray  # i32[B]: moves of the game, those before `start` included
-    truncated: np.ndarray  # bool[B]: ended by the move limit, and scored as it stood
-    resigned: (
-        np.ndarray
-    )  # i8[B]: the colour that resigned, which lost whatever the score; or NO_ONE
-    ok: np.ndarray  # bool[B]: every choice was sound, and every action legal
+    plies: np.ndarray  # i32[B]: moves of the game, including those before `start`
+    truncated: np.ndarray  # bool[B]: ended by the move limit and scored as it stood
+    resigned: np.ndarray  # i8[B]: the colour that resigned, and so lost; or NO_ONE
+    ok: np.ndarray  # bool[B]: every choice was ok and every action legal
     actions: np.ndarray  # i16[T, B]: from `start` on, NO_ACTION after the end
-    start: Any  # states [B]: what the actions start from
+    start: Any  # states [B]: the states before `actions`
     opening_plies: int  # how many of the actions are the opening, which neither player chose
 
     @property
     def points(self) -> np.ndarray:
-        """f64[B]: of the first player: 1 won, 1/2 drawn, 0 lost."""
+        """f64[B]: the first player's points: 1 won, 1/2 drawn, 0 lost."""
         return (self.outcome + 1) / 2
 
     def summary(self, confidence: float = 0.95) -> statistics.Summary:
-        """Score, interval over pairs and Elo from the first player's side."""
+        """Score, confidence interval over pairs, and Elo, for the first player."""
         return statistics.summarise(self.points, self.first_colour == BLACK, True, confidence)
 
     def moves(self, game: int) -> list[tuple[int, int]]:
-        """(colour, action) of each move of a game since its `start`, as SGF has them."""
+        """(colour, action) of each move of a game since its `start`, as in SGF."""
         to_play = int(_colours(self.start)[game])
         played = self.actions[self.actions[:, game] != NO_ACTION, game]
         return [((to_play + i) % 2, int(action)) for i, action in enumerate(played)]
@@ -113,30 +111,30 @@ def play_match(
     openings: Any = 2,
     progress: Callable[[int, int], None] | None = None,
 ) -> MatchResult:
-    """Play a match, all games at once. Its first player is to move first in games 0, 2, 4 ...,
-    after the opening.
+    """Play a match, all games at once. In games 0, 2, 4 ... the first player moves first after the
+    opening.
 
-    The openings depend on the key and not on the players. What the players draw depends on the
-    key, the ply and the half of the games, so a pair's games draw apart, and a match with the
-    players swapped is another match of the same openings. Without chance on either side it is the
-    same one: its game 2i + 1 is this one's game 2i.
+    The openings depend on the key and not on the players. The players' draws depend on the key, the
+    ply and the batch, so they differ between the games of a pair, and a match with the players
+    swapped is a different match from the same openings. If both players are deterministic it is the
+    same match: its game 2i + 1 is this one's game 2i.
 
-    An action that is not legal is played as a pass, or as the first that is legal in a game without
-    a pass, and the game is not `ok`. A game ends at once when the player to move resigns.
+    An illegal action is replaced by a pass, or in a game without a pass by the first legal action,
+    and the game is not `ok`. A game ends at once when the player to move resigns.
 
     Args:
       game: the game, or rules of Go; games that reach `max_moves` are scored as they stand.
       first, second: the players.
       key: PRNG key. The same key and players play the same games.
-      num_games: B, an even number; may be left out where openings are given.
-      komi: of Go: points for White, one number or [B]; None for 7, or for what given openings have.
-      openings: plies drawn at random for each pair, see `openings.any_play`. (Players without
-        chance, and few plies, repeat games.) Or states [B / 2] of your own, of Go with either
-        player to move.
-      progress: called at each ply with the plies and the games that have not ended.
+      num_games: B, an even number; optional if `openings` are states.
+      komi: in Go, points for White, one number or [B]; None: 7, or that of the given openings.
+      openings: the number of random plies for each pair, see `openings.any_play` (with few plies,
+        deterministic players repeat games). Or your own states [B / 2]; in Go either player may be
+        to move.
+      progress: called at each ply with the number of plies and of games that have not ended.
 
     Raises:
-      ValueError: naming the argument, what it was and what is allowed.
+      ValueError: naming the argument, its value and what is allowed.
     """
     game = as_game(game)
     num_pairs = _num_pairs(game, num_games, openings)
@@ -173,41 +171,41 @@ def play_games(
     start: Callable[[np.ndarray], Any],
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Played]:
-    """Play games, and give each as soon as it is known to be over.
+    """Play games, and yield each as soon as it is known to be over.
 
     Args:
       game: the game.
-      players: who play.
-      key: PRNG key; what is drawn depends on it, on the ply since the beginning, and on the lane.
-      todo: the numbers of the games.
-      begins: which player begins a game: 0 or 1.
-      lanes: P, of each of the two batches.
-      start: the states [P] of the games i32[P] when the players begin.
-      progress: called at each ply with the plies and the games that are not over.
+      players: the two players.
+      key: PRNG key; draws depend on it, on the ply since the start of the match, and on the lane.
+      todo: the numbers of the games to play.
+      begins: maps a game's number to the player who begins it, 0 or 1.
+      lanes: P, the lanes of each of the two batches.
+      start: maps game numbers i32[P] to the states [P] from which the players begin.
+      progress: called at each ply with the number of plies and of games that are not over.
     """
     return _Match(game, players, key, todo, begins, lanes, start).play(progress)
 
 
 class _Batch:
-    """P lanes, and what the host knows of the games in them."""
+    """P lanes, and the host's records of the games in them."""
 
     def __init__(self, lanes: Lanes, memories: list, numbers: np.ndarray):
         self.lanes, self.memories = lanes, memories
-        self.numbers = numbers  # i64[P]: the games', or _IDLE
+        self.numbers = numbers  # i64[P]: the games' numbers, or _IDLE
         size = len(numbers)
-        self.begun = np.zeros(size, np.int64)  # the ply that the lane's game has begun at
+        self.begun = np.zeros(size, np.int64)  # the ply at which the lane's game began
         self.actions: list[list[int]] = [[] for _ in range(size)]
         self.seconds = np.zeros((size, 2))
 
 
 class _Match:
-    """See `play_games`."""
+    """The implementation of `play_games`."""
 
     def __init__(self, game, players, key, todo, begins, lanes, start):
         self._game, self._players, self._key, self._start = game, players, key, start
         self._todo, self._begins = deque(todo), begins
-        self._waiting = deque(), deque()  # those of `_todo` that came before their player's turn
-        self._any = todo[0]  # whose state stands in lanes without a game
+        self._waiting = deque(), deque()  # games taken from `_todo`, by the player who begins them
+        self._any = todo[0]  # the game whose state fills lanes without a game
         self._batches = [self._first_batch(lanes, who) for who in range(2)]
         self._clock = time.monotonic()
 
@@ -218,7 +216,7 @@ class _Match:
         return _Batch(_lanes(states, numbers == _IDLE), memories, numbers)
 
     def _take(self, count: int, who: int) -> np.ndarray:
-        """The numbers of the next games that a player begins, _IDLE where there are no more."""
+        """The numbers of the next games that player `who` begins, _IDLE where there are no more."""
         waiting = self._waiting[who]
         while self._todo and len(waiting) < count:
             number = self._todo.popleft()
@@ -226,7 +224,7 @@ class _Match:
         return np.array([waiting.popleft() if waiting else _IDLE for _ in range(count)])
 
     def _states(self, numbers: np.ndarray) -> Any:
-        """States [P] of games; where there is none, those of any."""
+        """States [P] of the games; lanes without a game get any game's state."""
         some = max(numbers) if max(numbers) != _IDLE else self._any
         states = self._start(np.where(numbers == _IDLE, some, numbers))
         return jax.tree.map(jnp.asarray, states)
@@ -235,7 +233,7 @@ class _Match:
         asked: deque = deque()
         for ply in itertools.count():
             asked.append([self._take_turns(ply, half) for half in range(2)])
-            if ply == 0:  # all is compiled
+            if ply == 0:  # everything is compiled by now
                 self._clock = time.monotonic()
             if len(asked) > _PLIES_AHEAD:
                 known = ply - _PLIES_AHEAD
@@ -252,7 +250,7 @@ class _Match:
         return playing + len(self._todo) + sum(map(len, self._waiting))
 
     def _take_turns(self, ply: int, half: int) -> tuple[jax.Array, jax.Array]:
-        """One ply of a batch: (what was played i32[P], which games are over bool[P])."""
+        """Play one ply of a batch: (the actions played i32[P], which games are over bool[P])."""
         batch, who = self._batches[half], (ply + half) % 2
         self._refill(batch, ply, who)
         lanes, player, number = batch.lanes, self._players[who], np.int32(2 * ply + half)
@@ -265,7 +263,7 @@ class _Match:
         return played, over
 
     def _refill(self, batch: _Batch, ply: int, who: int) -> None:
-        """Begin games of a player in the lanes without one."""
+        """Begin new games of player `who` in the idle lanes."""
         idle = np.flatnonzero(batch.numbers == _IDLE)
         if not len(idle):
             return
@@ -280,7 +278,7 @@ class _Match:
             batch.actions[lane] = []
 
     def _settle(self, ply: int, half: int, turn: tuple[jax.Array, jax.Array]) -> Iterator[Played]:
-        """Hear of a turn, which is waited for: the games that it has ended."""
+        """Wait for a turn's results, record them, and yield the games that have ended."""
         batch, who = self._batches[half], (ply + half) % 2
         played, over = jax.device_get(turn)
         known = (batch.numbers != _IDLE) & (batch.begun <= ply)
@@ -322,7 +320,7 @@ def look(game: Game, states: Any) -> jax.Array:
 def think(
     choose: Choose, params: Any, key: jax.Array, number: Any, turn: Turn, memory: Any
 ) -> Choice:
-    """A player's turn in [P] games; `number`, i32[], picks its random numbers."""
+    """A player's turn in [P] games; `number`, i32[], is folded into the key."""
     return choose(params, jax.random.fold_in(key, number), turn, memory)
 
 
@@ -330,12 +328,12 @@ def think(
 def advance(
     game: Game, lanes: Lanes, legal: jax.Array, choice: Choice
 ) -> tuple[Lanes, jax.Array, jax.Array]:
-    """Play what was chosen in [P] games.
+    """Play the chosen actions in [P] games.
 
-    In a game that is over passes are played, so that little is left to search there.
+    In finished games it plays passes, so that little is left to search there.
 
     Returns:
-      (lanes, what was played i32[P], NO_ACTION where the game had ended; bool[P]: it is over).
+      (lanes; i32[P]: the actions played, NO_ACTION where the game had ended; bool[P]: it is over).
     """
     states, chosen = lanes.states, choice.action.astype(jnp.int32)
     was_over, resigned = _over(game, lanes), lanes.resigned
@@ -355,14 +353,14 @@ def advance(
 
 
 def _over(game: Game, lanes: Lanes) -> jax.Array:
-    """bool[P]"""
+    """bool[P]: which games are over, by the rules or by resignation."""
     return is_over(game, lanes.states) | lanes.resigned
 
 
 @jax.jit
 def _restart(lanes: Lanes, fresh: jax.Array, states: Any) -> Lanes:
-    """New games in the lanes bool[P]; what their players remember of the last ones is forgotten,
-    for no recent action is told."""
+    """Begin new games in the lanes `fresh` bool[P]; their recent actions become NO_ACTION, so that
+    players forget the last games."""
 
     def choose(new, old):
         return jnp.where(fresh.reshape(-1, *[1] * (old.ndim - 1)), new, old)
@@ -378,10 +376,10 @@ def _lanes(states: Any, idle: Any) -> Lanes:
 
 
 class _Ends(NamedTuple):
-    """What came of [P] games; of meaning where they are over."""
+    """The results of [P] games; meaningful where they are over."""
 
     value: jax.Array  # f32[P], for the player to move
-    score: jax.Array  # f32[P]: of Go, as `Played.score`; else 0
+    score: jax.Array  # f32[P]: in Go, as `Played.score`; else 0
     truncated: jax.Array  # bool[P]
     resigned: jax.Array  # bool[P]
     ok: jax.Array  # bool[P]
@@ -403,13 +401,13 @@ def _new_games(game: Game, num_games: int) -> Any:
 
 
 def _colours(states: Any) -> np.ndarray:
-    """i8[B]: which colour has the turn; 0 if the states do not say."""
+    """i8[B]: the colour to move; 0 if the states have no `to_play`."""
     count = len(jax.tree.leaves(states)[0])
     return np.asarray(getattr(states, "to_play", np.zeros(count, np.int8)))
 
 
 def _with_komi(states: Any, komi: Any, numbers: np.ndarray) -> Any:
-    """The states of games, with the komi of the match."""
+    """The states of the games, with the match's komi."""
     if komi is None:
         return states
     komi = np.asarray(komi, np.float32)
@@ -418,7 +416,7 @@ def _with_komi(states: Any, komi: Any, numbers: np.ndarray) -> Any:
 
 
 def _result(game: Game, games: Sequence[Played], start: Any, opening: np.ndarray) -> MatchResult:
-    """The games of a match, in order, after the openings i[T, B]."""
+    """The match's result from its games, in order, and their openings i[T, B]."""
     numbers = np.arange(len(games))
     mover = (_colours(start) + np.sum(opening != NO_ACTION, axis=0)) % 2  # after the opening
     first_colour = np.where(numbers % 2 == 0, mover, 1 - mover).astype(np.int8)

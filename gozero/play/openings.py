@@ -1,4 +1,4 @@
-"""Random openings: the first plies of a game that are drawn, so that no two games are alike."""
+"""Random openings: the first plies of a game are drawn at random, so that games differ."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from jax import lax
 from gozero.search.game import Game, positions_of
 
 _ROUND = 512
-"""Openings that `distinct` draws at once. When none of them is new, they have run out."""
+"""Openings that `distinct` draws at once. If none of them is new, it stops drawing."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Openings:
-    """How many plies each game begins with that are not learnt from: uniformly from `least` to
-    `most`.
+    """The length of each game's opening, which is not learned from: uniform from `least` to `most`.
 
-    All of them are random; or, with `last_only`, the last is, and those before it are played as any
-    other, as in the games that AlphaGo's value network learnt from (Silver et al. 2016).
+    All its plies are random; or, with `last_only`, only the last is and those before it are
+    searched moves, as in the games that trained AlphaGo's value network (Silver et al. 2016).
 
     Raises:
-      ValueError: naming the field, what it was and what is allowed.
+      ValueError: naming the field, its value and what is allowed.
     """
 
     least: int = 0
@@ -41,31 +40,31 @@ class Openings:
             raise ValueError(f"most: {self.most} plies are not at least {self.least}, the least")
 
     def draw(self, key: jax.Array, num_games: int) -> jax.Array:
-        """i32[B]: the plies of so many games."""
+        """i32[B]: the opening plies of B = `num_games` games."""
         return jax.random.randint(key, (num_games,), self.least, self.most + 1)
 
 
 def is_over(game: Game, states: Any) -> jax.Array:
-    """bool[B]: the games that have ended; no board is scored for it."""
+    """bool[B]: which games have ended, found without scoring a board."""
     ended = game.points.ended if game.points else lambda state: game.outcome(state)[0]
     return jax.vmap(ended)(states)
 
 
 def any_of(key: jax.Array, actions: jax.Array) -> jax.Array:
-    """i32[n]: one of the actions bool[n, A] of each game, all alike, and A if there is none; game i
-    draws the same in any n."""
+    """i32[n]: a uniformly random action of each game's `actions` bool[n, A], or A if it has none;
+    game i's draw does not depend on n."""
     logits = jnp.where(actions, 0.0, -jnp.inf)
     action = jax.vmap(jax.random.categorical)(jax.random.split(key, actions.shape[0]), logits)
     return jnp.where(actions.any(axis=1), action, actions.shape[1]).astype(jnp.int32)
 
 
 def any_play(game: Game, key: jax.Array, legal: jax.Array) -> jax.Array:
-    """i32[B]: any of the legal actions bool[B, A], all alike; a pass if there is nothing else."""
+    """i32[B]: a uniformly random play of `legal` bool[B, A]; a pass if there is nothing else."""
     return any_of(key, legal if game.points is None else legal[:, :-1])
 
 
 def any_sensible_play(game: Game, key: jax.Array, states: Any, legal: jax.Array) -> jax.Array:
-    """`any_play` that fills no eye of the player's own."""
+    """`any_play`, excluding plays that fill the player's own eyes."""
     if game.points is not None:
         eyes = jax.vmap(game.points.eyes)(states)
         legal = legal.at[:, :-1].set(legal[:, :-1] & ~eyes)
@@ -74,8 +73,8 @@ def any_sensible_play(game: Game, key: jax.Array, states: Any, legal: jax.Array)
 
 @functools.partial(jax.jit, static_argnames=("game", "plies"))
 def draw(game: Game, key: jax.Array, states: Any, plies: int) -> tuple[Any, jax.Array]:
-    """Games [B] after so many plies of `any_play`, and their actions i32[plies, B], -1 where a game
-    had ended."""
+    """(games [B] after `plies` plies of `any_play`, the actions i32[plies, B], -1 where a game had
+    ended)."""
 
     def one_ply(states, ply):
         action = any_play(game, jax.random.fold_in(key, ply), jax.vmap(game.legal)(states))
@@ -86,9 +85,9 @@ def draw(game: Game, key: jax.Array, states: Any, plies: int) -> tuple[Any, jax.
 
 
 def scatter_phases(game: Game, key: jax.Array, states: Any, most: int) -> tuple[Any, jax.Array]:
-    """New games [B], each after another number of random plies, uniformly from 0 to `most`.
+    """Play a random number of random plies in each new game [B], uniform from 0 to `most`.
 
-    A game that they end stands at its end. Trip bound: `most`.
+    A game that ends on the way stays at its end. Trip bound: `most`.
 
     Returns:
       (states [B], plies i32[B]: how many were drawn for each).
@@ -107,7 +106,8 @@ def scatter_phases(game: Game, key: jax.Array, states: Any, most: int) -> tuple[
 
 
 def rewind(game: Game, where: jax.Array, earlier: Any, states: Any) -> Any:
-    """[B] states; where the mask bool[B] says so, those of `earlier`. See `Points.rewind`."""
+    """[B] states, replaced by those of `earlier` where the mask bool[B] is True. See
+    `Points.rewind`."""
     if game.points is not None:
         return jax.vmap(game.points.rewind)(where, earlier, states)
 
@@ -118,11 +118,11 @@ def rewind(game: Game, where: jax.Array, earlier: Any, states: Any) -> Any:
 
 
 def of_pair(game: Game, plies: int, seed: int, pair: int) -> tuple[int, ...]:
-    """The opening of a pair of a match, on the host: legal actions at random, none of them a pass;
-    fewer if there is none left.
+    """The opening of a pair of games in a match, computed on the host: random legal actions without
+    passes; fewer than `plies` if none is left.
 
-    The same numbers give the same opening, on any machine and after any break: so it is drawn as it
-    always was, by NumPy, and folders of matches of before go on with theirs.
+    The same arguments give the same opening on any machine and after a restart. It is drawn with
+    NumPy, as in earlier versions, so that matches begun by those can be resumed.
     """
     rng, play, legal = np.random.default_rng([seed, pair]), *_compiled(game)
     state, actions = game.init(jax.random.key(0)), []
@@ -141,16 +141,16 @@ def _compiled(game: Game) -> tuple[Callable, Callable]:
 
 
 def distinct(game: Game, plies: int, key: jax.Array, most: int) -> np.ndarray:
-    """Openings by `any_play`, each of which leads to another position.
+    """Random openings (`any_play`) that all lead to different positions.
 
     Args:
       game: the game.
-      plies: of each, at least 1.
+      plies: the length of each, at least 1.
       key: PRNG key.
-      most: as many as are wanted; with more of them the first stay the same.
+      most: how many are wanted; a larger number leaves the first ones unchanged.
 
     Returns:
-      i32[n, plies]: actions, n at most `most`, and fewer where there are no more.
+      i32[n, plies]: the actions; n is `most`, or less if no more were found.
     """
     found: dict[bytes, np.ndarray] = {}
     before, number = -1, 0

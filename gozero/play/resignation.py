@@ -1,13 +1,13 @@
-"""Resignation in self-play, and whether it is right.
+"""Resignation in self-play, with a threshold calibrated against false resignations.
 
-A player resigns when their `move_choice.standing`, the better of the root's value and its best
-child's, falls below a threshold, v_resign. A share of the games is never resigned; there the
-moment is recorded when the threshold would have ended them, and who went on to win. The lowest
-standings of winner and loser are kept too, so that any other threshold can be tried on the same
+A player resigns when its `move_choice.standing`, the better of the root's value and its best
+child's, falls below a threshold, v_resign. A share of the games is never resigned; in those the
+module records when the threshold would have ended the game, and who won in the end. It also keeps
+the lowest standings of winner and loser, so that any other threshold can be tried on the same
 games: `calibrate` finds the highest one that is hardly ever wrong. Silver et al. (2017), Methods.
 
-The threshold is data: to change it compiles nothing anew. All of it has a leading axis [B] of
-lanes, or [R] of records.
+The threshold is data, so changing it needs no recompilation. Arrays have a leading axis [B] of
+lanes or [R] of records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gozero import struct
 NEVER = -1.0
 """The threshold at which no one resigns: values are not below it."""
 NO_PLY = -1
-"""Where the threshold would have ended no game."""
+"""The ply in a game that the threshold would not have ended."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +33,10 @@ class ResignConfig:
 
     Attributes:
       play_on_share: the probability that a game is never resigned, drawn at its start.
-      num_records: R, the latest of those games that are kept on record.
+      num_records: R, how many of the latest such games are kept on record.
 
     Raises:
-      ValueError: naming the field, what it was and what is allowed.
+      ValueError: naming the field, its value and what is allowed.
     """
 
     play_on_share: float = 0.1
@@ -53,37 +53,37 @@ class ResignConfig:
 
 
 class Records(struct.PyTreeNode):
-    """The last games that were never resigned, in a ring: game i lies at i % R."""
+    """The last games that were never resigned, in a ring buffer: game i is at index i % R."""
 
     winner_lowest: jax.Array  # f32[R]: the winner's lowest standing; infinity in a drawn game
     loser_lowest: jax.Array  # f32[R]: the loser's; the lower of both in a drawn game
     ply: jax.Array  # i16[R]: when the threshold would have ended the game, or NO_PLY
-    wrong: jax.Array  # bool[R]: who would have resigned then has won
+    wrong: jax.Array  # bool[R]: the player who would have resigned then won
     count: jax.Array  # i32[]: games recorded so far
 
 
 class Resignation(struct.PyTreeNode):
-    """What lanes know of resigning."""
+    """The resignation state of B lanes."""
 
     threshold: jax.Array  # f32[]: v_resign
-    may: jax.Array  # bool[B]: the game may be resigned
+    may: jax.Array  # bool[B]: whether the game may be resigned
     lowest: jax.Array  # f32[B, 2]: each colour's lowest standing in the game so far
-    ply: jax.Array  # i16[B]: when someone would have resigned first, or NO_PLY
-    colour: jax.Array  # i8[B]: who
+    ply: jax.Array  # i16[B]: when the threshold was first crossed, or NO_PLY
+    colour: jax.Array  # i8[B]: by which colour
     records: Records
 
 
 class Rates(NamedTuple):
-    """How right the threshold was in the games on record."""
+    """Counts of right and wrong resignations in the games on record."""
 
-    games: jax.Array  # i32[]: on record
-    resigned: jax.Array  # i32[]: of them, those that it would have ended
-    wrong: jax.Array  # i32[]: of those, the ones that the resigner won
+    games: jax.Array  # i32[]: games on record
+    resigned: jax.Array  # i32[]: of these, games that the threshold would have ended
+    wrong: jax.Array  # i32[]: of those, games that the resigning player won
 
 
 def start(config: ResignConfig, key: jax.Array, num_lanes: int) -> Resignation:
-    """Of new games, with nothing on record and a threshold at which no one resigns."""
-    size = max(config.num_records, num_lanes)  # so that no two games of a move share a place
+    """The state of new games, with no records and a threshold at which no one resigns."""
+    size = max(config.num_records, num_lanes)  # so that games ending at one move never collide
     return Resignation(
         threshold=jnp.float32(NEVER),
         may=_draw_may(config, key, num_lanes),
@@ -107,16 +107,16 @@ def _draw_may(config: ResignConfig, key: jax.Array, num_lanes: int) -> jax.Array
 def consider(
     state: Resignation, standing: jax.Array, to_play: jax.Array, ply: jax.Array
 ) -> tuple[Resignation, jax.Array]:
-    """Take in what a move's search has found.
+    """Update the state with the standings that a move's search found.
 
     Args:
-      state: of the lanes.
+      state: the state of the lanes.
       standing: f32[B], the mover's; infinity where resigning is not considered.
       to_play: i8[B], the mover.
       ply: i16[B].
 
     Returns:
-      (the state, who resigns now bool[B]).
+      (the new state, bool[B]: whether the mover resigns now).
     """
     is_movers = to_play[:, None] == jnp.arange(2)[None]
     below = standing < state.threshold
@@ -137,21 +137,21 @@ def close(
     truncated: jax.Array,
     outcome: jax.Array,
 ) -> Resignation:
-    """Record the games that have ended and were never to be resigned, and begin the next ones.
+    """Record the ended games that could not be resigned, and reset ended lanes for the next games.
 
-    A truncated game says nothing of who would have won, and is not recorded.
+    Truncated games do not show who would have won and are not recorded.
 
     Args:
       config: the settings.
-      state: of the lanes.
-      key: PRNG key, for which of the new games are never resigned.
+      state: the state of the lanes.
+      key: PRNG key that draws which new games are never resigned.
       ended, truncated: bool[B].
-      outcome: f32[B], for Black: +1, 0 or -1; of meaning where ended.
+      outcome: f32[B], for Black: +1, 0 or -1; meaningful where ended.
     """
     size = state.records.ply.shape[0]
     counts = ended & ~state.may & ~truncated
     rank = jnp.cumsum(counts, dtype=jnp.int32) - 1
-    place = jnp.where(counts, (state.records.count + rank) % size, size)  # `size`: is dropped
+    place = jnp.where(counts, (state.records.count + rank) % size, size)  # writes at `size` drop
 
     black, white = state.lowest[:, 0], state.lowest[:, 1]
     black_won, drawn = outcome > 0, outcome == 0
@@ -178,7 +178,7 @@ def close(
 
 
 def rates(records: Records) -> Rates:
-    """How right the thresholds were at which the games on record were played."""
+    """Counts of right and wrong resignations, by the thresholds used when the games were played."""
     resigned = records.ply != NO_PLY
     return Rates(
         games=jnp.minimum(records.count, records.ply.shape[0]),
@@ -188,31 +188,31 @@ def rates(records: Records) -> Rates:
 
 
 def calibrate_together(records: Records, axis: str) -> jax.Array:
-    """f32[]: `calibrate` by the games of all devices of an axis; one alone has too few for long."""
+    """f32[]: `calibrate` on the games of all devices along an axis; one device's would be too few."""
     gather = lambda x: lax.all_gather(x, axis, tiled=True)
     lowest = gather(records.winner_lowest), gather(records.loser_lowest)
     return calibrate(records.replace(winner_lowest=lowest[0], loser_lowest=lowest[1]))
 
 
 def calibrate(records: Records, most_wrong: float = 0.05, ceiling: float = -0.5) -> jax.Array:
-    """The highest threshold at which fewer than a share of the resignations would be wrong.
+    """The highest threshold at which less than a given share of resignations would be wrong.
 
-    A game counts as wrongly resigned if its winner ever stood below the threshold, even where the
-    loser would have resigned earlier: that errs on the safe side. So does one wrong resignation
-    that is added to what was seen: (wrong + 1) / (resigned + 1) < most_wrong, by which it takes
-    20 games that would have been resigned before any is, at a share of 0.05.
+    A game counts as wrongly resigned if its winner's standing was ever below the threshold, even if
+    the loser would have resigned earlier: this errs on the safe side. So does adding one wrong
+    resignation to those observed: (wrong + 1) / (resigned + 1) < most_wrong, so that with 0.05 no
+    game is resigned before 20 recorded games would have been.
 
     Args:
-      records: games that were never resigned, those not yet written with infinite standings.
+      records: games that were never resigned; empty slots have infinite standings.
       most_wrong: the share.
-      ceiling: no threshold is above it.
+      ceiling: the highest threshold allowed.
 
     Returns:
-      f32[]: the threshold; `NEVER` if none will do.
+      f32[]: the threshold; `NEVER` if none qualifies.
     """
     lowest = jnp.minimum(records.winner_lowest, records.loser_lowest)
     winner, either = jnp.sort(records.winner_lowest), jnp.sort(lowest)
-    # Between two standings that occur nothing changes: a standing is below only what is above it.
+    # Counts change only at standings that occur, so those are the only candidates.
     tried = jnp.append(jnp.concatenate([winner, either]), jnp.float32(ceiling))
     wrong, resigned = jnp.searchsorted(winner, tried), jnp.searchsorted(either, tried)
     good = (wrong + 1 < most_wrong * (resigned + 1)) & (tried <= ceiling)

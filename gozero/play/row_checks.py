@@ -1,7 +1,7 @@
-"""Whether rows that others wrote may be learnt from: each number against the rules of its game.
+"""Validation of training rows from untrusted writers: every number against the rules of its game.
 
-A row that no game could have given is refused, for one is enough to spoil a network. In NumPy, but
-for what is legal, which is asked of the rules, or of the game itself.
+A row that no game could have produced is refused, because one is enough to spoil a network. The
+checks are in NumPy, except legality, which is computed by the rules or by the game itself.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from gozero.play.rows import Rows, policy_shares
 from gozero.search.game import Game
 
 AT_ONCE = 128, 4096
-"""Rows whose legal actions are asked for in one call: where they are no more, and else."""
+"""Rows checked for legality in one call: the first if there are no more rows, else the second."""
 
-_ROOM = 1e-3  # of a value's f32, and of a sum of policies in f16
+_ROOM = 1e-3  # tolerance: for values in f32; times 10 for sums of policies in f16
 
 
 def check(rules: Rules | Game, rows: Rows) -> None:
-    """Refuse rows [n], of the shapes and types of `row_shapes`, that no game gives.
+    """Refuse rows [n], of the shapes and dtypes of `row_shapes`, that no game could produce.
 
-    What superko bans needs the whole game: of those points it is not checked that they are banned.
+    Superko depends on the whole game, so points that a row reports as illegal under superko are not
+    verified.
 
     Raises:
       ValueError: names the field, the first such row, and what is expected.
@@ -88,13 +89,13 @@ def _check_position(rules: Rules, position: Any) -> None:
 
 
 def _on_board(rules: Rules, words: Any) -> np.ndarray:
-    """bool[n]: no bit of [n] boards, W x u32[n], is off the board."""
+    """bool[n]: whether boards [n], W x u32[n], have no bit off the board."""
     off = [word & ~full for word, full in zip(words, rules.layout.full, strict=True)]
     return ~np.any(off, axis=0)
 
 
 def _check_legal(rules: Rules, position: Any, legal: np.ndarray) -> None:
-    """Chains, what is in atari, and legal actions, as the stones have them."""
+    """Check liberties, atari and legal actions against the stones."""
     simple = Rules(rules.size, "simple", rules.suicide)  # compiled once for all ko rules
     dead, wrong, plays = _asked(functools.partial(_chains, simple), position)
     _require("position.black", ~dead, "with a liberty for each chain")
@@ -110,8 +111,8 @@ def _check_legal(rules: Rules, position: Any, legal: np.ndarray) -> None:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _chains(rules: Rules, positions: Position) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(whether a chain has no liberty, whether others are in atari than is said, bool[n]; where
-    plays are legal but for ko, bool[n, size^2])."""
+    """(bool[n]: a chain has no liberty; bool[n]: the atari board is wrong; bool[n, size^2]: where
+    plays are legal apart from ko)."""
 
     def one(position: Position) -> tuple[jax.Array, jax.Array, jax.Array]:
         lay, stones = rules.layout, bb.union(position.black, position.white)
@@ -128,14 +129,15 @@ def _chains(rules: Rules, positions: Position) -> tuple[jax.Array, jax.Array, ja
 
 
 def _apart(rules: Rules, boards: np.ndarray) -> np.ndarray:
-    """bool[...]: of boards u32[..., 2, W] each point is one player's at most, and on the board."""
+    """bool[...]: whether in boards u32[..., 2, W] every bit is on the board and no point has two
+    owners."""
     off = boards & ~np.array(rules.layout.full, np.uint32)
     both = boards[..., 0, :] & boards[..., 1, :]
     return np.asarray(~(off.any(axis=(-1, -2)) | both.any(axis=-1)))
 
 
 def _check_past(rules: Rules, rows: Rows) -> None:
-    """The boards before each row: as many as there were, and the others empty."""
+    """Check the past boards of each row: as many as there were, the others empty."""
     past = np.asarray(rows.past)
     there = np.minimum(rows.position.ply, past.shape[1])
     _require("known", rows.known == there, "how many boards there were before it, of those kept")
@@ -146,7 +148,7 @@ def _check_past(rules: Rules, rows: Rows) -> None:
 
 
 def _check_result(rules: Rules, rows: Rows) -> None:
-    """Komi, area and score; of what was not played out these need not be known."""
+    """Check komi, area and score; in games not played out, area and score may be unknown."""
     komi, score, sign = rows.komi, rows.score, np.where(rows.position.to_play == BLACK, 1, -1)
     assert komi is not None  # of Go
     assert score is not None
@@ -176,7 +178,7 @@ def _check_with_game(game: Game, positions: Any, legal: np.ndarray) -> None:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _game_says(game: Game, positions: Any) -> tuple[jax.Array, jax.Array]:
-    """(whether each game is over, its legal actions bool[n, A])."""
+    """(bool[n]: the game is over; bool[n, A]: its legal actions)."""
     return jax.vmap(game.outcome)(positions)[0], jax.vmap(game.legal)(positions)
 
 
@@ -184,7 +186,7 @@ def _game_says(game: Game, positions: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def _asked(ask: Callable[[Any], Any], positions: Any) -> Any:
-    """``ask(positions)``, by chunks of one length."""
+    """``ask(positions)``, in chunks of equal length."""
     count, parts = len(jax.tree.leaves(positions)[0]), []
     length = AT_ONCE[count > AT_ONCE[0]]
     for begin in range(0, count, length):

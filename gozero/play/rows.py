@@ -1,13 +1,13 @@
-"""Rows to learn from: a searched position of a finished game, with how the game ended.
+"""Training rows: a searched position of a finished game, with the game's result.
 
-The weights of a row's parts:
+The weights of a row's targets:
 
-                          policy   outcome   score   ownership
-    of a game played out     1        1        1         1
-    of a resigned game       1        1        0         0      no one played it out
-    of a truncated game      1        0        0         0      scored as it stood
+                         policy   outcome   score   ownership
+    game played out         1        1        1         1
+    resigned game           1        1        0         0      not played out
+    truncated game          1        0        0         0      scored as it stood
 
-Score and ownership are of games that points decide.
+Score and ownership exist only in games decided by points.
 """
 
 from __future__ import annotations
@@ -24,34 +24,33 @@ from gozero.play.selfplay import Move
 from gozero.search.game import Game, positions_of
 
 FREQUENCY_UNIT = 64
-"""How often a row is drawn is kept as so many parts of 1: sums of integers are exact."""
+"""Sampling frequencies are stored as integers in units of 1/64, because integer sums are exact."""
 MAX_FREQUENCY = 64
-"""The most often that a row is drawn, for once that another row is."""
+"""The largest sampling frequency of a row, where 1 is the ordinary one."""
 
 PolicyDtype = Literal["uint8", "float16", "float32"]
-"""Of policy targets in rows; integers are 255ths of the largest share, see `stored_policy`."""
+"""The dtype of policy targets in rows; u8 are 255ths of the largest share, see `stored_policy`."""
 
 
 class Rows(struct.PyTreeNode):
-    """Searched positions of finished games; a leading axis [n] for n of them."""
+    """Searched positions of finished games; n rows have a leading axis [n]."""
 
-    position: Any  # what the search keeps of it: Go's `Position`, another game's state
+    position: Any  # as the search keeps it: Go's `Position`, another game's state
     legal: jax.Array  # u8[ceil(A / 8)], packed
     policy_target: jax.Array  # u8[A] or float[A]: shares of the root's visits, `stored_policy`
     outcome: jax.Array  # f32: +1 won, -1 lost, 0 drawn, for the mover
     game: jax.Array  # i32: the game's number
     root_value: jax.Array  # f32: the search's value for the mover
-    policy_weight: jax.Array  # float, 0: the policy target is not to be learnt; so the others
-    value_weight: jax.Array  # float: of the outcome
-    # Of a game that points decide (`search.game.Points`); else None:
+    policy_weight: jax.Array  # float; 0: do not learn the policy target; the other weights likewise
+    value_weight: jax.Array  # float: weight of the outcome
+    # In a game decided by points (`search.game.Points`); else None:
     komi: jax.Array | None = None  # f32
     past: jax.Array | None = None  # u32[H, 2, W]: the boards 1, ... H plies before, packed
-    known: jax.Array | None = None  # i32: how many of them there are; the others are empty
-    score: jax.Array | None = None  # f32: the final area score for the mover, komi counted
-    area: jax.Array | None = None  # u32[2, W]: Black's area at the end, and White's; empty where
-    # not known
+    known: jax.Array | None = None  # i32: how many of these boards exist; the others are empty
+    score: jax.Array | None = None  # f32: the final area score for the mover, komi included
+    area: jax.Array | None = None  # u32[2, W]: Black's and White's final area; empty if unknown
     score_weight: jax.Array | None = None  # float
-    ownership_weight: jax.Array | None = None  # float: of the area
+    ownership_weight: jax.Array | None = None  # float: weight of the area
 
     @property
     def num_rows(self) -> int:
@@ -59,18 +58,18 @@ class Rows(struct.PyTreeNode):
         return self.outcome.shape[0]
 
     def take(self, indices: Any) -> Rows:
-        """Some of the rows."""
+        """The rows at the indices."""
         return jax.tree.map(lambda x: x[indices], self)
 
 
 def stored_policy(xp: Any, policy: Any, dtype: Any) -> Any:
-    """Shares float[..., A], which sum to 1, as rows hold them: floats, or u8.
+    """Policy shares float[..., A], which sum to 1, as rows store them: floats or u8.
 
-    Of those the largest share is 255, whatever the number of actions, and each of the others is
-    nearest to its part of that; what is below 1/510 of the largest is 0.
+    In u8 the largest share is 255, whatever the number of actions, and the others are rounded in
+    proportion; shares below 1/510 of the largest become 0.
 
     Args:
-      xp: `numpy` or `jax.numpy`: what the arrays are of.
+      xp: `numpy` or `jax.numpy`, whichever the arrays belong to.
       policy: the shares.
       dtype: one of `PolicyDtype`.
     """
@@ -82,7 +81,7 @@ def stored_policy(xp: Any, policy: Any, dtype: Any) -> Any:
 
 
 def policy_shares(xp: Any, stored: Any) -> Any:
-    """f32[..., A] of what rows hold: shares, which sum to 1 (of floats, as they were rounded)."""
+    """f32[..., A]: the shares of a stored policy; they sum to 1 (floats: up to their rounding)."""
     shares = stored.astype(xp.float32)
     if stored.dtype != xp.uint8:
         return shares
@@ -90,7 +89,7 @@ def policy_shares(xp: Any, stored: Any) -> Any:
 
 
 def with_policies(holder: Any, dtype: Any) -> Any:
-    """Rows, or what else has a `policy_target` of NumPy's, with that in another dtype."""
+    """The rows, or another holder of a NumPy `policy_target`, with that target in the dtype."""
     stored = holder.policy_target
     if stored.dtype == dtype:
         return holder
@@ -110,10 +109,10 @@ def of_game(
     """The rows [T] of a finished game.
 
     Args:
-      xp: `numpy` or `jax.numpy`: what the arrays are of.
-      position, ply, legal, policy_target, root_value: [T] of the moves, `legal` packed and
-        `policy_target` as it is stored.
-      last: the game's last move: who won, and in a game that points decide how.
+      xp: `numpy` or `jax.numpy`, whichever the arrays belong to.
+      position, ply, legal, policy_target, root_value: [T], one per move; `legal` packed and
+        `policy_target` as stored.
+      last: the game's last move, which has its result and, if points decide, its score and area.
       past: u32[T, H, 2, W], the boards before each move, see `search.game.Points.earlier`; None:
         rows keep none, H = 0.
     """
@@ -150,9 +149,9 @@ def of_game(
 
 @functools.cache
 def row_shapes(game: Game, policy_dtype: PolicyDtype = "uint8", history: int = 0) -> Rows:
-    """One row of a game as the replay ring and shards hold it: `jax.ShapeDtypeStruct`s.
+    """Shapes and dtypes of one row in the replay buffer and in shards: `jax.ShapeDtypeStruct`s.
 
-    Of a game that points decide it has H = `history` boards before its own.
+    In a game decided by points a row has H = `history` past boards.
     """
     keys = jax.random.split(jax.random.key(0), 1)
     states = jax.eval_shape(jax.vmap(game.init), keys)

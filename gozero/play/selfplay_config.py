@@ -61,8 +61,8 @@ class SelfPlayConfig:
       temperature: the temperature by move number. Where it is above 0, the move is drawn by
         visits, even if the root rule chooses moves; where it is 0, that rule or the visits decide.
         None: 0 if the root rule chooses moves, because sequential halving spreads its visits, which
-        then say little about which move is good; else 1 for the first moves (30 on 19x19, on other
-        boards in proportion to the side; in a game without points a quarter of `max_moves`), then 0.
+        then say little about which move is good; else 1 for the first moves, then 0 (30 moves on
+        19x19, on other boards in proportion to the side; without points a quarter of `max_moves`).
       reuse_subtree: whether a search starts from the previous search's subtree below the move
         played; give `search` room for it, see `SearchConfig.roomy`.
       prior_counts: whether the evaluator has a heuristic whose values count as visits; reused trees
