@@ -188,7 +188,7 @@ def rates(records: Records) -> Rates:
 
 
 def calibrate_together(records: Records, axis: str) -> jax.Array:
-    """f32[]: `calibrate` on the games of all devices along an axis; one device's would be too few."""
+    """f32[]: `calibrate` on the games of all devices along an axis; one device has too few."""
     gather = lambda x: lax.all_gather(x, axis, tiled=True)
     lowest = gather(records.winner_lowest), gather(records.loser_lowest)
     return calibrate(records.replace(winner_lowest=lowest[0], loser_lowest=lowest[1]))

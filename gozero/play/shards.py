@@ -1,20 +1,20 @@
-"""Shards: rows to learn from, as `gozero selfplay` and workers write them.
+"""Shards: files of training rows, as `gozero selfplay` and self-play workers write them.
 
-    shards/NAME-000000.npz             what `gozero selfplay` wrote first
-    shards/00000007/NAME-000000.npz    what the worker NAME did, with version 7 of the weights
+    shards/NAME-000000.npz             the first shard of `gozero selfplay`
+    shards/00000007/NAME-000000.npz    the first of worker NAME, by version 7 of the weights
     shards/00000007/NAME-000000.zst    the same in a bucket
 
-A shard is one .npz, or one .safetensors by columns (`runs.arrays.by_columns`) compressed by
-Zstandard, of n rows:
+A shard of n rows is one .npz, or one column-wise .safetensors (`runs.arrays.by_columns`) compressed
+by Zstandard:
 
-    position.black[0], ..., legal, outcome, ...   each array of `Rows` that has bytes, as the replay
-                                                  ring holds it
-    frequency   u16[n]   how often a row is to be drawn, in parts of `FREQUENCY_UNIT`
+    position.black[0], ..., legal, outcome, ...   each non-empty array of `Rows`, as in the replay
+                                                  buffer
+    frequency   u16[n]   the row's sampling frequency, in units of 1 / `FREQUENCY_UNIT`
     about       JSON     the format, the rules of the games, and `About`
-    sha256      u8[32]   of all of the above
+    sha256      u8[32]   digest of all of the above
 
-Shards of earlier versions of `gozero selfplay`, without `about`, are read too; they have no
-owners of points.
+Shards of earlier versions of `gozero selfplay`, without `about`, can be read too; they have no
+ownership targets.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from gozero.runs.files import open_regular, write_whole
 from gozero.search.game import Game
 
 FORMATS = {".npz": "gozero-rows-1", ".zst": "gozero-rows-2"}
-"""By suffix; earlier versions wrote gozero-rows-1 as .zst too, row by row."""
+"""Formats by suffix; earlier versions also wrote gozero-rows-1, row by row, as .zst."""
 FOLDER = "shards"
 MOST_BYTES = 2**30
-"""Of a shard: larger files are not read."""
+"""The largest shard file that is read, and the largest size when decompressed."""
 
 SUFFIXES = (".npz", ".zst")
 
@@ -61,17 +61,18 @@ _PATH = re.compile(
     r"(?P<worker>[A-Za-z0-9][A-Za-z0-9_.-]*)-(?P<number>\d{6,})\.(?:npz|zst)"
 )
 _LEVEL = 7
-"""Of Zstandard: a microsecond a row of 9x9; a twelfth smaller than its usual 3, above 9 no more."""
-_ZSTD = b"\x28\xb5\x2f\xfd"  # begins its frames
+"""Zstandard's level: a microsecond a row of 9x9; a twelfth smaller than at its default, 3; no
+further gain above 9."""
+_ZSTD = b"\x28\xb5\x2f\xfd"  # the magic number of its frames
 
 
 class About(NamedTuple):
-    """What a shard says of itself."""
+    """A shard's metadata."""
 
-    worker: str  # the name of who wrote it, drawn at each start
-    number: int  # of that worker's shards
-    start: int  # 1; workers of earlier versions kept their names, and numbered their starts
-    iteration: int  # of the newest weights that played: long games may have begun with older ones
+    worker: str  # the name of the worker that wrote it, drawn at each start
+    number: int  # the index of the shard among that worker's
+    start: int  # 1; workers of earlier versions kept their names and numbered their starts
+    iteration: int  # of the newest weights that played; long games may have begun with older ones
     games: int
     rows: int
 
@@ -80,34 +81,34 @@ _TYPES = {"worker": str, "number": int, "start": int, "iteration": int, "games":
 
 
 class Shard(NamedTuple):
-    """What is read of one."""
+    """The contents of a shard."""
 
     about: About
     rows: Rows  # [n], NumPy
-    frequency: np.ndarray  # u16[n], in parts of `FREQUENCY_UNIT`
+    frequency: np.ndarray  # u16[n], in units of 1 / `FREQUENCY_UNIT`
 
 
 class Place(NamedTuple):
-    """Which shard it is."""
+    """The identity of a shard within a run."""
 
     number: int
     worker: str
-    version: int = 0  # of the newest weights that played; 0 of what lies outside of their folders
+    version: int = 0  # of the newest weights that played; 0: the shard is in no version's folder
 
 
 def key_of(place: Place, suffix: str = ".npz") -> str:
-    """What a shard of a run is called in its store."""
+    """A shard's key in the run's store."""
     of_version = f"{place.version:08d}/" if place.version else ""
     return f"{FOLDER}/{of_version}{place.worker}-{place.number:06d}{suffix}"
 
 
 def path_of(folder: pathlib.Path, place: Place) -> pathlib.Path:
-    """Where a shard of a run lies in its folder."""
+    """A shard's path in the run's folder."""
     return folder / key_of(place)
 
 
 def place_of(path: pathlib.Path | str) -> Place | None:
-    """Which shard a file or key is by its name; None: by its name it is none."""
+    """The shard that a path or key names; None if it is not a shard's name."""
     found = _PATH.fullmatch(str(path))
     return (
         Place(int(found["number"]), found["worker"], int(found["version"] or 0)) if found else None
@@ -115,20 +116,20 @@ def place_of(path: pathlib.Path | str) -> Place | None:
 
 
 def rules_of(rules: Rules | NamedGame) -> dict:
-    """What a shard says of the rules of its games: Go's, or another game's name and size."""
+    """The rules as a shard records them: Go's fields, or another game's name and size."""
     if isinstance(rules, NamedGame):
         return {"game": rules.name, "size": rules.size}
     said = dataclasses.asdict(rules)
-    if not rules.remember:  # as files of earlier versions
+    if not rules.remember:  # as in files of earlier versions
         del said["remember"]
     return said
 
 
 def game_of(said: dict) -> Game:
-    """The game of the rules that a shard says.
+    """The game for the rules that a shard records.
 
     Raises:
-      ValueError, TypeError: they are none.
+      ValueError, TypeError: the rules are invalid.
     """
     if "game" in said:
         return make_game(said["game"], said.get("size"))
@@ -136,10 +137,10 @@ def game_of(said: dict) -> Game:
 
 
 def write(path: pathlib.Path, rules: dict, about: About, rows: Rows, frequency: np.ndarray) -> None:
-    """Write one shard, whole or not at all; it is then on the disk.
+    """Write one shard atomically and durably.
 
     Args:
-      path: `path_of` it.
+      path: its path, see `path_of`.
       rules, about, rows, frequency: see `pack`.
 
     Raises:
@@ -151,14 +152,14 @@ def write(path: pathlib.Path, rules: dict, about: About, rows: Rows, frequency: 
 def pack(
     rules: dict, about: About, rows: Rows, frequency: np.ndarray, suffix: str = ".npz"
 ) -> bytes:
-    """What is in the file of a shard.
+    """The bytes of a shard's file.
 
     Args:
-      rules: of the games, see `rules_of`.
-      about: what else is said of it.
-      rows: [n], NumPy, of the types of `row_shapes`.
-      frequency: [n], in parts of `FREQUENCY_UNIT`.
-      suffix: of the file, one of `SUFFIXES`; .zst takes less time and less room.
+      rules: the rules of the games, see `rules_of`.
+      about: the other metadata.
+      rows: [n], NumPy, with the dtypes of `row_shapes`.
+      frequency: [n], in units of 1 / `FREQUENCY_UNIT`.
+      suffix: the file's suffix, one of `SUFFIXES`; .zst takes less time and space.
     """
     said = {"format": FORMATS[suffix], "rules": rules, **about._asdict()}
     arrays = _named(jax.tree.map(np.asarray, rows)) | {
@@ -182,7 +183,7 @@ def _zstandard() -> Any:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """What a frame of Zstandard holds, if it is not too much."""
+    """The decompressed content of a Zstandard frame; refused if it would be too large."""
     zstandard = _zstandard()
     size = zstandard.frame_content_size(data)
     if not 0 <= size <= min(MOST_BYTES, codec.SMALL + codec.MOST_RATIO * len(data)):
@@ -200,16 +201,16 @@ def read(
     """Read one shard of a run.
 
     Args:
-      path: `path_of` it; with data, what it is called.
-      rules: of the run's games, see `rules_of`.
-      policy_dtype: of the ring that its rows go to, whatever that of the shard.
-      history: H, the boards before each row that it keeps.
-      data: what is in its file, if it is not read from the disk.
+      path: its path, see `path_of`; with `data`, only its name.
+      rules: the rules of the run's games, see `rules_of`.
+      policy_dtype: the dtype of policy targets to return, such as the replay buffer's.
+      history: H, the past boards in each row.
+      data: the file's content, if it is not to be read from the disk.
 
     Raises:
-      OSError: it cannot be read now.
-      ValueError: a file that is no shard, damaged, of another version, of other rules, or with
-        rows that cannot be learnt from; says which.
+      OSError: the file cannot be read now.
+      ValueError: a file that is not a shard, is damaged, has another format or other rules, or has
+        rows that cannot be learned from; says which.
     """
     with _opened(path, data) as file:
         said = _said(file)
@@ -229,7 +230,7 @@ def read(
 
 @contextlib.contextmanager
 def _opened(path: pathlib.Path | str, data: bytes | None = None) -> Iterator[ArrayFile]:
-    """The file; whatever is wrong with it is a ValueError that names it."""
+    """Open the file; any fault in it becomes a ValueError that names it."""
     with codec.refusing(f"shard {path}", "a shard", OSError):
         if data is None and str(path).endswith(".zst"):
             with open_regular(pathlib.Path(path), MOST_BYTES) as packed:
@@ -241,13 +242,13 @@ def _opened(path: pathlib.Path | str, data: bytes | None = None) -> Iterator[Arr
 
 
 def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
-    """(the rules, the rows) of every shard in ``folder/shards``, in order of name.
+    """(the rules, the rows) of all shards in ``folder/shards``, in order of name.
 
-    Games of several workers, or starts of one, are numbered apart.
+    Games of different workers, or of different starts of one, get different numbers.
 
     Raises:
-      ValueError: no such folder, no shards there, none with a row, shards of several rules, or a
-        bad one.
+      ValueError: no such folder, no shards there, no rows in any, shards with different rules, or a
+        bad shard.
     """
     if not folder.is_dir():
         raise ValueError(f"data {folder}: there is no such folder; give one that self-play wrote")
@@ -277,7 +278,7 @@ def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
 
 
 def _apart(starts: list[tuple[str, int]], shards: list[Shard], game: np.ndarray) -> np.ndarray:
-    """i32[n]: numbers of the games, other ones for each worker and start."""
+    """i32[n]: game numbers that differ between workers and starts."""
     order = {start: i for i, start in enumerate(sorted(set(starts)))}
     counts = [shard.about.rows for shard in shards]
     source = np.repeat([order[start] for start in starts], counts)
@@ -286,7 +287,7 @@ def _apart(starts: list[tuple[str, int]], shards: list[Shard], game: np.ndarray)
 
 
 def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
-    """(the rules, the shard), of this format or of `gozero selfplay`'s earlier one."""
+    """(the rules, the shard), in this format or in `gozero selfplay`'s earlier one."""
     with _opened(path) as file:
         said = _said(file)
         if said is None:
@@ -302,14 +303,14 @@ def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
 
 
 def _usual(rules: dict) -> dict:
-    """The rules that a shard says, in full: workers left out the usual size of Hex once."""
+    """The rules that a shard records, completed: earlier workers left out Hex's default size."""
     if rules.get("game") == "hex" and rules.get("size") is None:
         return rules_of(named_game("hex"))
     return rules
 
 
 def _said(file: ArrayFile) -> Any:
-    """What it says of itself; None in `gozero selfplay`'s earlier format."""
+    """The file's `about`, parsed; None in `gozero selfplay`'s earlier format."""
     if "about" not in file.entries and "format" in file.entries:
         return None
     said = json.loads(file.take("about").tobytes())
@@ -327,12 +328,12 @@ def _about(said: dict) -> About:
 
 
 def in_dtype(shard: Shard, policy_dtype: PolicyDtype) -> Shard:
-    """A shard whose policy targets have a dtype."""
+    """The shard with policy targets of the dtype."""
     return shard._replace(rows=with_policies(shard.rows, policy_dtype))
 
 
 def _shard(file: ArrayFile, about: About, rules: dict, history: int = 0) -> Shard:
-    """Refuse other arrays than such rows have, damaged ones, and rows that no game gives."""
+    """Read a shard's arrays; refuse unexpected or damaged ones, and rows that no game produces."""
     entry = file.entries.get("policy_target")
     earlier = entry is not None and entry.dtype == np.float16
     shapes = row_shapes(game_of(rules), "float16" if earlier else "uint8", history)
@@ -346,7 +347,7 @@ def _shard(file: ArrayFile, about: About, rules: dict, history: int = 0) -> Shar
 
 
 def _checked(arrays: dict[str, np.ndarray], about: About, rules: dict, shapes: Rows) -> Shard:
-    """Refuse rows that no game gives."""
+    """The shard; refuses rows that no game produces."""
     codec.check_finite(arrays)
     if np.any(arrays["frequency"] > MAX_FREQUENCY * FREQUENCY_UNIT):
         raise NotExpected(f"a frequency is more than {MAX_FREQUENCY}")
@@ -363,7 +364,7 @@ def _name(path: Any) -> str:
 
 
 def _named(rows: Rows) -> dict[str, Any]:
-    """{name: array} of what has bytes, of rows [n]."""
+    """{name: array} of the non-empty arrays of rows [n]."""
     leaves = jax.tree_util.tree_leaves_with_path(rows)
     return {_name(path): leaf for path, leaf in leaves if 0 not in leaf.shape[1:]}
 
@@ -376,15 +377,15 @@ def _rows(arrays: dict[str, np.ndarray], shapes: Rows, count: int) -> Rows:
 
 
 def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """u8[32]: of names, types, shapes and bytes."""
+    """u8[32]: the SHA-256 of names, dtypes, shapes and bytes."""
     return np.frombuffer(bytes.fromhex(codec.digest(arrays)), np.uint8)
 
 
 def _earlier(folder: pathlib.Path, file: ArrayFile) -> tuple[dict, Shard]:
-    """(the rules, the shard) of `gozero selfplay`'s format 1, whose rules config.json has.
+    """(the rules, the shard) from `gozero selfplay`'s format 1, whose rules are in config.json.
 
     Its arrays are those of a `Position`, komi, legal, policy_target f32[n, A], action, root_value,
-    outcome, score, truncated and game; and of the file its size and format.
+    outcome, score, truncated and game; and, once per file, size and format.
     """
     size, version = int(file.take("size")), int(file.take("format"))
     if version != 1:
@@ -410,7 +411,7 @@ def _earlier(folder: pathlib.Path, file: ArrayFile) -> tuple[dict, Shard]:
 
 
 def _earlier_arrays(shapes: Rows, count: int, action: np.dtype) -> dict[str, Any]:
-    """What is in a shard of that format, by name, of n rows."""
+    """Shapes and dtypes of the arrays in a shard of format 1, of n rows."""
     one = lambda dtype, *shape: jax.ShapeDtypeStruct((count, *shape), dtype)
     names = ("game", "komi", "legal", "outcome", "root_value", "score")
     asked = {name: one((x := getattr(shapes, name)).dtype, *x.shape) for name in names}
@@ -423,7 +424,7 @@ def _earlier_arrays(shapes: Rows, count: int, action: np.dtype) -> dict[str, Any
 
 
 def _earlier_rules(folder: pathlib.Path, size: int) -> Rules:
-    """The rules that the games of a folder were played by, as its config.json says."""
+    """The rules of a folder's games from its config.json; the default ones if it is unusable."""
     try:
         config = json.loads((folder / "config.json").read_text())
         return Rules(
