@@ -1,1 +1,1 @@
-"""What is there for a compiler only, each trick beside its plain form; README.md has the table."""
+"""Code that exists only for a compiler: each trick with its plain form; README.md lists them."""

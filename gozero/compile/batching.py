@@ -1,8 +1,8 @@
-"""Stages that see the batch, as functions of one game.
+"""Turns stages written for a batch into functions of one game.
 
-Under `vmap` a loop has one predicate a game, and XLA selects or copies all that it carries in every
-turn (invariant 2). Here a stage is written for the batch, its loops with one predicate for all
-games, and becomes a function of one game whose batching rule it is.
+Under `vmap` a loop has one predicate per game, and XLA selects or copies everything it carries in
+every iteration (invariant 2). Here a stage is written for the batch, with one predicate per loop
+for all games, and becomes the batching rule of a function of one game.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from gozero.compile.kernels import one_game
 
 
 def over_games(stage: Callable, axis: int = -1, in_cache: bool = False) -> Callable:
-    """A stage of a batch -> a function of one game that runs so under ``vmap``.
+    """Turns a stage of a batch into a function of one game; under ``vmap`` it runs the stage.
 
-    Jitted, so that a call outside ``jit`` compiles once and not every time. Plainly compiled, the
-    stage runs on batches of one, which ``vmap`` maps as it would anything.
+    The function is jitted, so that a call outside ``jit`` compiles once and not every time. In
+    plain mode the stage runs on batches of one, which ``vmap`` maps like any function.
 
     Args:
-      stage: (pytrees of arrays) -> a pytree of arrays; each has the games as one axis.
-      axis: which axis they are: the last, or the first, 0.
-      in_cache: whether a CPU runs it as one kernel, and some games after others: for a stage
-        whose arrays of a whole batch would leave its cache. Games last.
+      stage: (pytrees of arrays) -> a pytree of arrays; each has one axis of games.
+      axis: the axis of games: -1, the last, or 0, the first.
+      in_cache: whether a CPU runs it as one kernel, on one group of games after another: for a
+        stage whose arrays of a whole batch would not fit into its cache. Needs games last.
     """
 
     def one_game(*args):
@@ -59,7 +59,7 @@ def over_games(stage: Callable, axis: int = -1, in_cache: bool = False) -> Calla
 
 
 def behind_barrier(stage: Callable) -> Callable:
-    """A stage of one game behind a barrier (`stages.once`); under ``vmap`` one for the batch.
+    """A stage of one game behind a barrier (`stages.once`); under ``vmap`` one barrier per batch.
 
     Args:
       stage: a function of one game whose first argument is a board.
@@ -68,10 +68,10 @@ def behind_barrier(stage: Callable) -> Callable:
 
 
 def in_one_kernel(function: Callable) -> Callable:
-    """A function of one game; under ``vmap`` a TPU runs it as one kernel for the batch.
+    """A function of one game that a TPU runs, under ``vmap``, as one kernel for the batch.
 
     Args:
-      function: what it may do, see `kernels.one_game.run`.
+      function: see `kernels.one_game.run` for what it may do.
     """
     mapped = custom_vmap(function)
 
@@ -95,14 +95,14 @@ def in_one_kernel(function: Callable) -> Callable:
 
 
 _MOST_GAMES, _FEWEST_GAMES = 128, 80
-"""That a CPU takes at a time. Of 256 the planes leave its cache. A loop over 72 or fewer LLVM
-unrolls whole before it thinks of vectors (it does so up to 300 instructions), and a game takes
-twice as long (AVX-512, jaxlib 0.10.1): a batch of 33 to 79 is better padded."""
+"""How many games a CPU processes at a time. With 256, the planes do not fit into its cache. LLVM
+unrolls a loop over 72 or fewer completely (it does so up to 300 instructions) before it vectorises,
+and a game takes twice as long (AVX-512, jaxlib 0.10.1): so a batch of 33 to 79 is padded."""
 _TOO_FEW_TO_PAD = 32
 
 
 def _in_cache(stage: Callable, *args):
-    """The stage on a batch; on the CPU as one kernel, and some games after others."""
+    """The stage on a batch; on the CPU as one kernel, on one group of games after another."""
     games = jax.tree.leaves(args)[0].shape[-1]
 
     def some_after_others(*args):

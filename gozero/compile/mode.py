@@ -1,11 +1,11 @@
 """Whether programs are compiled with the tricks of this package, and for which platform.
 
-``GOZERO_COMPILE=plain`` has the whole library compile without every trick that only makes a program
-faster: games, trees and playouts are the same. Tests run a share of the suite so, and whoever
-suspects a compiler of an error finds out with it. It is read while a program is traced, so set it
-before the first call; a program that is already compiled stays as it is.
+``GOZERO_COMPILE=plain`` makes the whole library compile without the tricks that only make programs
+faster: games, trees and playouts are the same. Part of the tests runs this way, and if you suspect
+a compiler bug, it tells you. The variable is read while a program is traced, so set it before the
+first call; a program that is already compiled does not change.
 
-Imports no JAX by itself: commands ask before they do.
+Does not import JAX at module level: commands use this module before they import JAX.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PLATFORMS = ("cpu", "gpu", "tpu")
 
 _EVERY = "every"
 IN_LOWERING = {"gpu": "cuda"}
-"""Where lowering, and `by_platform`, have another name for a platform."""
+"""Platforms with another name in lowering and in `by_platform`."""
 
 _in_kernel: contextvars.ContextVar[bool] = contextvars.ContextVar("in_kernel", default=False)
 _in_triton: contextvars.ContextVar[bool] = contextvars.ContextVar("in_triton", default=False)
@@ -32,7 +32,7 @@ _target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", d
 
 
 def plain() -> bool:
-    """Whether to leave out what only makes programs faster. Static: asked while tracing.
+    """Whether to leave out what only makes programs faster. Static: evaluated while tracing.
 
     Raises:
       ValueError: GOZERO_COMPILE is neither "plain" nor "" nor unset.
@@ -46,16 +46,16 @@ def plain() -> bool:
 
 
 def inside_kernel() -> bool:
-    """Whether what is traced is part of a Pallas kernel."""
+    """Whether the code being traced is part of a Pallas kernel."""
     return _in_kernel.get()
 
 
 @contextlib.contextmanager
 def in_kernel() -> Iterator[None]:
-    """What is traced inside is part of a Pallas kernel, and so `plain`: XLA does not see it.
+    """Code traced in this context is part of a Pallas kernel, and so `plain`: XLA does not see it.
 
-    JAX keeps what it traced by shapes, and apart from others where it has `jax.make_user_context`;
-    where not, use shapes that nothing else has.
+    JAX caches traces by shapes, separately for this context if it has `jax.make_user_context`; if
+    not, use shapes that nothing else has.
     """
     token = _in_kernel.set(True)
     try:
@@ -67,7 +67,7 @@ def in_kernel() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_triton() -> Iterator[None]:
-    """What is traced inside is part of a GPU's kernel of whole vectors: see `for_triton`."""
+    """Code traced in this context is part of a GPU kernel on whole vectors: see `for_triton`."""
     token = _in_triton.set(True)
     try:
         yield
@@ -76,17 +76,17 @@ def in_triton() -> Iterator[None]:
 
 
 def for_triton() -> bool:
-    """Whether to do without what Triton lacks: a vector longer by one, an "or" of a vector."""
+    """Whether to avoid what Triton lacks: appending an element to a vector, an "or" reduction."""
     return _in_triton.get()
 
 
 @contextlib.contextmanager
 def seldom() -> Iterator[None]:
-    """What is traced inside runs once a search, not once a simulation: `runs_seldom` says so.
+    """Code traced in this context runs once per search, not once per simulation: see `runs_seldom`.
 
-    Or ``seldom()(function)``, in each of its calls.
-    JAX keeps what it traced here apart from the rest, where it has `jax.make_user_context`; where
-    not, what was traced with the same shapes before may be taken, in its other form.
+    ``seldom()(function)`` does this for each call of a function.
+    JAX caches these traces separately if it has `jax.make_user_context`; if not, an earlier trace
+    with the same shapes may be reused, in its other form.
     """
     token = _seldom.set(True)
     try:
@@ -98,7 +98,7 @@ def seldom() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_turn() -> Iterator[None]:
-    """What is traced inside has no scatters: see `writes_in_turn`."""
+    """Code traced in this context has no scatters: see `writes_in_turn`."""
     token = _in_turn.set(True)
     try:
         with _kept_apart() if keeps_apart() else contextlib.nullcontext():
@@ -108,22 +108,22 @@ def in_turn() -> Iterator[None]:
 
 
 def writes_in_turn() -> bool:
-    """Whether to write at indices one after another, for a kernel without code for scatters."""
+    """Whether to write at indices one after another, for a kernel that has no code for scatters."""
     return _in_turn.get()
 
 
 def runs_seldom() -> bool:
-    """Whether to prefer, of two forms of the same, the one that compiles sooner to the faster one.
+    """Whether to prefer the form of a computation that compiles faster to the one that runs faster.
 
-    Static: asked while tracing. False for a `plain` program.
+    Static: evaluated while tracing. False for a `plain` program.
     """
     return _seldom.get() and not plain()
 
 
 def backend() -> str:
-    """The platform for which programs are compiled: "cpu", "gpu", "tpu".
+    """The platform for which programs are compiled: "cpu", "gpu" or "tpu".
 
-    That of the `target` around the call; without one, JAX's own, which starts its backend.
+    It is that of the enclosing `target`, or else JAX's own; the latter starts JAX's backend.
     """
     if (platform := _target.get()) not in (None, _EVERY):
         return platform
@@ -133,13 +133,13 @@ def backend() -> str:
 
 
 def cores() -> int:
-    """How many processors this process may use."""
-    ours = getattr(os, "sched_getaffinity", None)  # of Linux
+    """The number of processors that this process may use."""
+    ours = getattr(os, "sched_getaffinity", None)  # Linux only
     return len(ours(0)) if ours else os.cpu_count() or 1
 
 
 def cores_of_a_device() -> int:
-    """How many processors each of JAX's CPU devices has for itself; starts JAX's backend."""
+    """The number of processors per JAX CPU device; starts JAX's backend."""
     import jax
 
     return max(1, cores() // jax.local_device_count("cpu"))
@@ -147,11 +147,11 @@ def cores_of_a_device() -> int:
 
 @contextlib.contextmanager
 def target(platform: str) -> Iterator[None]:
-    """What is traced inside is for this platform, whatever JAX has here: `backend` says so.
+    """Code traced in this context is for this platform, whatever devices JAX has: see `backend`.
 
-    JAX keeps what it traced, by function and shapes. Here it keeps them by target too, so that
-    neither a program for this platform is taken for one of another, nor the other way round. (JAX
-    without `jax.make_user_context` throws away all that it keeps, on entering and on leaving.)
+    JAX caches traces by function and shapes. In this context it caches them by target too, so that
+    programs for different platforms are not confused. (In a JAX without `jax.make_user_context` all
+    caches are cleared on entry and on exit.)
 
     Args:
       platform: one of `PLATFORMS`.
@@ -166,9 +166,8 @@ def target(platform: str) -> Iterator[None]:
 
 
 def every_platform() -> contextlib.AbstractContextManager[None]:
-    """What is traced inside has its forms for every platform, as `jax.export` for several wants it.
-
-    What it is traced with is kept by JAX as with `target`.
+    """Code traced in this context has its forms for every platform, as `jax.export` for several
+    needs. JAX caches its traces as with `target`.
     """
     return _trace_for(_EVERY)
 
@@ -185,7 +184,7 @@ def _trace_for(platform: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kept_apart() -> Iterator[None]:
-    """JAX takes nothing here that it traced in other contexts of this module."""
+    """In this context JAX reuses no traces from other contexts of this module."""
     import jax
 
     if keeps_apart():
@@ -200,17 +199,17 @@ def _kept_apart() -> Iterator[None]:
 
 
 def keeps_apart() -> bool:
-    """Whether JAX can keep some of what it traces apart, and need not throw all away."""
+    """Whether JAX can cache traces of a context separately, instead of clearing all caches."""
     import jax
 
     return hasattr(jax, "make_user_context")
 
 
 def make_context() -> None:
-    """Make what keeps traces apart. `stages` does, when it is imported.
+    """Creates the user context that keeps traces apart. `stages` calls this when it is imported.
 
-    From then on it is part of the key of all that JAX keeps: made while a program is traced, it
-    would have the second call trace and compile anew (jax 0.10.1).
+    From then on it is part of the key of JAX's caches: if it were created while a program is being
+    traced, the second call would trace and compile again (jax 0.10.1).
     """
     if keeps_apart():
         _user_context()
@@ -224,19 +223,19 @@ def _user_context() -> Any:
 
 
 def by_platform(*args: Any, default: Callable, **others: Callable) -> Any:
-    """``default(*args)``, or on a platform named among `others` its function of them: ways to the
-    same result.
+    """``default(*args)``, or on a platform in `others` the function given for it; all functions
+    compute the same result.
 
-    Which, is settled while tracing, if the program can be for one platform only: that of the
-    `target` around it, or a CPU where JAX has nothing else. Else all are traced, and it is settled
-    when the program is lowered. (In a search of 9x9 a fifth of the time to its first answer was
-    spent on tracing forms for other platforms, with jax 0.10.1.) A program that is exported for
-    another platform is exported within `every_platform`, or has the CPU's forms.
+    The choice is made while tracing if only one platform is possible: that of the enclosing
+    `target`, or the CPU if JAX has no other device. Otherwise all functions are traced, and the
+    choice is made at lowering. (In a search of 9x9 a fifth of the time to its first answer was
+    spent on tracing forms for other platforms, with jax 0.10.1.) To export a program for another
+    platform, trace it within `every_platform`; otherwise it has the CPU's forms.
 
     Args:
       args: pytrees of arrays.
-      default: the plain form, too.
-      others: ``cpu=``, ``tpu=``, ``cuda=``: those that do it otherwise.
+      default: the function for all other platforms, and the plain form.
+      others: ``cpu=``, ``tpu=``, ``cuda=``: functions for these platforms.
     """
     if plain():
         return default(*args)
@@ -248,7 +247,7 @@ def by_platform(*args: Any, default: Callable, **others: Callable) -> Any:
 
 
 def _the_only_platform() -> str | None:
-    """As `by_platform` names it; None if what is traced may be lowered for several."""
+    """The platform as `by_platform` names it; None if code may be lowered for several."""
     if (platform := _target.get()) is not None:
         return None if platform == _EVERY else IN_LOWERING.get(platform, platform)
     return "cpu" if _has_only_a_cpu() else None

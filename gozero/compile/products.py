@@ -1,4 +1,4 @@
-"""What a TPU makes in its matrix unit: sums, and convolutions one after another."""
+"""Work for a TPU's matrix unit: sums, and convolutions one after another."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from gozero.compile import mode
 def mean_of_board(x: jax.Array) -> jax.Array:
     """f32[M, C], the mean over rows and columns of [M, rows, columns, C].
 
-    A TPU makes one of two reductions of an array, as of the mean and the maximum here, while the
-    convolution does that gives it, and takes as long for the other as for two thirds of that
-    convolution (jaxlib 0.10.1). bf16 numbers it adds up by a product with ones: exact products,
-    added in f32.
+    Of two reductions of one array, such as a mean and a maximum, XLA fuses one with the convolution
+    that makes the array on a TPU; the other takes two thirds of that convolution's time (jaxlib
+    0.10.1). So there bf16 numbers are summed by a product with ones: exact products, added in f32.
     """
     if mode.plain() or mode.backend() != "tpu" or x.dtype != jnp.bfloat16:
         return _mean(x)
@@ -45,11 +44,11 @@ def _mean_by_product(x: jax.Array) -> jax.Array:
 
 
 def apart(x: jax.Array) -> jax.Array:
-    """What one convolution gives and another takes, so that a TPU makes the two one by one.
+    """A barrier on the activations between two convolutions, so that a TPU does not fuse the two.
 
-    XLA makes one fusion of two convolutions, where the activations between them are small
-    enough, and that takes half as long again as the two by themselves, and four times as long to
-    compile (jaxlib 0.10.1).
+    XLA fuses two convolutions where the activations between them are small enough; the fusion
+    takes half as long again as the two by themselves, and four times as long to compile (jaxlib
+    0.10.1).
     """
     if mode.plain() or mode.backend() != "tpu":
         return x
@@ -57,19 +56,19 @@ def apart(x: jax.Array) -> jax.Array:
 
 
 _FEWEST_LAYERS = 6
-"""That compile sooner as a loop; four do not (libtpu 0.0.41)."""
+"""The fewest layers that compile faster as a loop; four do not (libtpu 0.0.41)."""
 
 
 def in_turn(step: Callable[[Any, jax.Array], jax.Array], layers: list[Any], x: jax.Array):
-    """``step(layers[-1], ... step(layers[0], x))``; where it runs seldom, a TPU has one code for
-    all layers, if they are many.
+    """``step(layers[-1], ... step(layers[0], x))``; where it runs seldom, a TPU loops over the
+    layers, if there are many.
 
-    XLA compiles a layer as often as it stands there. A loop over layers is slower to run: what it
-    takes and gives is copied.
+    Without a loop XLA compiles each layer separately. A loop runs slower, as its inputs and outputs
+    are copied.
 
     Args:
       step: (layer, x) -> x, of the same shape and dtype.
-      layers: pytrees of arrays, alike.
+      layers: pytrees of arrays with the same structure, shapes and dtypes.
       x: an array.
     """
     if mode.runs_seldom() and mode.backend() == "tpu" and len(layers) >= _FEWEST_LAYERS:

@@ -1,14 +1,14 @@
-"""Stages of a program that XLA:CPU compiles apart, or whole.
+"""Stages of a program that XLA:CPU compiles separately, or as a single kernel.
 
-XLA:CPU fuses a computation anew into every array that needs it. A board is many arrays, so a
+XLA:CPU fuses a computation again into every array that needs it. A board is many arrays, so a
 number that all of its words depend on, such as "is this chain in atari?", would be computed
-once a word, and with it everything that it was computed from. XLA ignores
-``optimization_barrier`` there, but cannot look through a branch: a stage that ends in one
-small output goes into a branch that is always taken (`once`). On other platforms, where fusions
-with several outputs do this, there is no branch.
+once per word, and with it everything that it was computed from. XLA:CPU ignores
+``optimization_barrier``, but cannot look through a branch: a stage that ends in one small output
+is put into a branch that is always taken (`once`). On other platforms fusions with several outputs
+solve this, and there is no branch.
 
-It also makes a kernel of each fusion and calls them one by one; `one_kernel` compiles a function,
-with all its loops, as one.
+XLA:CPU also makes a kernel of each fusion and calls them one by one; `one_kernel` compiles a
+function, with all its loops, as one.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
 def once(stage: Callable, *args: Any) -> Any:
-    """``stage(*args)``, on a CPU compiled apart from what comes before and after it.
+    """``stage(*args)``, on a CPU compiled separately from what comes before and after it.
 
     Args:
       stage: any function of a batch. (Under ``vmap`` the branch would become a select: for a
-        stage of one game there is `batching.behind_barrier`.)
-      args: pytrees of arrays. Of the first of them a word decides nothing, but so that the
-        compiler does not know it.
+        stage of one game use `batching.behind_barrier`.)
+      args: pytrees of arrays. The branch depends on a word of the first, in a way that always
+        takes it but that the compiler does not see.
     """
     if mode.plain():
         return stage(*args)
-    stage = jax.jit(stage)  # traced once for all the places where it stands below
+    stage = jax.jit(stage)  # traced once for all its uses below
     taken = _always(jax.tree.leaves(args)[0])
 
     def branch(*args):
@@ -61,21 +61,21 @@ def once(stage: Callable, *args: Any) -> Any:
 
 
 def _always(words: jax.Array) -> jax.Array:
-    """bool[]: True, but so that the compiler does not know it; of integers of any shape.
+    """bool[]: True, but computed from integers of any shape so that the compiler does not know it.
 
-    (A word shifted right is not all ones; the compiler does not reason so far.)
+    (A word shifted right is never all ones; the compiler does not find this out.)
     """
     if words.size == 0:
-        return jnp.bool_(True)  # of a batch of none nothing is computed
+        return jnp.bool_(True)  # an empty batch: nothing is computed
     word = words[(0,) * words.ndim].astype(jnp.uint32)
     return (word >> np.uint32(1)) != _ALL_ONES
 
 
 def not_constant(tree: Any, word: jax.Array) -> Any:
-    """The arrays of a pytree, but so that the compiler does not know it where they are constants.
+    """The arrays of a pytree, unchanged, but hidden so that the compiler sees no constants.
 
-    XLA stops the process when it emits a call of `one_kernel` with a constant among its
-    arguments (jaxlib 0.10.1). `word` is an integer array that is none.
+    XLA aborts the process when it emits a call of `one_kernel` with a constant among its
+    arguments (jaxlib 0.10.1). `word` is an integer array that is not a constant.
     """
     if mode.plain():
         return tree
@@ -91,28 +91,28 @@ def not_constant(tree: Any, word: jax.Array) -> Any:
 
 
 MAX_REDUCED = 2**15 if version.__version_info__ < (0, 11) else 2**12 - 1
-"""Elements of the largest array that code of one kernel may reduce. XLA hands a sum or a maximum of
-floats of more than these to a library, which such a kernel cannot call: it does not compile. (Seen
-with jaxlib 0.10.1 above 2^15, with 0.12 from 2^12 on.)"""
+"""The size of the largest array that one kernel may reduce. XLA computes a sum or a maximum of more
+floats by a library call, which such a kernel cannot contain: it does not compile. (Seen with jaxlib
+0.10.1 above 2^15, with 0.12 from 2^12 on.)"""
 
 
 def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
-    """``function(*args)``, compiled as one kernel with all its loops on the CPU.
+    """``function(*args)``, compiled on the CPU as one kernel with all its loops.
 
-    Where a loop works on a few thousand words, the calls of its kernels are a good part of its
-    time. What XLA:CPU takes for a small loop, it compiles whole; here it is told so. Not for work
+    Where a loop works on a few thousand words, calling its kernels takes a good part of its time.
+    XLA:CPU compiles what it considers a small loop as one kernel; here it is told to. Not for work
     that is worth several threads, nor for sorts, for which such a kernel has no code.
 
     Args:
-      function: any function without sorts that returns two arrays or more. (A lone one XLA
-        would split over threads if it is large, and call the kernel wrongly.)
-      reduced: elements of the largest array that it reduces. Above `MAX_REDUCED`, where calls
-        cost little beside the work, the function is compiled as any other.
-      args: its arguments, and none that it does not use. (Some of those make XLA stop the
-        process when it emits the kernel; seen with jaxlib 0.10.1.)
+      function: any function without sorts that returns two arrays or more. (XLA would split a
+        single large one over threads, and call the kernel wrongly.)
+      reduced: the size of the largest array that it reduces. Above `MAX_REDUCED`, where calls cost
+        little compared with the work, the function is compiled like any other.
+      args: its arguments; it must use all of them. (Some unused ones make XLA abort the process
+        when it emits the kernel; seen with jaxlib 0.10.1.)
 
     Raises:
-      ValueError: it returns a single array, or does not use an argument.
+      ValueError: the function returns a single array, or does not use an argument.
     """
     if mode.plain() or reduced > MAX_REDUCED:
         return function(*args)
@@ -133,19 +133,19 @@ def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
 def whole(
     function: Callable, found: Any, *args: Any, word: jax.Array | None = None, reduced: int = 0
 ) -> Any:
-    """``function(found, *args)`` as `one_kernel`, for a step of a search of few trees, or a stage.
+    """``function(found, *args)`` as `one_kernel`, for a step or a stage of a search of few trees.
 
-    A simulation of one tree is a hundred kernels of a few numbers each. XLA:CPU calls those by a
-    graph, from several threads that wait for each other: for longer than the kernels take.
+    A simulation of one tree is a hundred kernels of a few numbers each. XLA:CPU runs them as a
+    graph, on several threads that wait for each other longer than the kernels take.
 
-    The function may leave arguments unused. What it writes at indices it writes one after another
-    (`mode.writes_in_turn`): such a kernel has no code for scatters. Where it has none for something
-    else, a sort or a product of matrices, the function is compiled as any other.
+    The function may leave arguments unused. It writes at indices one after another
+    (`mode.writes_in_turn`), because such a kernel has no code for scatters. If it contains anything
+    else without code, such as a sort or a matrix product, it is compiled like any other function.
 
     Args:
-      function, reduced: as of `one_kernel`.
-      found, args: pytrees of arrays; what is in `found` is no constant.
-      word: an integer array that is none either; None: nor is anything in `args`.
+      function, reduced: as in `one_kernel`.
+      found, args: pytrees of arrays; those in `found` are not constants.
+      word: an integer array that is not a constant; None if nothing in `args` is one either.
     """
     if mode.plain() or mode.writes_in_turn() or reduced > MAX_REDUCED:
         return function(found, *args)
@@ -179,11 +179,11 @@ _NO_CODE = (
     *("triangular_solve", "custom_call", "ffi", "pure_callback", "io_callback", "debug", "pallas"),
     *("shard_map", "all_", "psum", "pmax", "pmin", "ppermute", "reduce_scatter", "infeed"),
 )
-"""How JAX's operations begin for which one kernel has no code (jaxlib 0.10.1)."""
+"""Prefixes of the JAX primitives for which one kernel has no code (jaxlib 0.10.1)."""
 
 
 def _has_code(jaxpr: Any) -> bool:
-    """Whether one kernel has code for all that is done."""
+    """Whether one kernel has code for all operations."""
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         if name.startswith(_NO_CODE):
@@ -199,7 +199,7 @@ def _is_jaxpr(x: Any) -> bool:
 
 
 def _unused(function: Callable, *args: Any) -> list[str]:
-    """The arrays among its arguments that a jitted function does not use, by their places."""
+    """The paths of the arrays among its arguments that a jitted function does not use."""
     traced = function.trace(*args).jaxpr.jaxpr
     used = {id(x) for equation in traced.eqns for x in equation.invars}
     used |= {id(x) for x in traced.outvars}
@@ -209,16 +209,16 @@ def _unused(function: Callable, *args: Any) -> list[str]:
 
 
 def cpu_compiler_options() -> dict[str, Any]:
-    """What ``jax.jit(..., compiler_options=...)`` should be told for board code on this backend.
+    """The ``compiler_options`` for ``jax.jit`` of board code on this backend.
 
-    LLVM keeps to vectors of 256 bits unless told that wider ones are welcome, as the first
-    processors with wider ones slowed down for them. Boards are elementwise integer code from
-    end to end: where there is AVX-512 playouts run 1.1 times as fast on 9x9 and 1.4 times on
-    19x19; the rules, the search and the network neither gain nor lose. Where there is none,
-    nothing changes. Other backends have no such option: the dict is empty.
+    LLVM uses 256-bit vectors unless told to prefer wider ones, because the first processors with
+    wider ones lowered their clock for them. Board code is elementwise integer code throughout: with
+    AVX-512, playouts run 1.1 times as fast on 9x9 and 1.4 times on 19x19; the rules, the search and
+    the network neither gain nor lose. Without AVX-512 nothing changes. Other backends have no such
+    option: the dict is empty.
 
-    Asks JAX for its backend, and so starts it. Commands have the option for all that they
-    compile; see `gozero.apps.runtime.prepare`.
+    Starts JAX's backend. Commands use the option for everything that they compile; see
+    `gozero.apps.runtime.prepare`.
     """
     if mode.plain() or mode.backend() != "cpu":
         return {}
@@ -233,15 +233,15 @@ _SLOW_PASSES = (
 
 
 def soon_options(fuses_deeply: bool = False) -> dict[str, Any]:
-    """What compiles a program of a few games sooner on this backend, to run about as fast.
+    """Options that make a program of few games compile faster on this backend and run as fast.
 
-    Passes over loops go: they find out how often each runs by running it, and do so again each time
-    that the pipeline goes round. And XLA's older emitter makes one module of LLVM of many kernels,
-    where the newer one (of which jaxlib 0.12 has no way out) takes MLIR and a module for each.
+    They disable passes over loops, which find a loop's trip count by running it, again in every
+    round of the pipeline. And they select XLA's older emitter, which puts many kernels into one
+    LLVM module; the newer one (jaxlib 0.12 has no other) uses MLIR and a module for each kernel.
 
     Args:
-      fuses_deeply: what depends on many arrays is used in many places: the older emitter computes
-        it anew in each of them, so the newer one stays.
+      fuses_deeply: whether values that depend on many arrays are used in many places: the older
+        emitter would recompute them in each, so the newer one is kept.
     """
     if mode.plain() or mode.backend() != "cpu":
         return {}
@@ -252,15 +252,15 @@ def soon_options(fuses_deeply: bool = False) -> dict[str, Any]:
 
 
 def seldom_options() -> dict[str, Any]:
-    """What compiles a program soonest on this backend that runs once a search: LLVM optimises
-    nothing."""
+    """Options for a program that runs once per search, to compile as fast as possible on this
+    backend: LLVM optimises nothing."""
     if mode.plain() or mode.backend() != "cpu":
         return {}
     return soon_options() | {"xla_backend_optimization_level": 0}
 
 
 def split_key(key: jax.Array, num: int) -> jax.Array:
-    """``jax.random.split(key, num)``: on a GPU one kernel for two, which join halves of keys."""
+    """``jax.random.split(key, num)``; on a GPU one kernel joins halves of keys, not two."""
     if mode.plain() or mode.backend() != "gpu" or not _is_threefry(key):
         return jax.random.split(key, num)
     high, low = jnp.zeros(num, jnp.uint32), jnp.arange(num, dtype=jnp.uint32)
@@ -270,7 +270,7 @@ def split_key(key: jax.Array, num: int) -> jax.Array:
 
 
 def _is_threefry(key: jax.Array) -> bool:
-    """Whether the i-th key of a split is Threefry's hash of i, as it is unless JAX is told else."""
+    """Whether the i-th key of a split is Threefry's hash of i, as with JAX's default settings."""
     settings: Any = jax.config
     is_typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     known = is_typed and str(jax.random.key_impl(key)) in ("threefry2x32", "fry")

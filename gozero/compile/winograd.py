@@ -1,17 +1,17 @@
-"""Convolutions of 3x3 and 5x5 with a third or a fourth of the products, for a CPU.
+"""3x3 and 5x5 convolutions with a third or a fourth of the multiplications, for a CPU.
 
-Winograd's minimal filtering, as Lavin & Gray (2016) have it for networks: the board is cut into
-tiles of m x m points, and what a tile sees, (m + r - 1)^2 points for a kernel of r x r, is
-multiplied point by point with the kernel after both are transformed:
+Winograd's minimal filtering, as Lavin & Gray (2016) use it for networks: the output is cut into
+tiles of m x m points. The input patch of a tile, (m + r - 1)^2 points for an r x r kernel, is
+multiplied elementwise with the kernel after both are transformed:
 
     Y = A^T [ sum over channels of (G g G^T) * (B^T d B) ] A
 
-On 9x9 these are 225 products for each pair of channels in place of 729. They are products of
-matrices, positions by channels, and the transforms are sums of whole vectors: of a position's
-channels, or, where these are few, of several positions' side by side. What it costs is memory
-traffic: the fewer channels, the less it gains.
+On 9x9 this takes 225 products for each pair of channels instead of 729. They are computed as matrix
+products, positions by channels, and the transforms as sums of whole vectors: over the channels of a
+position or, where these are few, of several positions side by side. The cost is memory traffic: the
+fewer channels, the smaller the gain.
 
-The sums are those of the convolution in another order: the same to 3e-6 of the largest.
+The results equal the convolution's up to rounding: to 3e-6 of the largest.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from jax import lax
 from gozero.compile import mode
 
 _POINTS = (0, 1, -1, 2, -2, Fraction(1, 2))
-"""Where the polynomials of a tile and a kernel are evaluated, beside infinity."""
+"""Where the polynomials of a tile and a kernel are evaluated, in addition to infinity."""
 
 _TILES = (2, 3, 4, 5)
-"""Points on the side of a tile; of larger ones f32 loses more, and the transforms cost more."""
+"""Possible side lengths m of a tile; larger ones lose more precision in f32 and cost more."""
 
 _MOST_SEEN = len(_POINTS) + 1
 
 _SLICE_BYTES = 3 * 2**20
-"""Of a layer's transformed inputs, where a device has several cores: they divide each step of a
-slice, and shorter steps cost more than they save."""
+"""Of a slice's transformed inputs of a layer, where a device has several cores: these share each
+step of a slice, and shorter steps cost more than they save."""
 
 _SLICE_BYTES_OF_A_CORE = 2**19
-"""Where each device is a core: with the products, as many bytes again, and the kernels they fit its
-own cache (1 MiB)."""
+"""The same where each device is one core: together with the products (as many bytes again) and the
+kernels they fit into its own cache (1 MiB)."""
 
 _FEWEST_POSITIONS = 32
-"""With fewer the transformed kernels, several times as large, take too long to read."""
+"""With fewer, reading the transformed kernels, which are several times as large, takes too long."""
 
 _FEWEST_TILES = 24
-"""Of a slice: rows of each product of matrices."""
+"""In a slice: the number of rows of each matrix product."""
 
 _FEWEST_CHANNELS = 32
-"""With fewer the transforms take what the products save."""
+"""With fewer, the transforms cost as much as the products save."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """How one axis of the board is cut into tiles: with the fewest products, then the smallest.
+    """How one axis of the board is cut into tiles: fewest products first, then smallest tiles.
 
-    A tile of 5 points has to save more than two products, for what it rounds.
+    A tile of 5 points has to save more than two products, because it rounds more.
     """
 
     size: int
@@ -66,19 +66,19 @@ class Axis:
 
     @functools.cached_property
     def tile(self) -> int:
-        """m, points of a tile."""
+        """m, the number of points of a tile."""
         products = lambda m: -(-self.size // m) * (m + self.taps - 1)
         fit = [m for m in _TILES if m + self.taps - 1 <= _MOST_SEEN]
         return min(fit, key=lambda m: (products(m) + 2 * (m == 5), m))
 
     @property
     def tiles(self) -> int:
-        """How many; the last may reach beyond the board."""
+        """The number of tiles; the last may reach beyond the board."""
         return -(-self.size // self.tile)
 
     @property
     def seen(self) -> int:
-        """m + r - 1, points that a tile sees."""
+        """m + r - 1, the number of input points of a tile."""
         return self.tile + self.taps - 1
 
     @functools.cached_property
@@ -87,11 +87,11 @@ class Axis:
         return _matrices(self.tile, self.taps)
 
     def seen_points(self, x: jax.Array, axis: int) -> list[jax.Array]:
-        """What stands first, second and so on in each tile's view; zero beyond the board.
+        """The first, second, ... input point of every tile; zero beyond the board.
 
         Args:
           x: [..., size, ...].
-          axis: which one that is; of each result it has an entry for each tile.
+          axis: the index of that axis; in each result it has one entry per tile.
         """
         reach, beyond = self.tiles * self.tile, self.taps // 2
         padding = [(0, 0)] * x.ndim
@@ -102,10 +102,10 @@ class Axis:
 
 
 def pays(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
-    """Whether a network evaluates sooner so here; static.
+    """Whether a network evaluates faster this way here; static.
 
-    Few positions and narrow networks are as fast by convolutions, and compile sooner; so does what
-    runs once a search.
+    Few positions and narrow networks are as fast with plain convolutions, which compile faster;
+    these are also used for what runs once per search.
     """
     if mode.runs_seldom() or not may_pay(board, channels, dtype):
         return False
@@ -116,14 +116,14 @@ def pays(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> b
 
 
 def may_pay(board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
-    """Whether it pays for some number of positions."""
+    """Whether it pays for any number of positions."""
     if mode.plain() or mode.backend() != "cpu":
         return False
     return channels >= _FEWEST_CHANNELS and min(board) >= 3 and dtype == jnp.float32
 
 
 def number_of_slices(count: int, board: Sequence[int], channels: int) -> int:
-    """How many slices of equal size to evaluate so many positions in."""
+    """The number of equal slices in which to evaluate `count` positions."""
     rows, columns = (Axis(size) for size in board)
     points = rows.tiles * rows.seen * columns.tiles * columns.seen
     most = _SLICE_BYTES_OF_A_CORE if mode.cores_of_a_device() == 1 else _SLICE_BYTES
@@ -132,7 +132,7 @@ def number_of_slices(count: int, board: Sequence[int], channels: int) -> int:
 
 
 def transform_kernel(kernel: jax.Array, board: Sequence[int]) -> jax.Array:
-    """G g G^T of f32[r, r, inputs, outputs], what `convolve` takes: f32[seen, seen, ...]."""
+    """G g G^T of a kernel f32[r, r, inputs, outputs], for `convolve`: f32[seen, seen, ...]."""
     taps = kernel.shape[0]
     rows, columns = (Axis(size, taps).matrices[1] for size in board)
     both = np.einsum("ia,jb->ijab", rows, columns).reshape(-1, taps * taps)
@@ -141,12 +141,12 @@ def transform_kernel(kernel: jax.Array, board: Sequence[int]) -> jax.Array:
 
 
 def convolve(x: jax.Array, kernel: jax.Array, taps: int = 3) -> jax.Array:
-    """The convolution that keeps the size of the board.
+    """A convolution that keeps the size of the board.
 
     Args:
       x: f32[..., rows, columns, K inputs]: boards, or the channels of K boards side by side.
-      kernel: of `transform_kernel` for such a board.
-      taps: r, of the kernel before that.
+      kernel: from `transform_kernel` for this board size.
+      taps: r, the size of the kernel before its transform.
 
     Returns:
       f32[..., rows, columns, K outputs].
@@ -171,7 +171,7 @@ def convolve(x: jax.Array, kernel: jax.Array, taps: int = 3) -> jax.Array:
 
 
 def _combined(matrix: np.ndarray, terms: Sequence[jax.Array], axis: int) -> jax.Array:
-    """``matrix @ terms``, put together along a new axis. Terms with a factor of 0 are left out."""
+    """``matrix @ terms``, stacked along a new axis. Terms with a factor of 0 are left out."""
     return jnp.stack([_weighted_sum(row, terms) for row in matrix], axis)
 
 
@@ -182,9 +182,9 @@ def _weighted_sum(weights: np.ndarray, terms: Sequence[jax.Array]) -> jax.Array:
 
 @functools.cache
 def _matrices(tile: int, taps: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Toom and Cook's: a product of polynomials from its values at m + r - 2 points and infinity.
+    """Toom-Cook: a product of polynomials from its values at m + r - 2 points and infinity.
 
-    Transposed it is the filter. B^T is scaled to whole numbers, which f32 has, and G back.
+    Its transpose is the filter. B^T is scaled to integers, which are exact in f32, and G inversely.
     """
     seen = tile + taps - 1
     points = [Fraction(point) for point in _POINTS[: seen - 1]]
@@ -199,7 +199,7 @@ def _matrices(tile: int, taps: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:
-    """Of a matrix of fractions, exactly, by Gauss and Jordan."""
+    """The exact inverse of a matrix of fractions, by Gauss-Jordan elimination."""
     size = len(matrix)
     both = np.concatenate([matrix, np.eye(size, dtype=int)], axis=1) * Fraction(1)
     for k in range(size):

@@ -1,1 +1,1 @@
-"""Pallas kernels for TPU and GPU, one file each, beside the plain function that each equals."""
+"""Pallas kernels for TPU and GPU, one per file; each equals a plain function."""
