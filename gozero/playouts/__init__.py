@@ -1,1 +1,1 @@
-"""Evaluating positions without a network: playouts and the policies that steer them."""
+"""Evaluating positions without a network: playouts and the policies that choose their moves."""

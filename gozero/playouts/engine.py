@@ -1,11 +1,11 @@
-"""Random games to the end, many lanes in lockstep, a lane a game.
+"""Random games played to the end, many in lockstep, one game per lane.
 
-A lane is a state machine that tries one move an iteration; its policy (`policies`) chooses the move
-and finds out what it does. Here is what all policies share: the player to move, the number of
-moves, the order of play, and the results.
+A lane is a state machine that tries one move per iteration; its policy (`policies`) chooses the
+move and determines its effect. This module holds what all policies share: the player to move, the
+number of moves, the scheduling of lanes, and the results.
 
-Lanes end at different times. They stand in blocks that play in turn, each of a size that fits a
-processor's cache; when enough have ended, those that go on move to the front, and only their blocks
+Lanes end at different times. They are divided into blocks that play in turn, each sized to fit a
+processor's cache; when enough lanes have ended, the others move to the front, and only their blocks
 play on. So almost no time is spent waiting for the last ones. The moves of a playout depend on its
 position, its number and the key, not on the blocks.
 """
@@ -31,49 +31,49 @@ from gozero.hashing import mix
 from gozero.playouts import playable
 from gozero.playouts.first_plays import Wanted
 
-_VECTOR_LANES = 16  # that the widest vector of a CPU holds
-_ADVANCES_PER_TURN = 4  # that a block plays before the next one's turn
-_ITERATIONS = 8  # of an advance, unless a policy has its own
+_VECTOR_LANES = 16  # lanes in the widest vector of a CPU
+_ADVANCES_PER_TURN = 4  # advances that a block plays before the next block's turn
+_ITERATIONS = 8  # iterations of an advance, unless a policy has its own number
 
 
 class Playouts(NamedTuple):
-    """How the playouts ended. One entry a playout."""
+    """How the playouts ended, one entry per playout."""
 
     score: jax.Array  # i32[B]: Black's area - White's area at the end, before komi
     moves: jax.Array  # i32[B]: moves played by the playout, passes included
-    finished: jax.Array  # bool[B]: two passes ended it; False: cut at the cap
-    first_action: jax.Array  # i32[B]: its first action; bb.NO_POINT where it played none
+    finished: jax.Array  # bool[B]: True if two passes ended it, False if it was cut at the cap
+    first_action: jax.Array  # i32[B]: its first action; bb.NO_POINT if it played none
     ends: tuple[bb.Board, bb.Board] | None = None
-    """(black, white), each W x u32[B]: the stones at the end, if asked for."""
+    """(black, white), each W x u32[B]: the stones at the end; None unless asked for."""
     first_plays: tuple[bb.Board, bb.Board] | None = None
-    """(Black's, White's), each W x u32[B], if asked for: the points where the first play of the
-    playout, by either colour, was theirs, or those where they have played; no passes."""
+    """(Black's, White's), each W x u32[B]; None unless asked for. The points where that colour was
+    the first of the two to play, or where it has played at all; passes are not included."""
 
 
 class PlayoutPolicy(NamedTuple):
     """How lanes play. The state of B lanes is a NamedTuple of arrays whose last axis is the lanes.
 
-    It has a `clock`, `first` (the `first_plays.FirstPlays`, or None) and ``stones()``, the (black,
-    white) of each lane. All else in it is the policy's own.
+    It has a `clock`, `first` (a `first_plays.FirstPlays`, or None) and ``stones()``, the (black,
+    white) of each lane. Everything else in it is private to the policy.
     """
 
     init: Callable[..., Any]
     """(rules, positions, clock, first_plays, *more) -> the state before the first iteration."""
     advance: Callable[[go.Rules, int, Any, Any], tuple[Any, Any]]
-    """(rules, cap, params, state) -> (the state some iterations further, what was played)."""
+    """(rules, cap, params, state) -> (the state some iterations later, what was played)."""
     cpu_lanes: int
-    """Lanes of a block, on a CPU: so many as its first cache holds."""
+    """Lanes per block on a CPU: as many as its L1 cache holds."""
     params: Any = ()
-    """Arrays of which the policy is made. Others compile nothing anew."""
+    """The policy's parameter arrays. Changing their values causes no recompilation."""
     takes_last: bool = False
-    """Whether `init` takes the last moves i32[B] too, as `branch.last_move` finds them."""
+    """Whether `init` also takes the last moves i32[B], as `branch.last_move` returns them."""
     in_kernel: bool = False
-    """Whether `advance` is such that a TPU or a GPU can play whole playouts in one kernel: its
-    state u32, no params, nothing looked up in an array; see `kernels.by_lane.traced`."""
+    """Whether a TPU or GPU can play whole playouts with `advance` in one kernel: its state is u32,
+    it has no params and does no array lookups; see `kernels.by_lane.traced`."""
 
 
 def repeated(step: Callable) -> Callable:
-    """A `PlayoutPolicy.advance` of several iterations, of a step with the same arguments."""
+    """Makes a `PlayoutPolicy.advance` that repeats a step, which takes the same arguments."""
 
     def advance(rules: go.Rules, cap: int, params: Any, state: Any) -> tuple[Any, Any]:
         one = lambda state, _: step(rules, cap, params, state)
@@ -83,7 +83,7 @@ def repeated(step: Callable) -> Callable:
 
 
 def move_cap(rules: go.Rules) -> int:
-    """Moves after which a playout is cut; the game's own limit plays no part in it."""
+    """The number of moves after which a playout is cut; independent of the game's move limit."""
     return 3 * rules.num_points
 
 
@@ -91,29 +91,29 @@ def move_cap(rules: go.Rules) -> int:
 
 
 class Clock(NamedTuple):
-    """How far B games have come, all u32[B]; a move is packed in a word, see `playable`."""
+    """The progress of B games, all u32[B]; a move is packed in a word, see `playable`."""
 
     turn: jax.Array  # 0 Black, 1 White
     passes: jax.Array  # passes in a row
     moves: jax.Array  # moves played so far
     first: jax.Array  # the first move, or NO_MOVE
-    trying: jax.Array  # the move that is being tried and not decided yet, or NO_MOVE
-    draw: jax.Array  # where the lane's random sequence stands, and
-    stride: jax.Array  # its step, odd
+    trying: jax.Array  # the pending move: being tried and not decided yet; or NO_MOVE
+    draw: jax.Array  # the state of the lane's random sequence
+    stride: jax.Array  # the sequence's step, odd
 
 
 class Played(NamedTuple):
     """What one iteration added to the games."""
 
-    played: jax.Array  # bool[B]: did the lane make a move?
-    move: jax.Array  # u32[B]: which, if so
+    played: jax.Array  # bool[B]: whether the lane made a move
+    move: jax.Array  # u32[B]: the move, if so
 
 
 def init_clock(positions: go.Position, key: jax.Array, ids: jax.Array) -> Clock:
-    """Clocks of playouts that have not begun; the random sequence of playout i is (key, i)'s.
+    """The clocks of playouts that have not begun; (key, i) seeds the random sequence of playout i.
 
-    Every draw of a candidate takes one step of the sequence and nothing else does: how the
-    tries are decided, and what the other lanes do, has no part in what a playout plays.
+    Each draw of a candidate advances the sequence by one step, and nothing else does: what a
+    playout plays does not depend on how tries are decided or on the other lanes.
     """
     bits = jax.random.bits(key, (2,), jnp.uint32)
     first_draw = mix(ids ^ bits[0])
@@ -135,19 +135,20 @@ def lane_ids(count: int) -> jax.Array:
 
 
 def playing(clock: Clock, cap: int) -> jax.Array:
-    """bool[B]: which games go on."""
+    """bool[B]: which games are still being played."""
     return (clock.passes < 2) & (clock.moves < np.uint32(cap))
 
 
 def random_bits(clock: Clock) -> jax.Array:
-    """u32[B]: the draw at which each lane stands."""
+    """u32[B]: each lane's current random draw."""
     return mix(clock.draw)
 
 
 def after_try(clock: Clock, move: jax.Array, result: jax.Array) -> Clock:
-    """The clocks after each lane has tried `move`, by the flags of the move's result.
+    """The clocks after each lane has tried `move`, given the flags of the move's result.
 
-    A lane with no flag at all (its game is over, or its try is not decided) stays as it is.
+    A lane without any flag (its game is over, or its try awaits a later stage) is unchanged; one
+    whose try is PENDING only remembers the move.
     """
     played = result & playable.PLAY  # the lowest bit: 1 or 0
     decided = (result & (playable.PLAY | playable.REJECT)) != 0
@@ -169,8 +170,8 @@ def after_try(clock: Clock, move: jax.Array, result: jax.Array) -> Clock:
 class _Blocks(NamedTuple):
     """All lanes, in N blocks of C; every leaf is [N, ..., C]."""
 
-    state: Any  # of the policy
-    numbers: jax.Array  # i32[N, C]: which playout each lane plays; those beyond the last are none
+    state: Any  # of the policy's lanes
+    numbers: jax.Array  # i32[N, C]: the playout of each lane; beyond the last for unused lanes
 
 
 def play_out(
@@ -186,23 +187,23 @@ def play_out(
     first_plays: Wanted = False,
     ids: jax.Array | None = None,
 ) -> Playouts:
-    """Plays each position to the end by a policy.
+    """Play each position to the end with a policy.
 
-    Block after block plays some iterations, until every playout has ended. When many lanes have
-    ended, the others move to the front, and only the blocks there go on. Trip bound: an iteration
-    of a lane plays, rejects a point for the turn, or brings the result of a pending try nearer, so
-    a move takes at most size^4 of them; 1.2 in practice.
+    The blocks take turns playing some iterations until every playout has ended. When many lanes
+    have ended, the others move to the front, and only the blocks there play on. Trip bound: each
+    iteration of a lane plays a move, rejects a point for the turn, or advances a pending try, so a
+    move takes at most size^4 iterations; 1.2 in practice.
 
     Args:
       policy: how the lanes play.
       last: i32[B]; the last move in each position, for a policy that takes it, as
-        `branch.last_move` finds it: `bb.NO_POINT` or a pass where there is none to answer; None:
-        nowhere. Playout i then depends on last[i] too.
-      rules, positions, key, lanes, max_moves, ends, first_plays, ids: as of
+        `branch.last_move` returns it: `bb.NO_POINT` or a pass where there is none to answer. None
+        means none anywhere. Playout i then also depends on last[i].
+      rules, positions, key, lanes, max_moves, ends, first_plays, ids: as for
         `policies.uniform.uniform_playouts`.
 
     Raises:
-      ValueError: as `uniform_playouts`; or last moves that are not a batch like the positions.
+      ValueError: as `uniform_playouts`; or `last` does not have the shape of the batch.
     """
     count = _batch_size(positions)
     more = _last_moves(last, count) if policy.takes_last else ()
@@ -232,7 +233,7 @@ def _play_in_blocks(
     width: int,
     ends: bool,
 ) -> Playouts:
-    """Blocks of so many lanes, as arrays that XLA's programs pass over."""
+    """Play in blocks of `width` lanes, as arrays in programs compiled by XLA."""
     count = games[1].shape[0]
     num_blocks = math.ceil(count / width)
 
@@ -240,13 +241,13 @@ def _play_in_blocks(
         return playing(blocks.state.clock, cap)
 
     def advance(params, n, blocks):
-        """Block n, some iterations further."""
+        """The blocks, with block n some iterations further."""
 
         def some(params, state):
             one = lambda _, state: policy.advance(rules, cap, params, state)[0]
             return lax.fori_loop(0, _ADVANCES_PER_TURN, one, state)
 
-        if num_blocks == 1:  # nothing to look for, nor to put back
+        if num_blocks == 1:  # no block to select, nor to write back
             state = stages.one_kernel(some, params, jax.tree.map(lambda x: x[0], blocks.state))
             return blocks._replace(state=jax.tree.map(lambda x: x[None], state))
         state = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, n, 0, False), blocks.state)
@@ -279,10 +280,10 @@ def _play_in_blocks(
 
 
 def _play_block(policy: PlayoutPolicy, rules: go.Rules, cap: int, state: Any) -> Any:
-    """The state of a single block, every leaf [1, ..., C], played to the end in one kernel.
+    """Play a single block, every leaf [1, ..., C], to the end in one kernel; returns its state.
 
-    Its longest playouts last two or three times as long as most: when a quarter of many lanes is
-    left, those go on by themselves.
+    The longest playouts take two or three times as long as most, so in a wide block the last
+    quarter of the lanes plays on in a narrower one.
     """
 
     def until(params, few, state):
@@ -297,7 +298,7 @@ def _play_block(policy: PlayoutPolicy, rules: go.Rules, cap: int, state: Any) ->
         state = until(params, few, state)
         going = playing(state.clock, cap)
         place = jnp.cumsum(going, dtype=jnp.int32) - 1
-        # (A place that stays empty plays lane 0 once more, and nobody asks how.)
+        # (An unused place replays lane 0; its result is ignored.)
         lanes = jnp.zeros(few, jnp.int32)
         at = jnp.where(going, place, few)
         lanes = indexing.write_in_turn(lanes, (at,), lax.iota(jnp.int32, width))
@@ -319,9 +320,9 @@ def _play_in_kernel(
     platform: str,
     *games: Any,
 ) -> Playouts:
-    """Whole playouts in one kernel: the same games.
+    """Whole playouts in one kernel; they play the same games.
 
-    Under `jax.jit` with arguments that are divided among devices XLA cannot divide a kernel: use
+    XLA cannot partition a kernel: under `jax.jit` with arguments sharded over devices, use
     `jax.shard_map`.
     """
     state = lane_loop.run(
@@ -354,7 +355,7 @@ def _check_positive(name: str, value: int | None) -> None:
 
 
 def _block_width(policy: PlayoutPolicy, lanes: int | None, count: int) -> int:
-    """How many lanes a block has: so many that the blocks are about equally large."""
+    """The number of lanes per block, chosen so that the blocks are about equally full."""
     default = policy.cpu_lanes if mode.backend() == "cpu" else count
     most = default if lanes is None else lanes
     if count <= most:
@@ -364,7 +365,7 @@ def _block_width(policy: PlayoutPolicy, lanes: int | None, count: int) -> int:
 
 
 def _in_blocks(init: Callable, games: tuple, num_blocks: int, width: int) -> _Blocks:
-    """Every playout in a lane of its own; lanes beyond the last have ended."""
+    """Each playout in a lane of its own; unused lanes beyond the last count as ended."""
     count = games[1].shape[0]
     missing = num_blocks * width - count
     pad = functools.partial(jnp.pad, pad_width=(0, missing), mode="edge")
@@ -380,15 +381,15 @@ def _in_blocks(init: Callable, games: tuple, num_blocks: int, width: int) -> _Bl
 
 
 def _compact(blocks: _Blocks, going: jax.Array, active: jax.Array) -> _Blocks:
-    """The lanes of the first `active` blocks, those that go on before those that have ended."""
+    """Reorder the lanes of the first `active` blocks: those still playing before those ended."""
     num_blocks, width = going.shape
     lane = lax.iota(jnp.int32, num_blocks * width)
-    # One array to sort, of distinct numbers: several times as fast as a sort of pairs.
+    # Sorting one array of distinct numbers is several times as fast as sorting pairs.
     order = jnp.sort(jnp.where(going.reshape(-1), lane, lane + lane.size)) % lane.size
     order = order.reshape(num_blocks, width)
 
     def block(n, x, out):
-        """Block n of `out`, from the lanes of x that come to stand there."""
+        """`out` with block n filled from the lanes of x that move there."""
         rows = math.prod(x.shape[1:-1])
         first = (order[n] // width) * (rows * width) + order[n] % width
         at = first[None] + width * lax.iota(jnp.int32, rows)[:, None]
@@ -404,7 +405,7 @@ def _compact(blocks: _Blocks, going: jax.Array, active: jax.Array) -> _Blocks:
 
 
 def _results(rules: go.Rules, state: Any, which: jax.Array | None, ends: bool) -> Playouts:
-    """What lanes have come to; `which` as of `_scores`."""
+    """The results of the lanes; `which` as for `_scores`."""
     black, white = state.stones()
     return Playouts(
         score=_scores(rules, black, white, which),
@@ -417,7 +418,7 @@ def _results(rules: go.Rules, state: Any, which: jax.Array | None, ends: bool) -
 
 
 def _results_of_blocks(rules: go.Rules, blocks: _Blocks, count: int, ends: bool) -> Playouts:
-    """What the lanes have come to, in the order of the playouts."""
+    """The results of the lanes, in the order of the playouts."""
 
     def in_a_row(x):
         x = jnp.moveaxis(x, 0, -2)
@@ -425,7 +426,7 @@ def _results_of_blocks(rules: go.Rules, blocks: _Blocks, count: int, ends: bool)
 
     state, numbers = jax.tree.map(in_a_row, blocks)
     results = _results(rules, state, numbers < count, ends)
-    if blocks.numbers.shape[0] == 1:  # nothing was moved
+    if blocks.numbers.shape[0] == 1:  # no lane was moved
         return jax.tree.map(lambda x: x[:count], results)
     lane_of = jnp.argsort(numbers)[:count]
     return jax.tree.map(lambda x: x.at[lane_of].get(mode="promise_in_bounds"), results)
@@ -434,12 +435,12 @@ def _results_of_blocks(rules: go.Rules, blocks: _Blocks, count: int, ends: bool)
 def _scores(
     rules: go.Rules, black: bb.Board, white: bb.Board, which: jax.Array | None
 ) -> jax.Array:
-    """i32[B]: Black's area - White's area, of the boards in `which` bool[B].
+    """i32[B]: Black's area - White's area; only boards in `which`, bool[B], need be right.
 
-    Where a playout has ended by itself no two empty points are neighbours (to play at one of
-    them would be legal and fill no eye), so a point's owner shows in its neighbours; only
-    boards that have some, cut ones, are flooded. None: all are, in one kernel, without a look
-    first, for which the host of a GPU would wait.
+    When a playout has ended by itself, no two empty points are adjacent (a play at one of them
+    would be legal and fill no eye), so its neighbours show the owner of an empty point. All boards
+    are flooded only if one in `which` has adjacent empty points, as cut playouts do. If `which` is
+    None, they are always flooded, in one kernel: on a GPU that check would wait for the host.
     """
     by_flood = jax.vmap(scoring.difference(rules))
     if which is None:
@@ -463,10 +464,10 @@ def ownership(rules: go.Rules, playouts: Playouts) -> jax.Array:
 
     Args:
       rules: the rules.
-      playouts: of ``uniform_playouts(..., ends=True)``.
+      playouts: from ``uniform_playouts(..., ends=True)``.
 
     Raises:
-      ValueError: playouts without ends.
+      ValueError: the playouts have no ends.
     """
     if playouts.ends is None:
         raise ValueError("playouts: they have no ends; ask for them with ends=True")
@@ -480,14 +481,14 @@ def outcomes(
     value_at_cut: Callable | None = None,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> jax.Array:
-    """f32[B] in [-1, 1]: the results as Black sees them: 1 won, -1 lost, 0 drawn.
+    """f32[B] in [-1, 1]: the results for Black: 1 won, -1 lost, 0 drawn.
 
     Args:
       playouts: [B].
       komi: f32[B] or f32[].
-      value_at_cut: what a playout is worth that was cut: (playouts, komi) -> f32[B] in
-        [-1, 1], for Black. None: by the area as it stands.
-      reward: what a score f32[B], komi counted, is worth; `scoring.by_margin` makes another.
+      value_at_cut: the value of playouts that were cut: (playouts, komi) -> f32[B] in [-1, 1],
+        for Black. None scores the area as it stands.
+      reward: maps scores f32[B], komi included, to values; `scoring.by_margin` makes another.
     """
     by_area = reward(playouts.score.astype(jnp.float32) - komi)
     if value_at_cut is None:

@@ -1,8 +1,8 @@
-"""Who played where in a playout: what all-moves-as-first statistics ask of it.
+"""Who played where in a playout, as all-moves-as-first statistics need it.
 
-Two kinds: the points where a player made the first play of either player, as in the text of Gelly &
-Silver (2011), section 4; or where it has played at all, as in their Algorithm 2. A board has the
-form that the policy of the playouts uses: an array u32[W, B], or W words u32[B].
+There are two kinds: the points where a player was the first of both to play, as in the text of
+Gelly & Silver (2011), section 4; or those where it has played at all, as in their Algorithm 2. A
+board has the form that the playout policy uses: an array u32[W, B], or W words u32[B].
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 from gozero.go import bitboard as bb
 
 Wanted = bool | Literal["either", "same"]
-"""False for none; True or "either"; "same"."""
+"""False for none; True or "either" for `ByEither`; "same" for `ByEach`."""
 
 
 class ByEither(NamedTuple):
-    """Where the first play of all was whose."""
+    """Which player was the first of both to play at each point."""
 
     taken: Any  # board: points played at so far
-    by_black: Any  # board: of those, where Black was the first
+    by_black: Any  # board: of these, the points where Black was first
 
     def and_then(self, placed: Any, black_moves: jax.Array) -> ByEither:
-        """With a stone more, or none, on an empty board of each lane."""
+        """After one more play; `placed` is, for each lane, a board with its point, or empty."""
         fresh = jax.tree.map(lambda new, old: new & ~old, placed, self.taken)
         return ByEither(_union(self.taken, placed), _union(self.by_black, _if(black_moves, fresh)))
 
@@ -37,7 +37,7 @@ class ByEither(NamedTuple):
 
 
 class ByEach(NamedTuple):
-    """Where each has played."""
+    """Where each player has played."""
 
     by_black: Any  # board
     by_white: Any  # board
@@ -50,7 +50,7 @@ class ByEach(NamedTuple):
         )
 
     def by_colour(self) -> tuple[bb.Board, bb.Board]:
-        """(Black's, White's); where both have played, both."""
+        """(Black's, White's); points where both have played are in both."""
         return tuple(self.by_black), tuple(self.by_white)
 
 
@@ -58,10 +58,10 @@ FirstPlays = ByEither | ByEach
 
 
 def none_yet(wanted: Wanted, empty: Any) -> FirstPlays | None:
-    """Of a playout that has not begun; None if none are wanted.
+    """The first plays of a playout that has not begun; None if they are not wanted.
 
     Raises:
-      ValueError: `wanted` is no kind of them.
+      ValueError: `wanted` is not one of the kinds.
     """
     if wanted is False:
         return None

@@ -1,13 +1,13 @@
 """What a playout may play, as boards and as packed moves: functions of one game.
 
-A playout plays a uniformly random legal point that is not an own eye. It has no list of
-them: it picks one of the `candidates`, and its policy finds out whether it is legal.
-A **packed move** is one u32 that costs two shifts to turn into a board (an action would cost
-divisions, in every stage that needs the board):
+A playout plays a uniformly random legal point that is not an own eye. It does not list these
+points: it picks one of the `candidates`, and its policy determines whether that is legal.
+A **packed move** is one u32 that two shifts turn into a board (an action would need divisions in
+every stage that uses the board):
 
     bits 0-4 bit in the word, bits 5-9 word, bit 10 "is a point", bit 11 "is a pass"
 
-so that 0 is no move at all.
+so 0 is no move at all.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ NO_MOVE = np.uint32(0)
 IS_POINT = np.uint32(1 << 10)
 PASS_MOVE = np.uint32(1 << 11)
 
-# The result of a move that is tried: a word of these flags.
+# The result of trying a move: a word of these flags.
 FLAGS = PLAY, REJECT, PENDING, CAPTURE, KO = tuple(np.uint32(1 << bit) for bit in range(5))
 
 _FIVE_BITS = np.uint32(31)
-_RANDOM_BITS = 22  # times 625 points, this still fits a word
+_RANDOM_BITS = 22  # times 625 points, still fits a word
 
 
 def flags(*conditions: tuple[jax.Array, np.uint32]) -> jax.Array:
-    """u32[]: the flags whose conditions hold, in one word."""
+    """u32[]: the flags whose conditions hold, combined in one word."""
     words = [jnp.where(condition, flag, np.uint32(0)) for condition, flag in conditions]
     return functools.reduce(lambda x, y: x | y, words)
 
 
-# --- which points? --------------------------------------------------------------------
+# --- sets of points -------------------------------------------------------------------
 
 
 def eyes(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
-    """The empty points that are eyes of `own`: filling them is what no playout does.
+    """The empty points that are eyes of `own`, which no playout fills.
 
-    All neighbours are own stones, and fewer than two diagonals are hostile (on the first
-    line, none). No such point has an empty neighbour.
+    All their neighbours are own stones, and fewer than two diagonal points are the opponent's (on
+    the first line, none). So no eye has an empty neighbour.
     """
     not_own = bb.complement(lay, own)
     surrounded = bb.difference(bb.difference(not_own, opponent), bb.beside(lay, not_own))
@@ -55,7 +55,7 @@ def eyes(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
 
 
 def _false_eyes(lay: bb.Layout, opponent: bb.AnyBoard) -> bb.AnyBoard:
-    """Points with too many hostile diagonals to be an eye; may hold bits off the board."""
+    """Points with too many opponent diagonals to be an eye; may have bits off the board."""
     above, below = bb.south(lay, opponent), bb.north(lay, opponent)
     diagonals = [side(row) for row in (above, below) for side in (bb.east, bb.west)]
     on_edge = bb.masked(lay.edge, bb.union_all(diagonals))
@@ -70,9 +70,9 @@ def _two_of(a, b, c, d):
 def hopeless(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
     """Points whose neighbours are all enemy stones of chains known to have two liberties.
 
-    To play there is suicide. Most suicides are of this kind, and late in a game most tries
-    would be such suicides; to sort them out beforehand saves trying them one by one. A chain
-    counts if a stone of it has two liberties itself, as far as a sweep or two carry the news.
+    A play there is suicide. Most suicides are of this kind, and late in a game most tries would be
+    such suicides; excluding them in advance saves trying them one by one. A chain is recognised if
+    one of its stones has two liberties itself; one or two flood sweeps spread that to the others.
     """
     one = np.uint32(1)
     vacant = bb.complement(lay, bb.union(own, opponent))
@@ -85,9 +85,9 @@ def hopeless(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
 
 
 def candidates(lay: bb.Layout, own: bb.Board, opponent: bb.Board, banned: bb.Board) -> bb.Board:
-    """The points a uniform playout may try: empty, no own eye, not banned, not hopeless.
+    """The points that a uniform playout may try: empty, not an own eye, not banned, not hopeless.
 
-    Every point it may play is among them, and a few suicides, which a try finds out.
+    These include every point it may play, and a few suicides, which are found when tried.
     """
     vacant = bb.complement(lay, bb.union(own, opponent))
     never = bb.union(eyes(lay, own, opponent), hopeless(lay, own, opponent))
@@ -100,13 +100,13 @@ def candidates(lay: bb.Layout, own: bb.Board, opponent: bb.Board, banned: bb.Boa
 def pick(lay: bb.Layout, points: bb.Board, random: jax.Array) -> jax.Array:
     """A uniformly random point as a packed move, or `PASS_MOVE` if there is none.
 
-    Rank selection: the word in which the rank falls, then the bit, by halving.
+    By rank selection: first the word in which the rank falls, then the bit, by halving.
 
     Args:
       lay: the layout.
-      points: what to pick from.
-      random: u32[]; uniform bits, of which the upper 22 count: a point's probability is
-        out by at most 625 / 2^22 of itself.
+      points: the points to pick from.
+      random: u32[]; uniform bits, of which the upper 22 are used: the relative error of a point's
+        probability is at most 625 / 2^22.
 
     Returns:
       u32[], a packed move.
@@ -117,11 +117,11 @@ def pick(lay: bb.Layout, points: bb.Board, random: jax.Array) -> jax.Array:
 
 
 def nth(lay: bb.Layout, points: bb.Board, rank: jax.Array) -> jax.Array:
-    """u32[]: the rank-th point, counted from 0, as a packed move; beyond the last of no meaning.
+    """u32[]: the rank-th point, counted from 0, as a packed move; meaningless beyond the last.
 
     Args:
       lay: the layout.
-      points: words in order, in each the lowest bit first.
+      points: the points, in the order of words and within a word from the lowest bit.
       rank: u32[].
     """
     if not isinstance(points, tuple):
@@ -140,7 +140,7 @@ def nth(lay: bb.Layout, points: bb.Board, rank: jax.Array) -> jax.Array:
 
 
 def _nth_of_array(points: jax.Array, rank: jax.Array) -> jax.Array:
-    """`nth` of points u32[W, ...]."""
+    """`nth` for points u32[W, ...]."""
     counts = lax.population_count(points)
     up_to = lax.cumsum(counts, 0)
     before = up_to - counts
@@ -153,7 +153,7 @@ def _nth_of_array(points: jax.Array, rank: jax.Array) -> jax.Array:
 
 
 def _nth_bit(word: jax.Array, rank: jax.Array) -> jax.Array:
-    """u32[]: where the rank-th set bit of a word is, by halving."""
+    """u32[]: the position of the rank-th set bit of a word, by halving."""
     bit = jnp.zeros_like(rank)
     for half in (16, 8, 4, 2, 1):
         low = word & np.uint32((1 << half) - 1)
@@ -172,7 +172,7 @@ def board_of(lay: bb.Layout, move: jax.Array, as_array: bool = False) -> Any:
 
 
 def spread(lay: bb.Layout, index: jax.Array, bits: jax.Array, as_array: bool) -> Any:
-    """The board with these bits, u32[...], in the word of this index, and no others."""
+    """The board with the given bits, u32[...], in the word of the given index, empty elsewhere."""
     if as_array:
         numbers = lax.broadcasted_iota(jnp.uint32, (lay.num_words, *index.shape), 0)
         return jnp.where(numbers == index[None], bits[None], np.uint32(0))
@@ -180,12 +180,12 @@ def spread(lay: bb.Layout, index: jax.Array, bits: jax.Array, as_array: bool) ->
 
 
 def word_of(move: jax.Array) -> jax.Array:
-    """u32[]: the word in which a move's point lies."""
+    """u32[]: the index of the word that holds a move's point."""
     return (move >> np.uint32(5)) & _FIVE_BITS
 
 
 def packed_point(lay: bb.Layout, point: jax.Array) -> jax.Array:
-    """u32[]: a point, i32[], as a packed move; `NO_MOVE` for what is no point."""
+    """u32[]: a point, i32[], as a packed move; `NO_MOVE` if it is not a point."""
     row, column = point // lay.size, point % lay.size
     bit = (row % lay.rows_per_word) * lay.stride + column
     move = (bit | ((row // lay.rows_per_word) << 5)).astype(jnp.uint32) | IS_POINT
@@ -193,7 +193,7 @@ def packed_point(lay: bb.Layout, point: jax.Array) -> jax.Array:
 
 
 def action_of(lay: bb.Layout, move: jax.Array) -> jax.Array:
-    """i32[]: the action of a packed move, size^2 for a pass, `bb.NO_POINT` for no move."""
+    """i32[]: the action of a packed move; size^2 for a pass, `bb.NO_POINT` for no move."""
     bit = (move & _FIVE_BITS).astype(jnp.int32)
     index = word_of(move).astype(jnp.int32)
     row = index * lay.rows_per_word + bit // lay.stride
@@ -229,7 +229,7 @@ def _get(rows: list, i: int):
 
 
 def _select(condition, a, b):
-    """where(condition, a, b) of rows that may be None, the empty row."""
+    """where(condition, a, b) for rows, of which None stands for an empty one."""
     if a is None and b is None:
         return None
     return jnp.where(condition, np.uint32(0) if a is None else a, np.uint32(0) if b is None else b)

@@ -1,1 +1,1 @@
-"""Policies of playouts: uniform, MoGo's rules, and a softmax over learnt strengths of features."""
+"""Playout policies: uniform, ordered lists, MoGo's rules, a softmax of learnt feature strengths."""

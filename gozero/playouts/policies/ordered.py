@@ -1,12 +1,12 @@
-"""Playouts that play the points of a list in its order: the ordered simulation of Gobble.
+"""Playouts that play the points of a list in order: the ordered simulation of Gobble.
 
-Bruegmann (1993), "Monte Carlo Go": each player has all points in a list, the best by their values
-first, and plays the first that may be played. In each playout points are moved down the lists, by
-n places or more with the probability exp(-n / T). At T = 0 it is the list itself.
+Bruegmann (1993), "Monte Carlo Go": each player has a list of all points, sorted by value, the best
+first, and plays the first one that may be played. In each playout, points are moved down the lists:
+by n places or more with probability exp(-n / T). At T = 0 the list is played as it is.
 
 Here a point's place is its rank plus an amount drawn from an exponential distribution of mean T,
-once a playout, point and player; T may be another for each point. What may be played is what a
-uniform playout may.
+once for each playout, point and player; T may differ between points. The points that may be played
+are those of a uniform playout.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from gozero.playouts.policies.whole_board import Lanes
 class Order(NamedTuple):
     """The lists of B playouts."""
 
-    rank: jax.Array  # f32[2, P, B]: the place of each point for Black, and for White; 0 is first
+    rank: jax.Array  # f32[2, P, B]: the rank of each point, for Black and for White; 0 is first
     temperature: jax.Array  # f32[2, P, B]: T
 
 
 def policy(order: Order) -> PlayoutPolicy:
-    """How lanes play by it."""
+    """The playout policy that plays by an order."""
     advance = engine.repeated(functools.partial(whole_board.step, _choose))
     return PlayoutPolicy(functools.partial(_init, order), advance, cpu_lanes=128)
 
@@ -45,22 +45,22 @@ def _init(
     order: Order, rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted
 ) -> Lanes:
     lanes = whole_board.init(rules, positions, clock, first_plays)
-    more = clock.turn.size - order.rank.shape[-1]  # lanes that play nothing
+    more = clock.turn.size - order.rank.shape[-1]  # unused lanes
     pad = lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, more)), mode="edge")
     return lanes._replace(places=places(Order(*map(pad, order)), clock))
 
 
 def places(order: Order, clock: Clock) -> jax.Array:
-    """f32[2, P, B]: of each point in the lists of Black and of White; the lowest comes first."""
+    """f32[2, P, B]: each point's place in the lists of Black and of White; the lowest is first."""
     number = jnp.arange(2 * order.rank.shape[1], dtype=jnp.uint32)
-    number = number.reshape(-1, 2).T[..., None]  # 2 P numbers: of each point Black's, then White's
+    number = number.reshape(-1, 2).T[..., None]  # 2 P numbers: for each point Black's, then White's
     seed = clock.stride[None, None] ^ (number * np.uint32(0x85EBCA6B))
     uniform = ((mix(seed) >> 8).astype(jnp.float32) + 0.5) / 2.0**24
     return order.rank - order.temperature * jnp.log(uniform)
 
 
 def _choose(lay: bb.Layout, params: Any, lanes: Lanes) -> jax.Array:
-    """u32[B]: the pending move, or the first of the candidates."""
+    """u32[B]: the pending move, or the candidate that comes first in the mover's list."""
     del params
     assert lanes.places is not None  # `_init` has made them
     mine = jnp.where(lanes.clock.turn != 0, lanes.places[1], lanes.places[0])

@@ -1,4 +1,4 @@
-"""Playouts that play each legal move that fills no own eye with equal probability."""
+"""Uniform playouts: every legal move that fills no own eye is equally likely."""
 
 from __future__ import annotations
 
@@ -23,32 +23,31 @@ def uniform_playouts(
     first_plays: Wanted = False,
     ids: jax.Array | None = None,
 ) -> Playouts:
-    """Plays each position to the end, uniformly among the legal moves that fill no own eye.
+    """Play each position to the end, uniformly among the legal moves that fill no own eye.
 
-    A player passes only if there is no such move; two passes in a row end the playout, and
-    so does the cap. Simple ko and no suicide, whatever `rules` says.
+    A player passes only if there is no such move. A playout ends with two passes in a row, or at
+    the cap. Simple ko and no suicide, whatever `rules` says.
 
     Args:
-      rules: the rules; their size is what counts here.
-      positions: [B]; legal positions (no chain without liberties), of any mover, ko and
-        passes. One that two passes have ended is scored as it stands.
+      rules: the rules; only their size matters here.
+      positions: [B]; legal positions (no chain without liberties), with any player to move, ko
+        point and number of passes. One that two passes have ended is scored as it stands.
       key: a PRNG key; consumed. Playout i depends on its position, ids[i] and the key.
-      lanes: how many playouts play in lockstep at a time, a block; None for what suits the
-        backend: on a CPU the size that its first cache holds, elsewhere all of them. Changes
-        the speed, not the results.
-      max_moves: the cap on the moves of a playout; None for 3 * size^2. A lower one makes
-        truncated playouts; `engine.outcomes` values them.
+      lanes: the number of playouts in lockstep, in one block; None for what suits the backend: on
+        a CPU as many as its L1 cache holds, elsewhere all. Affects the speed, not the results.
+      max_moves: the cap on the moves of a playout; None for 3 * size^2. A lower one truncates
+        playouts; `engine.outcomes` evaluates them.
       ends: also return the stones at the end; `engine.ownership` shows whose area each point is.
       first_plays: also return who played where, for all-moves-as-first statistics: True or
-        "either", who was the first of both; "same", where each has played at all.
-      ids: u32[B], numbers of the random sequences; None for 0 .. B - 1. Devices that share a
-        batch of playouts give each its own part of the numbers.
+        "either" for which player was first at each point, "same" for where each played at all.
+      ids: u32[B], numbers of the random sequences; None for 0 .. B - 1. When devices share a batch
+        of playouts, give each its own part of the numbers.
 
     Returns:
       Playouts [B].
 
     Raises:
-      ValueError: positions without a batch axis, lanes or max_moves below 1, other first_plays.
+      ValueError: positions without a batch axis, lanes or max_moves below 1, invalid first_plays.
     """
     return engine.play_out(
         policy(rules.layout),
@@ -64,10 +63,10 @@ def uniform_playouts(
 
 
 def policy(lay: bb.Layout) -> PlayoutPolicy:
-    """How uniform lanes play on this layout.
+    """The uniform policy for this layout.
 
-    In a window where a row of the board is a word: on 19x19 that takes 0.92 times as long as on
-    the whole board, which plays the same games (both in turn, 2 cores with AVX-512); estimated, 0.9
-    times in a kernel of a TPU.
+    `window` lanes where a row of the board is a word, else `whole_board` lanes, which play the same
+    games. On 19x19 `window` takes 0.92 times as long (measured in turn, 2 cores with AVX-512);
+    estimated, 0.9 times in a TPU kernel.
     """
     return window.UNIFORM if window.fits(lay) else whole_board.UNIFORM

@@ -1,19 +1,18 @@
-"""Lanes of playouts whose tries are decided on the whole board.
+"""Playout lanes that decide tries on the whole board.
 
-A playout move needs one legal point, not the list of them. So a lane *tries* a random
-candidate: it puts the stone, grows the set of stones that are surely alive from the
-liberties, and sees whether the stone's chain and the enemy chains beside it are among them.
-Most tries are decided after two sweeps; a lane whose try is not, goes on growing in the
-next iteration, while its neighbours play on. No lane ever waits in an inner loop. One
-iteration of a lane is
+A playout move needs one legal point, not a list of them. So a lane *tries* a random candidate: it
+places the stone, grows the set of stones that are surely alive from the liberties, and checks
+whether the stone's chain and the enemy chains beside it are among them. Most tries are decided
+after two sweeps; an undecided lane goes on growing in the next iteration, while the others play
+on. No lane ever waits in an inner loop. One iteration of a lane is
 
     choose   a random candidate, unless a try is pending
     grow     the living stones, with the candidate on the board
     result   play it, reject it, or keep it pending: one word of flags
     update   the lane by the flags
 
-To choose is a stage that is compiled apart (`stages.once`), to grow and find the result another.
-`window` has other lanes, which play the same games, for boards with a row a word.
+`choose` is one separately compiled stage (`stages.once`), `grow` and `result` are another. For
+boards with one row per word, `window` has other lanes, which play the same games.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, Played, PlayoutPolicy
 from gozero.playouts.first_plays import FirstPlays, Wanted, none_yet
 
-_SWEEPS = 2  # of growth at a time; one more finds out whether they were enough
+_SWEEPS = 2  # growth sweeps at a time; one more step checks whether they were enough
 
 
 class Lanes(NamedTuple):
-    """B playouts as they run; a board is W words u32[B]."""
+    """The state of B playouts; a board is W words u32[B]."""
 
     own: bb.Board  # stones of the player to move
     opponent: bb.Board
-    banned: bb.Board  # this turn: the ko point, and what was tried and is suicide
-    alive: bb.Board  # stones known to have a liberty once the pending try is on the board
+    banned: bb.Board  # this turn: the ko point, and points found to be suicide
+    alive: bb.Board  # stones known to have a liberty with the pending try on the board
     clock: Clock
-    first: FirstPlays | None  # if they are wanted
-    last: jax.Array | None = None  # u32[B]: the move before, of a policy that asks for it
-    places: jax.Array | None = None  # f32[2, P, B]: of the points in each player's list, if it has
+    first: FirstPlays | None  # None unless wanted
+    last: jax.Array | None = None  # u32[B]: the last move, for a policy that uses it
+    places: jax.Array | None = None  # f32[2, P, B]: points' places in each player's list, if any
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
         """(black, white) of each lane."""
@@ -72,13 +71,13 @@ def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wan
 def step(
     choose: Callable, rules: go.Rules, cap: int, params: Any, lanes: Lanes
 ) -> tuple[Lanes, Played]:
-    """One iteration of every lane; one that has finished stays as it is.
+    """One iteration of every lane; finished lanes are unchanged.
 
     Args:
-      choose: (layout, params, lanes) -> u32[B], the pending move of each lane or a candidate.
-      rules: the rules; their size is what counts.
+      choose: (layout, params, lanes) -> u32[B], each lane's pending move or else a candidate.
+      rules: the rules; only their size matters.
       cap: the number of moves that ends a playout.
-      params: the policy's.
+      params: the policy's parameters.
       lanes: [B].
     """
     lay, clock = rules.layout, lanes.clock
@@ -108,10 +107,10 @@ UNIFORM = PlayoutPolicy(
 
 
 def _decide(lay, own, opponent, move, trying, alive, playing) -> tuple[bb.Board, jax.Array]:
-    """What is alive, going on from what a pending try had found, and the result of the try.
+    """(the living stones, continued from those of a pending try; the result of the try).
 
-    A lane that has finished has no flags, which stops it. Two outputs in one stage: the words of
-    `alive` are computed once all the same, and the flags from them.
+    Finished lanes get no flags, so they stop. Both outputs can share a stage: the words of `alive`
+    are still computed only once, and the flags from them.
     """
     alive = grow(lay, own, opponent, move, bb.keep(trying != playable.NO_MOVE, alive))
     flags = move_result(lay, own, opponent, move, alive)
@@ -121,9 +120,9 @@ def _decide(lay, own, opponent, move, trying, alive, playing) -> tuple[bb.Board,
 def grow(
     lay: bb.Layout, own: bb.Board, opponent: bb.Board, move: jax.Array, alive: bb.Board
 ) -> bb.Board:
-    """Stones of either colour that have a liberty once the move's stone is on the board.
+    """The stones of either colour found to have a liberty with the move's stone on the board.
 
-    `alive` holds those found so far (none at first). All are found when `grow` adds none.
+    `alive` holds those found so far (none at first). Once `grow` adds none, all are found.
     """
     beside_liberty, joined = growth_of(lay, own, opponent, move)
     alive = bb.union(beside_liberty, alive)
@@ -135,7 +134,7 @@ def grow(
 def growth_of(
     lay: bb.Layout, own: bb.Board, opponent: bb.Board, move: jax.Array
 ) -> tuple[bb.Board, tuple[bb.Board, bb.Board]]:
-    """(stones beside a liberty with the move's stone on the board, joints along which to grow)."""
+    """(stones beside a liberty, joints along which to grow), with the move's stone on the board."""
     own = bb.union(own, playable.board_of(lay, move))
     stones = bb.union(own, opponent)
     beside_liberty = bb.intersection(bb.beside(lay, bb.complement(lay, stones)), stones)
@@ -145,14 +144,14 @@ def growth_of(
 def move_result(
     lay: bb.Layout, own: bb.Board, opponent: bb.Board, move: jax.Array, alive: bb.Board
 ) -> jax.Array:
-    """u32[]: the flags of a try, of which one is PLAY, REJECT or PENDING.
+    """u32[]: the flags of a try, exactly one of which is PLAY, REJECT or PENDING.
 
-    CAPTURE means that all enemy stones not alive are captured; no pending try has it.
+    CAPTURE means that all enemy stones not in `alive` are captured; no pending try has it.
 
-    All chains lived before the stone came, so once the growth has settled the stones not
-    alive are the chains it took the last liberty of. Sooner than that is known:
-      * the stone and all enemy chains beside it live: a legal move that captures nothing;
-      * those chains live, and the stone, alone, has no liberty: suicide.
+    Every chain had a liberty before the stone was placed, so once the growth has converged, the
+    stones not alive are the chains whose last liberty it took. Two cases are decided earlier:
+      * the stone and all enemy chains beside it are alive: a legal move that captures nothing;
+      * those chains are alive and the stone is alone without a liberty: suicide.
     """
     point = playable.board_of(lay, move)
     joined = bb.joints_of_both(lay, bb.union(own, point), opponent)
@@ -179,7 +178,7 @@ def move_result(
 
 
 def _update(lay, lanes: Lanes, move, alive, flags) -> Lanes:
-    """The lanes after their tries: elementwise, so written for all lanes at once."""
+    """The lanes after their tries; elementwise, so written for all lanes at once."""
     played, rejected, _, capture, ko = ((flags & f) != 0 for f in playable.FLAGS)
     point = playable.board_of(lay, move)
     captured = bb.keep(capture, bb.difference(lanes.opponent, alive))

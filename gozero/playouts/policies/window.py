@@ -1,16 +1,16 @@
-"""Lanes of playouts whose tries are decided in a window, where a row of the board is a word.
+"""Playout lanes that decide tries in a window around the point; a row of the board is a word.
 
-Whether a try is legal, and what it captures, is decided in two places; a lane that the first does
-not decide waits for the second, which is dearer and rarer:
+Whether a try is legal, and what it captures, is decided in two stages; a lane that the first leaves
+undecided waits for the second, which is more expensive and runs less often:
 
-    window   the five rows around the point, every iteration: most tries
-    flood    the whole board, every tenth iteration, going on until it settles: long chains and
+    window   the five rows around the point, every iteration: decides most tries
+    flood    the whole board, every tenth iteration, continued until it converges: long chains and
              large captures
 
-The first finds a **move result** in one word, all that the update of a lane needs, so that nothing
-is computed twice (see `gozero.compile.stages`). It has the flags of `playable` and, above them, the
-stones that the try captures: five rows by five columns around its point. A capture that does not
-fit there is left pending, and so is what the rows looked at do not decide.
+The first returns a **move result** in one word, which holds all that the update of a lane needs, so
+that nothing is computed twice (see `gozero.compile.stages`). It holds the flags of `playable` and,
+above them, the captured stones: five rows by five columns around the point. A capture that does not
+fit there is left pending, as is a try that the rows in the window do not decide.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from gozero.playouts.engine import Clock, Played, PlayoutPolicy
 from gozero.playouts.first_plays import FirstPlays, Wanted, none_yet
 from gozero.playouts.policies import whole_board
 
-_TRIES_PER_FLOOD = 10  # iterations between two looks at the whole board
-FLOOD_SWEEPS = 4  # of a flood; one that has not settled goes on at the next
+_TRIES_PER_FLOOD = 10  # iterations between two floods of the whole board
+FLOOD_SWEEPS = 4  # sweeps of a flood; if it has not converged it continues at the next
 
-_REACH = 2  # rows and columns around the point that a window has, and that a result shows
-_CAPTURE_SHIFT = 7  # the bits of the captures in a result: 7 to 31, row by row
-_STEPS = 2  # how far growth runs west along a row at each visit
+_REACH = 2  # rows and columns on each side of the point that a window has and a result shows
+_CAPTURE_SHIFT = 7  # captures are bits 7 to 31 of a result, row by row
+_STEPS = 2  # how far a chain grows west along a row at each visit
 
 _ONE, _FIVE = np.uint32(1), np.uint32(5)
 _FIVE_BITS = np.uint32(31)
 
 
 class Lanes(NamedTuple):
-    """B playouts as they run; a board is one array u32[W, B], a row of the board a word."""
+    """The state of B playouts; a board is one array u32[W, B], each word a row of the board."""
 
     black: jax.Array
     white: jax.Array
-    tried: jax.Array  # this turn: points tried that are suicide
-    ko: jax.Array  # u32[B]: the move of the ko point, or NO_MOVE
-    alive: jax.Array  # stones known to live, of lanes that the flood left pending
+    tried: jax.Array  # points found to be suicide this turn
+    ko: jax.Array  # u32[B]: the ko point as a packed move, or NO_MOVE
+    alive: jax.Array  # stones known to be alive, in lanes that the flood left pending
     clock: Clock
-    first: FirstPlays | None  # if they are wanted
+    first: FirstPlays | None  # None unless wanted
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
         """(black, white) of each lane."""
@@ -60,7 +60,7 @@ class Lanes(NamedTuple):
 
 
 def fits(lay: bb.Layout) -> bool:
-    """Can such lanes play on the layout?"""
+    """Whether such lanes can play on the layout."""
     return lay.rows_per_word == 1
 
 
@@ -84,7 +84,7 @@ def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wan
 
 
 def advance(rules: go.Rules, cap: int, params: Any, lanes: Lanes) -> tuple[Lanes, Played]:
-    """Some iterations: (lanes, what was played, [T, B])."""
+    """Some iterations and a flood: (lanes, what was played [T, B])."""
     del params
     one = lambda lanes, _: try_in_window(rules, cap, lanes)
     lanes, played = lax.scan(one, lanes, length=_TRIES_PER_FLOOD)
@@ -96,7 +96,7 @@ UNIFORM = PlayoutPolicy(init, advance, cpu_lanes=128, in_kernel=True)
 
 
 def try_in_window(rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
-    """Each lane that awaits no result tries a random candidate."""
+    """Each lane without a pending try tries a random candidate."""
     lay, clock = rules.layout, lanes.clock
 
     def choose(black, white, tried, ko, turn, random):
@@ -118,7 +118,7 @@ def try_in_window(rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Playe
 
 
 def _decide_by_flood(rules: go.Rules, lanes: Lanes) -> tuple[Lanes, Played]:
-    """Each lane that still awaits a result has its living stones grow on, until they settle."""
+    """Each lane with a pending try grows its living stones further, then decides if it can."""
     lay, move = rules.layout, lanes.clock.trying
 
     def decide(black, white, turn, move, alive):
@@ -140,7 +140,7 @@ def _decide_by_flood(rules: go.Rules, lanes: Lanes) -> tuple[Lanes, Played]:
 
 
 def _flood(lay, black, white, turn, move, alive) -> jax.Array:
-    """u32[W, B]: the living stones of lanes that await a result, some sweeps further."""
+    """u32[W, B]: the living stones of lanes with a pending try, some sweeps further."""
     own, opponent = _by_mover(turn, black, white)
     beside_liberty, (east, south) = whole_board.growth_of(lay, own, opponent, move)
     seeds = bb.keep(move != playable.NO_MOVE, bb.union(beside_liberty, tuple(alive)))
@@ -149,19 +149,19 @@ def _flood(lay, black, white, turn, move, alive) -> jax.Array:
 
 
 def _flags(lay, black, white, turn, move, alive) -> jax.Array:
-    """u32[B]: of the try, by the living stones."""
+    """u32[B]: the flags of the try, given the living stones."""
     own, opponent = _by_mover(turn, black, white)
     flags = whole_board.move_result(lay, own, opponent, move, tuple(alive))
     return jnp.where(move != playable.NO_MOVE, flags, np.uint32(0))
 
 
 def _update(lanes: Lanes, move, result, captured, ko) -> tuple[Lanes, Played]:
-    """The lanes after their tries, every array updated where it lies; and what was played.
+    """The lanes after their tries, every array updated in place; and what was played.
 
     Args:
       move, result: u32[B]; what was tried, and the flags of its result.
       captured: u32[W, B]; the stones that it captures.
-      ko: u32[B]; the move that may not be played then, if it makes a ko.
+      ko: u32[B]; if it makes a ko, the move banned next.
     """
     nothing = np.uint32(0)
     row = lax.iota(jnp.uint32, lanes.black.shape[0])[:, None]
@@ -179,7 +179,7 @@ def _update(lanes: Lanes, move, result, captured, ko) -> tuple[Lanes, Played]:
     lanes = lanes._replace(
         black=(lanes.black | jnp.where(played & black_moves, point, nothing)) & ~from_black,
         white=(lanes.white | jnp.where(played & white_moves, point, nothing)) & ~from_white,
-        tried=jnp.where(played, nothing, tried),  # forgotten when the turn is over
+        tried=jnp.where(played, nothing, tried),  # cleared at the end of the turn
         ko=jnp.where(played[0], ko, lanes.ko),
         clock=engine.after_try(lanes.clock, move, result),
         first=first,
@@ -191,7 +191,7 @@ def _update(lanes: Lanes, move, result, captured, ko) -> tuple[Lanes, Played]:
 
 
 def _by_mover(turn: jax.Array, black, white) -> tuple[bb.Board, bb.Board]:
-    """(own, opponent): the rows of the player to move, and those of the other."""
+    """(own, opponent): the rows of the player to move, and those of the opponent."""
     return bb.swapped(turn != 0, tuple(black), tuple(white))
 
 
@@ -226,22 +226,21 @@ def result_in_window(
 
 
 def _examine(own, opponent, vacant, point) -> tuple[jax.Array, list[jax.Array]]:
-    """What rows of the board say of a stone just placed there.
+    """Examine a stone just placed, given some rows of the board around it.
 
-    The stones that have a liberty beside them grow along their chains, down and up again; what
-    they reach is alive. If an enemy chain beside the point is not seen to live, it grows
-    from there; else, if the point's chain is not, that one does. If this comes to an end
-    within the rows and meets nothing alive, it has found whole chains without liberty:
-    captured ones, or a suicide.
+    The stones beside a liberty grow along their chains, down and up again; what they reach is
+    alive. If an enemy chain beside the point is not found alive, that chain is grown from there;
+    otherwise, if the point's own chain is not, that one is. If the growth ends within the rows and
+    meets nothing alive, it has found whole chains without liberties: a capture, or a suicide.
 
     Args:
-      own, opponent, vacant, point: n + 2 rows; own has the point's stone. The first and the
-        last are looked at, but nothing grows there: what reaches them is not decided. Rows
+      own, opponent, vacant, point: n + 2 rows each; own includes the placed stone. The first and
+        last rows are read, but nothing grows there: a chain that reaches them is undecided. Rows
         beyond the edge are empty in all four.
 
     Returns:
-      The flags of a try as u32[] (KO: if what is captured is one stone), and the captured
-      stones as n rows.
+      The flags of the try as u32[] (KO is valid only if a single stone is captured), and the
+      captured stones as n rows.
     """
     inner = range(1, len(own) - 1)
     stones = [x | y for x, y in zip(own, opponent, strict=True)]
@@ -283,7 +282,7 @@ def _examine(own, opponent, vacant, point) -> tuple[jax.Array, list[jax.Array]]:
 
 
 def _grown_rows(east, south, x: list[jax.Array]) -> list[jax.Array]:
-    """Rows grown along the joints, but for the first and the last; see `_examine`."""
+    """The rows grown along the joints, except the first and the last; see `_examine`."""
     x, inner = list(x), range(1, len(x) - 1)
 
     def along(i, row):
@@ -300,7 +299,7 @@ def _grown_rows(east, south, x: list[jax.Array]) -> list[jax.Array]:
 
 
 def _further(east, south, chain: list[jax.Array]) -> list[jax.Array]:
-    """Rows: the stones joined to one of the chain that are not in it; in the outer rows too."""
+    """Rows of the stones joined to the chain but not in it, including those in the outer rows."""
     last = len(chain) - 2
     found = [chain[1] & south[0], chain[last] & south[last]]
     for i in range(1, last + 1):
@@ -314,7 +313,7 @@ def _further(east, south, chain: list[jax.Array]) -> list[jax.Array]:
 
 
 def _anything(rows) -> jax.Array:
-    """bool[]: is there a point in some of the rows?"""
+    """bool[]: whether any point is set in the rows."""
     return functools.reduce(lambda x, y: x | y, rows) != 0
 
 
@@ -325,16 +324,16 @@ def _point_bit(move: jax.Array) -> jax.Array:
 
 
 def _captured_rows(lay: bb.Layout, move: jax.Array, result: jax.Array) -> jax.Array:
-    """u32[W, B]: the stones that results u32[B] of moves u32[B] show as captured."""
+    """u32[W, B]: the captured stones in the results u32[B] of moves u32[B]."""
     row = lax.iota(jnp.uint32, lay.num_words)[:, None]
-    # What is shifted by 32 or more, and by the wrapped differences of other rows, is 0.
+    # A shift by 32 or more gives 0, also for the wrapped differences of other rows.
     shift = _FIVE * row - (_FIVE * playable.word_of(move) - np.uint32(5 * _REACH))[None]
     near = ((result >> np.uint32(_CAPTURE_SHIFT))[None] >> shift) & _FIVE_BITS
     return (near << (move & _FIVE_BITS)[None]) >> np.uint32(_REACH)
 
 
 def _captured_point(move: jax.Array, result: jax.Array) -> jax.Array:
-    """u32[]: the one stone that a result shows as captured, as a packed move."""
+    """u32[]: the single captured stone in a result, as a packed move."""
     bit = np.uint32(31) - lax.clz(result >> np.uint32(_CAPTURE_SHIFT))
     row = (bit * np.uint32(13)) >> np.uint32(6)  # bit // 5, for bits 0 to 24
     column = (move & _FIVE_BITS) + bit - _FIVE * row - np.uint32(_REACH)

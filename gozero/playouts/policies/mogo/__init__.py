@@ -1,1 +1,1 @@
-"""Playouts by MoGo's rules, each move an answer to the last one."""
+"""Playouts by MoGo's rules, in which each move responds to the last one."""

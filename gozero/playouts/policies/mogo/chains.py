@@ -1,17 +1,17 @@
-"""What a move does: the chains that it captures, puts in atari, or takes out of it.
+"""The effect of a move: the chains that it captures, puts in atari, or takes out of atari.
 
-With all chains in atari known beforehand, a move changes who is in atari only for the chain it
-joins, the enemy chains beside it, and the own chains that it frees by a capture. They are found
+With all chains in atari known beforehand, a move changes which are in atari only for the chain it
+joins, the enemy chains beside it, and the own chains that it frees by a capture. These are found
 by growing two planes, a fixed number of sweeps at a time:
 
     plane 0   the chain that the stone joins, and the enemy chain east of it (else west)
     plane 1   the own chains freed, and the enemy chain south of it (else north)
 
-(Two colours never meet in a plane.) Where an enemy chain remains, as seldom happens, a second
-round has the two planes grow the one west and the one north. A chain that shows two liberties
-needs to grow no further, unless some of it was in atari.
+(The joints keep the two colours of a plane apart.) If an enemy chain remains, which is rare, the
+planes grow the ones west and north in a second round. A chain already found to have two liberties
+needs to grow no further, unless part of it was in atari.
 
-Functions of one game; on words of B games, elementwise, as they are.
+These are functions of one game; they also apply elementwise to words of B games.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from gozero.go import floods
 from gozero.playouts import playable
 from gozero.playouts.policies.mogo.move_rules import SAVE
 
-SWEEPS = 2  # of growth at a time; one more finds out whether they were enough
+SWEEPS = 2  # growth sweeps at a time; one more step checks whether they were enough
 
 NEXT, ATARI_0, ATARI_1, OWN_ATARI = (np.uint32(1 << bit) for bit in range(5, 9))
-"""Flags of a move result beside those of `playable`: a second round comes; the enemy chain of a
-plane has one liberty left; the chain that the stone joins has."""
+"""Flags of a move result besides those of `playable`: a second round follows; the enemy chain of
+plane 0, or 1, has one liberty left; the chain that the stone joins has one liberty."""
 
 Planes = tuple[bb.Board, bb.Board]
 
@@ -47,13 +47,13 @@ class Tried(NamedTuple):
     """A move that is being tried."""
 
     move: jax.Array  # u32[]
-    pending: jax.Array  # bool[]: is it one of before, whose planes go on growing?
+    pending: jax.Array  # bool[]: whether it is from an earlier iteration: its planes go on growing
     second_round: jax.Array  # u32[]: 1 in its second round
-    changed: Any  # board: enemy chains of its first round that it captures or puts in atari
+    changed: Any  # board: enemy chains of its first round that are captured or put in atari
 
 
 def seeds(lay: bb.Layout, board: Board, planes: Planes, tried: Tried) -> Planes:
-    """What the planes of a move grow from."""
+    """The seeds from which the planes of a move grow."""
     point = playable.board_of(lay, tried.move, as_array=not isinstance(board.own, tuple))
     planes = (bb.keep(tried.pending, planes[0]), bb.keep(tried.pending, planes[1]))
     capturable = bb.intersection(board.opponent, board.atari)
@@ -73,13 +73,13 @@ def _sides(lay: bb.Layout, point: bb.Board) -> list[tuple[bb.Board, bb.Board]]:
 
 
 def _enemies(board: Board, pair: tuple[bb.Board, bb.Board], second_round) -> bb.Board:
-    """The enemy stone on the first of two sides, else that on the second."""
+    """The enemy stone on the first side, else (and always in the second round) on the second."""
     first, second = (bb.intersection(side, board.opponent) for side in pair)
     return bb.where((second_round != 0) | ~bb.any_of(first), second, first)
 
 
 def joined(lay: bb.Layout, board: Board, move: jax.Array) -> tuple[bb.Board, bb.Board]:
-    """Stones joined to their (east, south) neighbour, once the move's stone is on the board."""
+    """Stones joined to their (east, south) neighbour with the move's stone on the board."""
     point = playable.board_of(lay, move, as_array=not isinstance(board.own, tuple))
     own = bb.union(board.own, point)
     return bb.joints_of_both(lay, own, board.opponent)
@@ -93,7 +93,7 @@ def move_result(
     tried: Tried,
     rule: jax.Array,
 ) -> jax.Array:
-    """u32[]: the flags of a try, of which one is PLAY, REJECT or PENDING."""
+    """u32[]: the flags of a try, exactly one of which is PLAY, REJECT or PENDING."""
     own, opponent, atari = board
     point = playable.board_of(lay, tried.move, as_array=not isinstance(own, tuple))
     own_after = bb.union(own, point)
@@ -115,7 +115,7 @@ def move_result(
     untouched = bb.difference(bb.intersection(beside, opponent), grown)
     another = (tried.second_round == 0) & bb.any_of(untouched)
 
-    # What becomes of the own ones.
+    # The own chains.
     capturable = bb.intersection(opponent, atari)
     captured = bb.intersection(bb.union(grown, tried.changed), capturable)
     beside_captured = bb.beside(lay, captured)

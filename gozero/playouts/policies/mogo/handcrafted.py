@@ -1,7 +1,7 @@
-"""MoGo's handcrafted heuristic: what its playouts would do is good, what they never do is bad.
+"""MoGo's handcrafted heuristic: moves of its playout rules are good, those it never plays bad.
 
-Gelly & Silver (2011), section 5.1: "good" moves are worth 1, "bad" ones 0 and all others 1/2, so
-that to choose greedily, all alike among the best, is MoGo's playout policy (`playouts`).
+Gelly & Silver (2011), section 5.1: "good" moves have value 1, "bad" ones 0 and all others 1/2, so
+that choosing greedily, uniformly among the best, is MoGo's playout policy (`playouts`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from gozero.playouts.policies.mogo import move_rules, playouts
 from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig, Situation
 
 _FEW_WORDS = stacked.FEW_WORDS
-"""Of a board, up to which the heuristic is compiled whole. In stages that of 19x19 compiles in 11 s
-of a processor's time, and not 45, and that of 13x13 in 6, not 9; on 9x9 256 positions would take
-three times as long (jaxlib 0.10.1, on a busy machine). For few games, whose boards are then arrays
-(`stacked.words_or_array`), that of 19x19 compiles in 4.5 s, and runs as fast."""
+"""For boards of at most this many words the heuristic is compiled as a whole, else in stages. In
+stages it compiles in 11 s of CPU time instead of 45 on 19x19 and in 6 s instead of 9 on 13x13; on
+9x9, 256 positions would take three times as long (jaxlib 0.10.1, on a busy machine). For few games,
+whose boards then are arrays (`stacked.words_or_array`), it compiles in 4.5 s on 19x19 and runs as
+fast."""
 
 
 def heuristic(
@@ -39,14 +40,13 @@ def heuristic(
 
     Args:
       rules: the rules.
-      config: the playout policy's rules; of diversity's random plays nothing is known.
-      of: what of the observations are positions [M] and last moves i32[M], as `mogo_playouts`
-        takes them.
+      config: the playout policy's rules; the random plays of diversity are ignored.
+      of: maps observations to positions [M] and last moves i32[M], as `mogo_playouts` takes them.
 
     Returns:
       ``(params, key, observations[M]) -> f32[M, A]``: 1 for the moves of the first rule that has
-      any, if it is another rule than "any"; -1 for what fills an own eye and for a pass
-      (which the policy plays only if nothing else is left); else 0.
+      any, unless that is the rule "any"; -1 for other moves that fill an own eye and for a pass
+      (which the policy plays only if nothing else is left); 0 for the rest.
     """
 
     def value(params: Any, key: jax.Array, observations: Any) -> jax.Array:
@@ -64,12 +64,12 @@ def heuristic(
 def good_and_bad(
     rules: go.Rules, positions: go.Position, last: jax.Array, config: MogoConfig = PLAIN
 ) -> tuple[bb.Board, bb.Board]:
-    """(good, bad): the moves of MoGo's rules, none if any move will do, and the own eyes.
+    """(good, bad): the moves of MoGo's rules, none if the rule is "any"; and the other own eyes.
 
     Args:
       rules: the rules.
       positions: [B], whose `atari` is exact.
-      last: i32[B]; the opponent's last move in each, or what is no point.
+      last: i32[B]; the opponent's last move in each, or anything that is not a point.
       config: the rules of the playouts.
     """
     lay = rules.layout
@@ -78,7 +78,7 @@ def good_and_bad(
     config = MogoConfig(nakade=config.nakade)
     stage = stages.once if lay.num_words > _FEW_WORDS else lambda function, *args: function(*args)
     near = stage(functools.partial(_near, lay), now)
-    # Every word of the moves depends on the rule: it is found once.
+    # Every word of the moves depends on the rule, so it is computed once.
     rule = stage(functools.partial(_rule, lay, config), now, near)
     good = stage(functools.partial(_moves_of, lay, config), now, near, rule)
     own_eyes = stage(functools.partial(_eyes, lay), now)
@@ -99,7 +99,7 @@ def _rule(lay: bb.Layout, config: MogoConfig, now: Situation, near: jax.Array) -
 def _moves_of(
     lay: bb.Layout, config: MogoConfig, now: Situation, near: jax.Array, rule: jax.Array
 ) -> jax.Array:
-    """u32[W, B]: the moves of a rule; none of "any"."""
+    """u32[W, B]: the moves of a rule; empty for "any"."""
     nothing = jnp.zeros_like(now.last)
     _, by_rule = move_rules.candidates(lay, config, stacked.words_or_array(lay, now), near, nothing)
     return stacked.stack(bb.union_all([bb.keep(rule == n, board) for n, board in by_rule]))
@@ -112,9 +112,9 @@ def _eyes(lay: bb.Layout, now: Situation) -> jax.Array:
 
 
 def never_played(rules: go.Rules, positions: go.Position) -> jax.Array:
-    """bool[B, A]: what no playout plays while there is another move: own eyes, and the pass.
+    """bool[B, A]: actions that no playout plays if it has another: own eyes, and the pass.
 
-    All-moves-as-first statistics never have them, so a heuristic's values of them would stay.
+    All-moves-as-first statistics never include them, so their heuristic values would never change.
     """
     own, opponent = go.own_and_opponent(positions)
     eyes = _points(rules, playable.eyes(rules.layout, own, opponent))
@@ -122,16 +122,16 @@ def never_played(rules: go.Rules, positions: go.Position) -> jax.Array:
 
 
 def _points(rules: go.Rules, boards: bb.Board) -> jax.Array:
-    """bool[B, A - 1]"""
+    """bool[B, A - 1]: boards as masks over points."""
     return jax.vmap(lambda board: bb.unpack(rules.layout, board))(boards)
 
 
 def _save_nothing(lay: bb.Layout, now: Situation) -> jax.Array:
-    """u32[W, B]: the moves that the rule "save" tries, and that save no endangered chain.
+    """u32[W, B]: the moves that the rule "save" would try but that save no endangered chain.
 
-    To capture a chain beside one saves it. What extends one is played, and looked at: it saves
-    if its chain is not in atari then. Trip bound: 4, for the chains that one move puts in atari
-    have a liberty each.
+    Capturing a chain beside an endangered one saves it. An extension is played out: it saves if its
+    chain is then not in atari. Trip bound: 4, as one move puts at most four chains in
+    atari, each with one liberty.
     """
     own, opponent, atari = map(stacked.unstack, (now.own, now.opponent, now.atari))
     legal = stacked.stack(move_rules.legal_points(lay, stacked.words_or_array(lay, now)))

@@ -1,6 +1,6 @@
-"""MoGo's rules: which of them has moves, and which (see `playouts`); nakade and random filling.
+"""MoGo's rules (see `playouts`): the moves of each; also nakade and filling the board (diversity).
 
-Functions of one game; on words of B games, elementwise, as they are.
+These are functions of one game; they also apply elementwise to words of B games.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from gozero.playouts import playable
 from gozero.playouts.policies.mogo import patterns
 
 SAVE, PATTERN, CAPTURE, ANY, NAKADE, FILL = 1, 2, 3, 4, 5, 6
-"""The rule that a move follows."""
+"""The rule that chose a move."""
 
-_RULE_SHIFT = np.uint32(12)  # the rule of a choice, above its packed move
+_RULE_SHIFT = np.uint32(12)  # a choice holds its rule above its packed move
 _MOVE_BITS = np.uint32((1 << 12) - 1)
-_TRY = 0x9E3779B9  # between the draws of two tries
+_TRY = 0x9E3779B9  # increment of the random state between two tries
 
 
 @dataclasses.dataclass(frozen=True)
 class MogoConfig:
-    """What is added to MoGo's four rules.
+    """Rules in addition to MoGo's four.
 
     Attributes:
-      nakade: after the rule "save", kill: where the empty points beside the last move are a
-        region of three to six in a shape of one vital point, and only the opponent's stones
-        surround it, play there (`vital_near`).
-      diversity: tries, 0 to 8, before the rule "any" to play where all is empty: a point of the
-        board is drawn, and taken if it and its eight neighbours are empty. Chaslot et al.
-        (2010), "Adding expert knowledge and exploration in Monte-Carlo tree search". Programs
-        differ in which rules come before it; here all do, as in Pachi.
+      nakade: after the rule "save", try to kill: if the empty points beside the last move form a
+        region of three to six in a shape with one vital point, surrounded only by the opponent's
+        stones, play that point (`vital_near`).
+      diversity: the number of tries, 0 to 8, before the rule "any", to play in an empty area: a
+        point of the board is drawn, and played if it and its eight neighbours are empty. Chaslot et
+        al. (2010), "Adding expert knowledge and exploration in Monte-Carlo tree search". Programs
+        differ in which rules come before it; here all but "any" do, as in Pachi.
 
     Raises:
-      ValueError: a number of tries that is none of those.
+      ValueError: `diversity` is not from 0 to 8.
     """
 
     nakade: bool = False
@@ -54,26 +54,26 @@ class MogoConfig:
 
 
 PLAIN = MogoConfig()
-"""MoGo's four rules and no more."""
+"""MoGo's four rules only."""
 
 
 class Situation(NamedTuple):
-    """Positions as the player to move finds them.
+    """Positions from the side of the player to move.
 
-    A board is W words in what is for one game, and one array u32[W, B] in lanes.
+    A board is W words in functions of one game, and one array u32[W, B] in lanes.
     """
 
     own: Any
     opponent: Any
     atari: Any  # stones of either colour whose chain has exactly one liberty
-    ko: Any  # the point that may not be played
-    endangered: Any  # own stones that the last move has put in atari
-    rejected: Any  # this turn: points found to save none of them
-    last: jax.Array  # u32[...]: the last move; NO_MOVE if it is not known
+    ko: Any  # board: the point that simple ko bans
+    endangered: Any  # own stones that the last move put in atari
+    rejected: Any  # points found to save none of those this turn
+    last: jax.Array  # u32[...]: the last move; NO_MOVE if unknown
 
 
 def pattern_window(lay: bb.Layout, own: bb.Board, opponent: bb.Board, last: jax.Array) -> jax.Array:
-    """u32[]: where patterns stand around the last move, as a window."""
+    """u32[]: where patterns match around the last move, as a window."""
     ours, theirs = (patterns.window(lay, board, last) for board in (own, opponent))
     vacant = patterns.points_on_board(lay, last) & ~(ours | theirs)
     known = (last & playable.IS_POINT) != 0
@@ -83,7 +83,7 @@ def pattern_window(lay: bb.Layout, own: bb.Board, opponent: bb.Board, last: jax.
 def choose(
     lay: bb.Layout, config: MogoConfig, now: Situation, near: jax.Array, random: jax.Array
 ) -> jax.Array:
-    """u32[]: one of the `moves`, all alike, and of which rule it is; see `unpacked`."""
+    """u32[]: one of the `moves`, uniformly at random, with its rule; see `unpacked`."""
     points, rule = moves(lay, config, now, near, random)
     return playable.pick(lay, points, random) | (rule << _RULE_SHIFT)
 
@@ -91,10 +91,10 @@ def choose(
 def moves(
     lay: bb.Layout, config: MogoConfig, now: Situation, near: jax.Array, random: jax.Array
 ) -> tuple[bb.Board, jax.Array]:
-    """The points of the first rule that has any, and which rule that is, u32[]; see `playouts`.
+    """(the points of the first rule that has any, that rule u32[]); see `playouts`.
 
     Args:
-      lay, config, now, near, random: as of `candidates`.
+      lay, config, now, near, random: as for `candidates`.
     """
     points, better = candidates(lay, config, now, near, random)
     rule = jnp.full_like(random, ANY)
@@ -108,16 +108,16 @@ def moves(
 def candidates(
     lay: bb.Layout, config: MogoConfig, now: Situation, near: jax.Array, random: jax.Array
 ) -> tuple[bb.Board, list[tuple[int, bb.Board]]]:
-    """The points of the rule "any", and those of each other rule, the first rule last.
+    """(the points of the rule "any", [(rule, points) for each other rule]); the first rule is last.
 
-    Of the rule "save" all captures are tried, and those that save nothing rejected: to look for
-    the chains that hold the endangered ones would cost more.
+    For the rule "save" all captures are tried, and those that save nothing are rejected: finding
+    the chains beside the endangered ones would cost more.
 
     Args:
       lay: the layout.
-      config: what is added to the four rules.
+      config: rules in addition to the four.
       now: the position, boards as words.
-      near: where patterns stand around the last move; see `pattern_window`.
+      near: where patterns match around the last move; see `pattern_window`.
       random: u32[]; for the tries of diversity.
     """
     vacant = bb.complement(lay, bb.union(now.own, now.opponent))
@@ -140,19 +140,19 @@ def candidates(
 
 
 def legal_points(lay: bb.Layout, now: Situation) -> bb.Board:
-    """Where a stone may be played: no suicide, and not the ko."""
+    """The points where a stone may be played: no suicide, and not the ko point."""
     return bb.difference(placeable(lay, now.own, now.opponent, now.atari), now.ko)
 
 
 def unpacked(choice: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(move, rule), each u32[], of a choice."""
+    """(move, rule) of a choice, each u32[]."""
     return choice & _MOVE_BITS, choice >> _RULE_SHIFT
 
 
 def _filling(lay: bb.Layout, tries: int, vacant: bb.Board, random: jax.Array) -> bb.Board:
-    """The points in the midst of empty ones, if one of the tries hits one; else none.
+    """The `open_points` if one of the tries hits one of them, else none.
 
-    All of them are equally likely to be hit first, so a try need only say whether it does.
+    Each is equally likely to be hit first, so a try need only determine whether it hits any.
     """
     midst = open_points(lay, vacant)
     count = bb.count(midst).astype(jnp.uint32)
@@ -164,11 +164,11 @@ def _filling(lay: bb.Layout, tries: int, vacant: bb.Board, random: jax.Array) ->
 
 
 def open_points(lay: bb.Layout, vacant: bb.Board) -> bb.Board:
-    """The points that are empty and have no stone among their eight neighbours."""
+    """The empty points without a stone among their eight neighbours."""
     one = np.uint32(1)
     stones = bb.complement(lay, vacant)
     rows = bb.each_word(lambda x: x | (x << one) | (x >> one), stones)
-    # What was shifted over a guard bit stays on it: it is cleared before it moves up or down.
+    # Bits shifted onto guard bits must be cleared before they are moved up or down.
     rows = bb.masked(lay.full, rows)
     near = bb.union_all([rows, bb.north(lay, rows), bb.south(lay, rows)])
     return bb.difference(vacant, near)
@@ -178,9 +178,9 @@ def open_points(lay: bb.Layout, vacant: bb.Board) -> bb.Board:
 
 
 def vital_near(lay: bb.Layout, own: Any, vacant: Any, last: jax.Array) -> Any:
-    """`vital_points` of the last move u32[]: on a large board those of the 9x9 points around it.
+    """`vital_points` of the last move u32[]; a large board is cut to the 9x9 points around it.
 
-    A vital point is up to two lines from the last move, and what makes it one up to two further.
+    A vital point is at most two lines from the last move and depends on points up to two further.
     """
     as_array = not isinstance(own, tuple)
     small = bb.layout(9)
@@ -200,11 +200,11 @@ def vital_near(lay: bb.Layout, own: Any, vacant: Any, last: jax.Array) -> Any:
 
 
 _CENTRE = (np.uint32(0), np.uint32(1 << 14), np.uint32(0))
-"""Of 9x9."""
+"""The centre of 9x9, as a board."""
 
 
 def _words_near(lay: bb.Layout, small: bb.Layout, board: Any, last: jax.Array) -> bb.Board:
-    """The 9x9 points of a board around a move, as a board; what lies beyond the edge is not set."""
+    """The 9x9 points around a move as a 9x9 board; points beyond the edge are not set."""
     rows = patterns.rows_near(lay, board, last, 4)
     words = []
     for first in range(0, 9, small.rows_per_word):
@@ -215,16 +215,16 @@ def _words_near(lay: bb.Layout, small: bb.Layout, board: Any, last: jax.Array) -
 
 
 def vital_points(lay: bb.Layout, own: bb.Board, vacant: bb.Board, last: bb.Board) -> bb.Board:
-    """The vital points of eye spaces beside the last move that hold no stone and touch no own.
+    """The vital points of empty eye spaces beside the last move that touch no own stone.
 
     A region dies if the enemy takes its vital point and lives if its owner does, in these shapes:
     three in a row or bent, the pyramid of four, the cross and the bulky five, the rabbity six. In
-    all of them the vital point, v, is next to all the others but at most one, and that one makes a
-    square with v and two neighbours of v:
+    all of them the vital point, v, is adjacent to all the others but at most one, and that one
+    makes a square with v and two neighbours of v:
 
         deg(v) = 2, 3 or 4 and no square; or deg(v) = 3 or 4 and one square
 
-    (A square alone, deg(v) = 2, is dead as it stands.) All points v are looked at together.
+    (A square alone, deg(v) = 2, is dead as it stands.) All points v are examined at once.
 
     Args:
       lay: the layout.
@@ -255,7 +255,7 @@ def vital_points(lay: bb.Layout, own: bb.Board, vacant: bb.Board, last: bb.Board
         squares.append(square)
         wrong.append(bb.difference(bb.intersection(diagonal, bb.union(a, b)), square))
         further = bb.union_all([beside_own, *(sides[way] for way in corner)])
-        # `further` at the diagonal point: an empty point beyond it, or an own stone beside it.
+        # In `further` at the diagonal point: an empty point beyond it, or an own stone beside it.
         wrong.append(bb.intersection(square, toward(corner, further)))
         touches.append(bb.intersection(square, toward(corner, beside_last)))
     _, two, three = _at_least(list(sides.values()), 3)
@@ -268,7 +268,7 @@ def vital_points(lay: bb.Layout, own: bb.Board, vacant: bb.Board, last: bb.Board
 
 
 def _points_whose_neighbour(lay: bb.Layout, way: str, board: bb.Board) -> bb.Board:
-    """The points of the board whose neighbour to the N, E, S or W is in `board`."""
+    """The points whose neighbour to the N, E, S or W is in `board`."""
     moved = {
         "N": lambda: bb.south(lay, board),
         "S": lambda: bb.north(lay, board),

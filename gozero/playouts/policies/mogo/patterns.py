@@ -1,14 +1,14 @@
-"""Which empty points beside the last move make a good shape: MoGo's 3x3 patterns.
+"""MoGo's 3x3 patterns: which empty points around the last move make a good shape.
 
 Gelly, Wang, Munos & Teytaud (2006), "Modification of UCT with patterns in Monte-Carlo Go",
-INRIA report 6062, section 3.2: hane, cuts, and what they have for the edge. A pattern is seen
-around an empty point and says that a play there is of its kind. All its rotations and
-reflections count, and where it is for either player to play, those with the colours swapped.
+INRIA report 6062, section 3.2: hane, cuts, and their patterns for the edge. A pattern describes the
+surroundings of an empty point where a play makes that shape. All its rotations and reflections
+count, and, if either player may play it, those with the colours swapped.
 
-The patterns stand here as diagrams. When a program is traced, all their variants become one
-formula, a tree of ANDs and ORs, on the 5 x 5 points around the last move, a word: so the eight
-points beside that move are answered at once, and nothing is looked up. Such a **window** is u32[],
-bit 5 row + column; the move is its centre, bit 12, and what lies off the board is not set.
+The patterns are given here as diagrams. When a program is traced, all their variants become one
+formula, a tree of ANDs and ORs, on the 5 x 5 points around the last move, packed in one word: so
+the eight points around that move are matched at once, without a lookup. Such a **window** is u32[],
+bit 5 row + column; the move is its centre, bit 12, and points off the board are not set.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import numpy as np
 from gozero.go import bitboard as bb
 from gozero.playouts import playable
 
-WINDOW = 5  # points on a side of what is seen around the last move
-_BESIDE = np.uint32(0b00000_01110_01010_01110_00000)  # the eight points beside its centre
+WINDOW = 5  # points on a side of the window around the last move
+_BESIDE = np.uint32(0b00000_01110_01010_01110_00000)  # the eight points around the centre
 
 _REACH = WINDOW // 2
 _ROW_BITS = np.uint32((1 << WINDOW) - 1)
@@ -39,13 +39,13 @@ _FIRST_COLUMN = np.uint32(sum(1 << WINDOW * row for row in range(WINDOW)))
 class Pattern:
     """A shape around an empty point, `+`, in three rows.
 
-    X and O are the two colours, `x` all that is not X and `o` all that is not O, off the board
-    included; `.` is empty, `#` off the board, `?` anything.
+    X and O are the two colours; `x` is anything but X and `o` anything but O, including off the
+    board; `.` is empty, `#` off the board, `?` anything.
     """
 
     kind: str
     rows: str
-    either: bool = True  # may either player play there? False: the player whose stones X are
+    either: bool = True  # whether either player may play there; False: only the player of X
 
 
 PATTERNS = (
@@ -64,11 +64,11 @@ PATTERNS = (
 )
 
 Literal = tuple[int, str]
-"""(place, what): what is at one of the eight places around a point. Places are distances in a
-window: a row down is `WINDOW`, a column to the right 1."""
+"""(place, what): the contents of one of the eight places around a point. A place is an offset in a
+window: `WINDOW` for a row down, 1 for a column to the right."""
 
 _SWAPPED = str.maketrans("XOxo", "OXox")
-_NARROWER = {"x": "O.#", "o": "X.#"}  # what is surely not X, not O
+_NARROWER = {"x": "O.#", "o": "X.#"}  # the contents that imply "not X", "not O"
 
 
 # --- variants -------------------------------------------------------------------------
@@ -76,10 +76,9 @@ _NARROWER = {"x": "O.#", "o": "X.#"}  # what is surely not X, not O
 
 @functools.cache
 def variants() -> tuple[frozenset[Literal], ...]:
-    """All that the patterns look like to the player to move, whose stones are X.
+    """All variants of the patterns for the player to move, whose stones are X.
 
-    Each is the set of its conditions, without those that hold of anything. What a wider
-    variant covers is left out.
+    Each is the set of its conditions, without `?`. Variants that a wider one covers are omitted.
     """
     found = {
         _literals(grid)
@@ -117,7 +116,7 @@ def _literals(grid: list[str]) -> frozenset[Literal]:
 
 
 def _covers(wider: frozenset[Literal], variant: frozenset[Literal]) -> bool:
-    """Does `wider` hold wherever `variant` does?"""
+    """Whether `wider` matches wherever `variant` does."""
     cells = dict(variant)
     return all(
         cells.get(place) == what or cells.get(place, "?") in _NARROWER.get(what, "")
@@ -129,21 +128,21 @@ def _covers(wider: frozenset[Literal], variant: frozenset[Literal]) -> bool:
 
 
 def match(own: jax.Array, opponent: jax.Array, vacant: jax.Array) -> jax.Array:
-    """u32[]: those of the points beside the last move where a pattern stands.
+    """u32[]: the points around the last move where a pattern matches.
 
     Args:
-      own, opponent, vacant: u32[]; the window around the last move, bit 5 row + column: the
-        stones of the player to move, those of the other, and the empty points of the board.
+      own, opponent, vacant: u32[]; windows around the last move, bit 5 row + column, of the stones
+        of the player to move, those of the opponent, and the empty points of the board.
 
     Returns:
-      A window; legal or not, eye or not, is not asked.
+      A window. Whether a point is legal or an eye is not checked.
     """
     plane_of = _planes(own, opponent, vacant)
     return _any_of(variants(), plane_of) & vacant & _BESIDE
 
 
 def _planes(own, opponent, vacant) -> Callable[[Literal], jax.Array]:
-    """literal -> u32[]: the points of the window where it holds (of the inner nine)."""
+    """Returns literal -> u32[]: where it holds in the window (valid for the inner nine points)."""
     planes = {
         "X": own,
         "O": opponent,
@@ -165,14 +164,14 @@ def _planes(own, opponent, vacant) -> Callable[[Literal], jax.Array]:
 def _any_of(
     choices: Iterable[frozenset[Literal]], plane_of: Callable[[Literal], jax.Array]
 ) -> jax.Array:
-    """The OR of the choices, each the AND of its literals: u32[].
+    """u32[]: the OR of the choices, each the AND of its literals.
 
-    What most of them share is asked first, and for all that share it once.
+    The literal that most choices share is factored out first, so that it is tested only once.
     """
 
     @functools.cache
     def either(choices: frozenset[frozenset[Literal]]) -> jax.Array | None:
-        """None stands for "everywhere"."""
+        """None means everywhere."""
         if frozenset() in choices:
             return None
         counts = collections.Counter(literal for choice in choices for literal in choice)
@@ -194,7 +193,7 @@ def _any_of(
 
 
 def _place(lay: bb.Layout, move: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(word, row in it, column) of a move, each u32[]."""
+    """(word, row in the word, column) of a move, each u32[]."""
     bit = move & np.uint32(31)
     row = jnp.zeros_like(move)
     for r in range(1, lay.rows_per_word):
@@ -211,7 +210,7 @@ def window(lay: bb.Layout, board: bb.Board, move: jax.Array) -> jax.Array:
 
 
 def rows_near(lay: bb.Layout, board: bb.Board, move: jax.Array, reach: int) -> list[jax.Array]:
-    """2 reach + 1 times u32[]: the points of `board` that are so near to a move, row by row; the
+    """2 reach + 1 rows u32[]: the points of `board` within `reach` rows and columns of a move; the
     move's column is bit `reach`."""
     word, row, column = _place(lay, move)
     bits = np.uint32((1 << 2 * reach + 1) - 1)
@@ -245,7 +244,7 @@ def points_on_board(lay: bb.Layout, move: jax.Array) -> jax.Array:
     last = np.uint32(lay.size - 1)
 
     def beyond(at):
-        """How many of the window's lines lie off the board before, and after, this one."""
+        """How many of the window's lines before, and after, this one lie off the board."""
         none, reach = np.uint32(0), np.uint32(_REACH)
         before = jnp.where(at < reach, reach - at, none)
         return before, jnp.where(last - at < reach, reach - (last - at), none)
@@ -259,14 +258,14 @@ def points_on_board(lay: bb.Layout, move: jax.Array) -> jax.Array:
 def board_of_window(
     lay: bb.Layout, near: jax.Array, move: jax.Array, as_array: bool = False, reach: int = 1
 ) -> Any:
-    """The points of a window up to `reach` lines from a move, of which all are on the board, as a
+    """As a board: the points of a window within `reach` lines of a move, which must all be on the
     board."""
     word, row, column = _place(lay, move)
     row = word * np.uint32(lay.rows_per_word) + row
     boards = []
     for i in range(_REACH - reach, _REACH + reach + 1):
         bits = (((near >> np.uint32(WINDOW * i)) & _ROW_BITS) << column) >> np.uint32(_REACH)
-        at = (row + np.uint32(i)) - np.uint32(_REACH)  # wraps above the edge: nothing is set there
+        at = (row + np.uint32(i)) - np.uint32(_REACH)  # wraps above the edge, where no point is set
         index = _divided(at, lay.rows_per_word)
         bits = bits << ((at - index * np.uint32(lay.rows_per_word)) * np.uint32(lay.stride))
         boards.append(playable.spread(lay, index, bits, as_array))
@@ -274,5 +273,5 @@ def board_of_window(
 
 
 def _divided(x: jax.Array, divisor: int) -> jax.Array:
-    """x // divisor of numbers below 32, without a division."""
+    """x // divisor for x below 32, without a division."""
     return (x * np.uint32(-(-256 // divisor))) >> np.uint32(8)

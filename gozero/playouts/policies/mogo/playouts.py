@@ -1,33 +1,33 @@
-"""MoGo's playouts: random games in which each move answers the last one.
+"""MoGo's playouts: random games in which each move responds to the last one.
 
 Gelly, Wang, Munos & Teytaud (2006), INRIA report 6062, section 3.2; as in Gelly & Silver
-(2011), section 3.3. The player to move takes the first of these rules that has a move, and of
-its moves one at random:
+(2011), section 3.3. The player to move takes the first of these rules that has a move, and plays
+one of that rule's moves at random:
 
-    save      if the last move put own chains in atari: a play at the liberty of one, if the
-              chain has two liberties or more after it; or the capture of a chain beside one
-    pattern   a play on one of the eight points around the last move where a pattern stands
+    save      if the last move put own chains in atari: a play at the liberty of one that leaves
+              the chain with at least two liberties, or the capture of a chain beside one
+    pattern   a play on one of the eight points around the last move where a pattern matches
               (`patterns`)
     capture   a play that captures, anywhere
     any       a play, anywhere
 
-No own eye is filled, unless to save a chain that surrounds it, and a player passes only if no
-rule has a move. Simple ko, no suicide. `MogoConfig` adds rules.
+No own eye is filled, except to save a chain that surrounds it, and a player passes only if no rule
+has a move. Simple ko, no suicide. `MogoConfig` adds rules.
 
-A lane carries, with its board, which stones are in atari, exactly. So the legal points, and all
-captures, are a few shifts away, and no try fails but one of the rule "save": whether a move
-saves what it is to save is seen when it is made. One iteration of a lane is
+Along with its board, a lane keeps exactly which stones are in atari. So the legal points and all
+captures take only a few shifts, and only tries of the rule "save" can fail: whether a move saves
+an endangered chain is known only once it is tried. One iteration of a lane is
 
-    near     where patterns stand around the last move         (`patterns`)
+    near     where patterns match around the last move         (`patterns`)
     choose   a move, unless one is pending                      (`move_rules`)
     grow     the chains that it touches, some sweeps further    (`chains`)
     result   play it, reject it, or go on: one word of flags    (`chains`)
     update   the lane by the flags
 
-each but the last a stage that is compiled apart (`stages.once`). Most moves take one iteration; a
-lane whose chains are long goes on growing in the next, while its neighbours play on. (Lanes that
-find the chains as `gozero.go.placement` does, in a loop that ends with the last of them, play the
-same games and take 2.3 times as long on 9x9, 2.7 times on 19x19.)
+where each but the last is a separately compiled stage (`stages.once`). Most moves take one
+iteration; a lane with long chains goes on growing in the next, while the others play on. (Lanes
+that find the chains as `gozero.go.placement` does, in a loop that runs until the last has finished,
+play the same games and take 2.3 times as long on 9x9, 2.7 times on 19x19.)
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ def mogo_playouts(
     config: MogoConfig = PLAIN,
     **options: Any,
 ) -> Playouts:
-    """Plays each position to the end by MoGo's rules.
+    """Play each position to the end by MoGo's rules.
 
     Args:
-      rules, key: as of `uniform_playouts`.
-      positions: [B]; legal positions, whose `atari` is exact (as that of all positions that the
-        rules have made).
-      config: what is added to the four rules.
-      options: of `engine.play_out`: `last`, which the first move of a playout answers, `lanes`,
-        `max_moves`, `ends`, `first_plays`, `ids`.
+      rules, key: as for `uniform_playouts`.
+      positions: [B]; legal positions whose `atari` is exact (as in all positions made by `go.rules`
+        or `go.setup`).
+      config: rules in addition to the four.
+      options: those of `engine.play_out`: `last`, the move that a playout's first move responds to,
+        `lanes`, `max_moves`, `ends`, `first_plays`, `ids`.
 
     Raises:
       ValueError: as `engine.play_out`.
@@ -77,15 +77,15 @@ def mogo_playouts(
 
 
 class Lanes(NamedTuple):
-    """B playouts as they run; a board is one array u32[W, B]."""
+    """The state of B playouts; a board is one array u32[W, B]."""
 
     now: Situation
-    planes: tuple[jax.Array, jax.Array]  # what has grown, if a move is pending
-    changed: jax.Array  # enemy chains of its first round that it captures or puts in atari
-    second_round: jax.Array  # u32[B]: 1 in the second round of a pending move
-    rule: jax.Array  # u32[B]: the rule of the pending move
+    planes: tuple[jax.Array, jax.Array]  # the two planes grown so far, if a move is pending
+    changed: jax.Array  # enemy chains of its first round that are captured or put in atari
+    second_round: jax.Array  # u32[B]: 1 if the pending move is in its second round
+    rule: jax.Array  # u32[B]: the rule that chose the pending move
     clock: Clock
-    first: FirstPlays | None  # if they are wanted
+    first: FirstPlays | None  # None unless wanted
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
         """(black, white) of each lane."""
@@ -95,13 +95,13 @@ class Lanes(NamedTuple):
 class PlayedByRule(NamedTuple):
     """What one iteration added to the games."""
 
-    played: jax.Array  # bool[B]: did the lane make a move?
-    move: jax.Array  # u32[B]: which, if so
-    rule: jax.Array  # u32[B]: by which rule; a pass is by ANY
+    played: jax.Array  # bool[B]: whether the lane made a move
+    move: jax.Array  # u32[B]: the move, if so
+    rule: jax.Array  # u32[B]: the rule that chose it; ANY for a pass
 
 
 def policy(lay: bb.Layout, config: MogoConfig = PLAIN) -> PlayoutPolicy:
-    """How lanes play by the rules on this layout."""
+    """The playout policy of MoGo's rules for this layout."""
     advance = engine.repeated(functools.partial(step, config))
     cpu_lanes = 128 if lay.rows_per_word > 1 else 64
     return PlayoutPolicy(init, advance, cpu_lanes, takes_last=True, in_kernel=True)
@@ -125,7 +125,7 @@ def init(
 
 
 def situation(rules: go.Rules, positions: go.Position, last: jax.Array) -> Situation:
-    """What there is to answer in positions [B], after last moves i32[B]."""
+    """The `Situation` of positions [B] after last moves i32[B]."""
     lay = rules.layout
     own, opponent = map(jnp.stack, go.own_and_opponent(positions))
     atari = jnp.stack(positions.atari)
@@ -143,7 +143,7 @@ def situation(rules: go.Rules, positions: go.Position, last: jax.Array) -> Situa
 
 
 def _boards(lay: bb.Layout, move: jax.Array) -> jax.Array:
-    """u32[B] -> u32[W, B]: the boards with the moves' points set."""
+    """u32[B] -> u32[W, B]: the boards with only the moves' points set."""
     return jnp.stack(playable.board_of(lay, move))
 
 
@@ -157,20 +157,20 @@ def chains_beside(lay: bb.Layout, points: jax.Array, stones: jax.Array) -> jax.A
 def step(
     config: MogoConfig, rules: go.Rules, cap: int, params: Any, lanes: Lanes
 ) -> tuple[Lanes, PlayedByRule]:
-    """One iteration of every lane; one that has finished stays as it is.
+    """One iteration of every lane; finished lanes are unchanged.
 
     Args:
-      config: what is added to the four rules.
-      rules: the rules; their size is what counts.
+      config: rules in addition to the four.
+      rules: the rules; only their size matters.
       cap: the number of moves that ends a playout.
-      params: none.
+      params: unused.
       lanes: [B].
     """
     del params
     lay, clock = rules.layout, lanes.clock
 
     def stage(function, *args):
-        """On words: every board a tuple of them."""
+        """Runs a function as a stage, with every board as a tuple of words."""
 
         def on_words(*args):
             return function(lay, *stacked.words(args))
@@ -202,7 +202,7 @@ def step(
 
 
 def _grow(lay: bb.Layout, board, planes, tried) -> tuple[jax.Array, jax.Array]:
-    """u32[W, B] twice: the planes of the tries, some sweeps further."""
+    """Two of u32[W, B]: the planes of the tries, some sweeps further."""
     board, planes, tried = stacked.words((board, planes, tried))
     seeds = chains.seeds(lay, board, planes, tried)
     joints = chains.joined(lay, board, tried.move)
@@ -215,7 +215,7 @@ def _grow(lay: bb.Layout, board, planes, tried) -> tuple[jax.Array, jax.Array]:
 
 
 def _update(lanes: Lanes, move, rule, planes, flags) -> Lanes:
-    """The lanes after their tries; elementwise, every array where it lies."""
+    """The lanes after their tries; elementwise, every array updated in place."""
     none = np.uint32(0)
     now = lanes.now
     own, opponent, atari = now.own, now.opponent, now.atari

@@ -1,1 +1,1 @@
-"""Playouts in proportion to the strengths of moves' features, as they were learnt."""
+"""Playouts that choose moves in proportion to the learnt strengths of their features."""

@@ -1,14 +1,14 @@
-"""3x3 shapes: what stands on the eight points around a point, as the player to move sees it.
+"""3x3 shapes: the contents of the eight points around a point, for the player to move.
 
 A shape has a **code** of 16 bits, eight for the mover's stones and eight for the opponent's; a
-point off the board has both. The neighbours are numbered in reading order:
+point off the board has both bits set. The neighbours are numbered in reading order:
 
     0 1 2
     3 . 4
     5 6 7
 
-Shapes that a symmetry of the board carries into each other are one **class**, and a policy has
-one strength a class. Colours are those of the mover, so to swap them changes nothing.
+Shapes that a symmetry of the board maps to each other form one **class**, and a policy has one
+strength per class. Colours are relative to the mover, so swapping Black and White changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FIELD = np.uint32(7)
 
 
 def rows(lay: bb.Layout, board: bb.Board) -> jax.Array:
-    """W words u32[...] -> u32[size, ...]: a row of the board each, column c at bit c."""
+    """W words u32[...] -> u32[size, ...]: one row of the board each, column c at bit c."""
     full, split = np.uint32((1 << lay.size) - 1), []
     for row in range(lay.size):
         word, place = divmod(row, lay.rows_per_word)
@@ -39,18 +39,18 @@ def rows(lay: bb.Layout, board: bb.Board) -> jax.Array:
 
 
 def framed(lay: bb.Layout, rows: jax.Array) -> jax.Array:
-    """u32[size, ...] -> u32[size + 2, ...]: with a frame of points off the board set around it."""
+    """u32[size, ...] -> u32[size + 2, ...]: adds a frame of points off the board, all set."""
     edge = jnp.full_like(rows[:1], np.uint32(0xFFFFFFFF))
     sides = np.uint32(1 | (1 << (lay.size + 1)))
     return jnp.concatenate([edge, (rows << np.uint32(1)) | sides, edge])
 
 
 def codes(lay: bb.Layout, own: jax.Array, opponent: jax.Array) -> jax.Array:
-    """The code of every point, of occupied ones too.
+    """The code of every point, including occupied ones.
 
     Args:
       lay: the layout.
-      own, opponent: u32[size + 2, ...], framed rows.
+      own, opponent: u32[size + 2, ...]; `framed` rows.
 
     Returns:
       u32[size, size, ...].
@@ -64,7 +64,7 @@ def _neighbours(lay: bb.Layout, rows: jax.Array) -> jax.Array:
     column = np.arange(size, dtype=np.uint32).reshape(1, size, *[1] * (rows.ndim - 1))
 
     def three(first):
-        """West, middle and east of each point, in the row so far from its own."""
+        """West, middle and east of each point, in the row above (0), its own (1) or below (2)."""
         return (rows[first : first + size, None] >> column) & _FIELD
 
     above, beside, below = three(0), three(1), three(2)
@@ -83,13 +83,13 @@ def bits(lay: bb.Layout, rows: jax.Array) -> jax.Array:
 
 @functools.cache
 def class_codes() -> np.ndarray:
-    """i32[C]: the least code of each class, in ascending order. 1107 classes."""
+    """i32[C]: the lowest code of each class, in ascending order. There are 1107 classes."""
     return np.unique(_least_codes()[_on_boards()])
 
 
 @functools.cache
 def classes() -> np.ndarray:
-    """i32[65536]: the class of each code; 0 of those that are on no board."""
+    """i32[65536]: the class of each code; 0 for codes that occur on no board."""
     least = _least_codes()
     found = np.searchsorted(class_codes(), least)
     return np.where(_on_boards(), found, 0).astype(np.int32)
@@ -97,13 +97,13 @@ def classes() -> np.ndarray:
 
 @functools.cache
 def _least_codes() -> np.ndarray:
-    """i32[65536]: the least code among those that the eight symmetries make of each."""
+    """i32[65536]: the lowest code among the eight symmetric images of each code."""
     every = np.arange(NUM_CODES)
     return np.min([_moved(every, places) for places in _symmetries()], axis=0)
 
 
 def _moved(codes: np.ndarray, places: list[int]) -> np.ndarray:
-    """Codes with neighbour places[k] at k."""
+    """Permutes codes: neighbour places[k] moves to k."""
     out = np.zeros_like(codes)
     for k, source in enumerate(places):
         out |= (codes >> source & 1) << k | (codes >> source + 8 & 1) << (k + 8)
@@ -111,7 +111,7 @@ def _moved(codes: np.ndarray, places: list[int]) -> np.ndarray:
 
 
 def _symmetries() -> list[list[int]]:
-    """Eight times: which neighbour comes to stand at 0, 1, ... 7."""
+    """For each of the eight symmetries, which neighbour moves to 0, 1, ... 7."""
     numbers = np.full((3, 3), -1)
     for k, place in enumerate(_PLACES):
         numbers[place] = k
@@ -121,7 +121,7 @@ def _symmetries() -> list[list[int]]:
 
 @functools.cache
 def _on_boards() -> np.ndarray:
-    """bool[65536]: what is off the board is nothing, a side, or two sides that meet."""
+    """bool[65536]: the points off the board are none, one side, or two sides that meet."""
     every = np.arange(NUM_CODES)
     off = every & (every >> 8)
     sides = [0b00000111, 0b00101001, 0b10010100, 0b11100000]  # north, west, east, south

@@ -1,16 +1,16 @@
-"""Playouts that play a point in proportion to its strength: a softmax over learnt features.
+"""Playouts that choose points in proportion to their strength: a softmax over learnt features.
 
-    pi(a | s) = strength(a) / sum of the strengths of what may be played
+    pi(a | s) = strength(a) / sum of the strengths of the points that may be played
 
-where the strength of a point is the product of those of its features (Coulom 2007): its 3x3
-shape, and whether it is contiguous to the move before. What may be played is what a uniform
-playout may: legal points that fill no own eye, and a pass only if there are none.
+where the strength of a point is the product of the strengths of its features (Coulom 2007): its 3x3
+shape, and whether it is contiguous to the last move. The points that may be played are those of a
+uniform playout: legal points that fill no own eye; a player passes only if there are none.
 
-Strengths are whole numbers here, so that their sums, and with them the games, are the same on
-every device. The lanes are those of `whole_board`: a point is drawn among the candidates, and one
-that proves to be suicide is drawn no more this turn. That is the softmax over the legal ones.
+Strengths are integers here, so that their sums, and therefore the games, are the same on every
+device. The lanes are those of `whole_board`: a point is drawn among the candidates, and one that
+turns out to be suicide is not drawn again this turn. The result is the softmax over legal points.
 
-More features come in as more factors of `_weights`.
+To add a feature, add a factor to `_weights`.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ from gozero.playouts.policies.softmax import neighbourhoods
 from gozero.playouts.policies.softmax.strengths import Strengths
 from gozero.playouts.policies.whole_board import Lanes
 
-_FACTOR_BITS = 9  # of the strength of a contiguity
-_FACTOR_ONE = 16  # the strength 1 among them
+_FACTOR_BITS = 9  # bits of the strength of a contiguity
+_FACTOR_ONE = 16  # the integer that stands for a contiguity of strength 1
 
 
 class Softmax(NamedTuple):
     """A playout policy, made by `softmax_policy`.
 
-    An argument of the program, not a constant in it: other strengths compile nothing anew.
+    It is an argument of the program, not a constant in it: other strengths cause no recompilation.
     """
 
     shape: jax.Array  # u32[65536]: the strength of each code of `neighbourhoods`
-    contiguity: jax.Array  # u32[3]: of a point not next to the move before, beside it, diagonal
+    contiguity: jax.Array  # u32[3]: for points not next to the last move, beside it, diagonal
 
 
 def softmax_policy(strengths: Strengths, size: int) -> Softmax:
-    """The strengths as whole numbers, as many bits as sums over size x size points leave.
+    """The strengths as integers, with as many bits as keep sums over size x size points in 32 bits.
 
-    A contiguity's is a multiple of 1/16 from 1/16 to 31.9, one beyond counts as the nearest. A
-    shape's is a whole number of parts of the strongest, at least one: of 65,535 on 9x9, 16,383 on
-    19x19 and 8,191 on 25x25, so the weakest are least exact.
+    A contiguity's strength is rounded to a multiple of 1/16 and clipped to 1/16 .. 31.9. A shape's
+    is rounded to a positive multiple of a fraction of the strongest: 1/65,535 on 9x9, 1/16,383 on
+    19x19, 1/8,191 on 25x25. So the weakest are least exact.
 
     Args:
-      strengths: of the features.
+      strengths: the strengths of the features.
       size: points on a side.
     """
     most = 2 ** (32 - _FACTOR_BITS - math.ceil(math.log2(size * size + 1))) - 1
@@ -73,13 +73,13 @@ def softmax_policy(strengths: Strengths, size: int) -> Softmax:
 def softmax_playouts(
     rules: go.Rules, positions: go.Position, key: jax.Array, policy: Softmax, **options: Any
 ) -> Playouts:
-    """Plays each position to the end by a policy.
+    """Play each position to the end with a softmax policy.
 
     Args:
-      rules, positions, key: as of `uniform_playouts`.
-      policy: how they choose.
-      options: of `engine.play_out`: `last`, to which the first move of a playout may be contiguous,
-        `lanes`, `max_moves`, `ends`, `first_plays`, `ids`.
+      rules, positions, key: as for `uniform_playouts`.
+      policy: the strengths.
+      options: those of `engine.play_out`: `last`, the move to which a playout's first move may be
+        contiguous, `lanes`, `max_moves`, `ends`, `first_plays`, `ids`.
 
     Raises:
       ValueError: as `engine.play_out`.
@@ -88,7 +88,7 @@ def softmax_playouts(
 
 
 def _whole(x: jax.Array, most: int) -> jax.Array:
-    """u32: rounded, and at least 1: no move is ruled out."""
+    """u32: rounded and clipped to 1 .. `most`; at least 1, so that no move is ruled out."""
     return jnp.clip(jnp.round(x), 1, most).astype(jnp.uint32)
 
 
@@ -101,7 +101,7 @@ def init(
 
 
 def _choose(lay: bb.Layout, policy: Softmax, lanes: Lanes) -> jax.Array:
-    """u32[B]: the pending move, or one drawn among the candidates."""
+    """u32[B]: the pending move, or one drawn from the candidates."""
 
     def stage(function: Callable, *args):
         return stages.once(functools.partial(function, lay), *args)
@@ -109,8 +109,8 @@ def _choose(lay: bb.Layout, policy: Softmax, lanes: Lanes) -> jax.Array:
     boards = (lanes.own, lanes.opponent, lanes.banned)
     may = stage(playable.candidates, *boards)
     around = stage(_look, *boards[:2], may, lanes.last)
-    # Apart: within the look-up XLA would ask for each code by its place in all of the array,
-    # which takes five times as long where the number of lanes is no power of 2.
+    # A stage of its own: fused into the lookup, XLA would compute each code from its flat index,
+    # which takes five times as long if the number of lanes is not a power of 2.
     codes = stage(_codes, around)
     weights = stage(_weights, around, codes, policy)
     fresh = stage(draw, weights, engine.random_bits(lanes.clock))
@@ -118,7 +118,7 @@ def _choose(lay: bb.Layout, policy: Softmax, lanes: Lanes) -> jax.Array:
 
 
 def as_policy(policy: Softmax) -> PlayoutPolicy:
-    """How lanes play by it."""
+    """The playout policy for these strengths."""
     advance = engine.repeated(functools.partial(whole_board.step, _choose))
     return PlayoutPolicy(init, advance, cpu_lanes=128, params=policy, takes_last=True)
 
@@ -127,12 +127,12 @@ def as_policy(policy: Softmax) -> PlayoutPolicy:
 
 
 class _Around(NamedTuple):
-    """All that the weights depend on, a row of the board a word."""
+    """All that the weights depend on; each word is a row of the board."""
 
     own: jax.Array  # u32[size + 2, B], framed
     opponent: jax.Array  # u32[size + 2, B], framed
     may: jax.Array  # u32[size, B]: the candidates
-    beside: jax.Array  # u32[size, B]: the points beside the move before
+    beside: jax.Array  # u32[size, B]: the points beside the last move
     diagonal: jax.Array  # u32[size, B]: those diagonal to it
 
 
@@ -144,15 +144,15 @@ def weights(
     may: bb.Board,
     previous: jax.Array,
 ) -> jax.Array:
-    """u32[size, size, B]: the strengths of the points that B players may play, 0 of the others."""
+    """u32[size, size, B]: the strengths of the points that may be played (`may`), 0 elsewhere."""
     around = _look(lay, own, opponent, may, previous)
     return _weights(lay, around, _codes(lay, around), policy)
 
 
 def logits(policy: Softmax, rules: go.Rules, positions: go.Position, last: jax.Array) -> jax.Array:
-    """f32[B, A]: log strengths of the actions of B positions, for their players to move.
+    """f32[B, A]: log strengths of the actions in B positions, for the player to move.
 
-    The weakest count as one part; so do the pass and what no playout tries, own eyes among them.
+    The pass, and points that no playout tries, such as own eyes, count as one part, the minimum.
     `last` is i32[B], the last moves.
     """
     lay, (own, opponent) = rules.layout, go.own_and_opponent(positions)
@@ -175,7 +175,7 @@ def _look(lay, own, opponent, may, previous) -> _Around:
 
 
 def contiguous(lay: bb.Layout, move: jax.Array) -> tuple[bb.Board, bb.Board]:
-    """The points beside a move, and those diagonal to it; none of a pass and of no move."""
+    """(points beside a move, points diagonal to it); both empty for a pass or no move."""
     point = playable.board_of(lay, move)
     one, column = np.uint32(1), bb.union(bb.north(lay, point), bb.south(lay, point))
     diagonal = tuple((word << one) | (word >> one) for word in column)
@@ -184,7 +184,7 @@ def contiguous(lay: bb.Layout, move: jax.Array) -> tuple[bb.Board, bb.Board]:
 
 
 def _codes(lay: bb.Layout, around: _Around) -> jax.Array:
-    """i32[size, size, B]: of the 3x3 shapes."""
+    """i32[size, size, B]: the codes of the 3x3 shapes."""
     return neighbourhoods.codes(lay, around.own, around.opponent).astype(jnp.int32)
 
 
@@ -200,14 +200,14 @@ def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax)
 
 
 def draw(lay: bb.Layout, weights: jax.Array, random: jax.Array) -> jax.Array:
-    """A point in proportion to its weight as a packed move, or `PASS_MOVE` if all weights are 0.
+    """Draw a point in proportion to its weight, as a packed move; `PASS_MOVE` if all weights are 0.
 
-    First a row by the sums of the rows, then a point of it.
+    First a row is chosen by the sums of the rows, then a point in it.
 
     Args:
       lay: the layout.
-      weights: u32[size, size, B]; what they sum to over a board is below 2^32.
-      random: u32[B]; uniform bits. A probability is out by 2^-32 at most.
+      weights: u32[size, size, B]; their sum over a board must be below 2^32.
+      random: u32[B]; uniform bits. The error of a probability is at most 2^-32.
 
     Returns:
       u32[B], packed moves.
@@ -225,7 +225,7 @@ def draw(lay: bb.Layout, weights: jax.Array, random: jax.Array) -> jax.Array:
 
 
 def _interval(lengths: list[jax.Array], rank: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """In which of the intervals laid end to end `rank` falls, and how far into it; u32[B] each."""
+    """(index of the interval, laid end to end, that `rank` falls in; offset in it), each u32[B]."""
     index, start, end = jnp.zeros_like(rank), jnp.zeros_like(rank), jnp.zeros_like(rank)
     for length in lengths:
         end = end + length
@@ -236,7 +236,7 @@ def _interval(lengths: list[jax.Array], rank: jax.Array) -> tuple[jax.Array, jax
 
 
 def _scaled(random: jax.Array, total: jax.Array) -> jax.Array:
-    """floor(random * total / 2^32): a uniform number below `total`. No 64-bit words on a TPU."""
+    """floor(random * total / 2^32): a uniform number below `total`, without 64-bit words."""
     half, low = np.uint32(16), np.uint32(0xFFFF)
     a, b = random >> half, random & low
     c, d = total >> half, total & low

@@ -1,7 +1,7 @@
-"""Strengths of the features of a move, as they are learnt and as they are stored in files.
+"""Strengths of the features of moves, as they are learnt and as they are stored in files.
 
-A strength is Coulom's gamma (2007): in a choice among moves each is played in proportion to the
-product of the strengths of its features; 1 is that of a feature that says nothing.
+A strength is Coulom's gamma (2007): each move is chosen in proportion to the product of the
+strengths of its features; a strength of 1 is neutral.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from gozero.playouts.policies.softmax import neighbourhoods
 from gozero.runs import arrays
 
 SHIPPED = ("mm_9", "balanced_9")
-"""Names of what lies in `data/` beside this file; see its README.md."""
+"""Names of the files in `data/` beside this file; see its README.md."""
 
 CONTIGUITIES = ("beside", "diagonal")
-"""Where a point is from the move before, if it is next to it."""
+"""How a point next to the last move is related to it."""
 
 
 class Strengths(NamedTuple):
-    """A strength, above 0, for each feature. A move has one shape and at most one contiguity."""
+    """A strength above 0 for each feature. A move has one shape and at most one contiguity."""
 
     shape: jax.Array | np.ndarray  # f32[1107]: of each class of `neighbourhoods`
     contiguity: jax.Array | np.ndarray  # f32[2]: of each of CONTIGUITIES
 
 
 def uniform() -> Strengths:
-    """All 1."""
+    """Strengths that are all 1."""
     count = len(neighbourhoods.class_codes())
     return Strengths(np.ones(count, np.float32), np.ones(len(CONTIGUITIES), np.float32))
 
 
 def save(path: pathlib.Path, strengths: Strengths, **about: Any) -> None:
-    """Write the strengths, and what is said about them, to a .safetensors file.
+    """Write the strengths and their description to a .safetensors file.
 
     Raises:
-      ValueError: strengths of wrong shapes, or that are not finite and above 0.
+      ValueError: strengths that have wrong shapes, or are not finite and above 0.
     """
     held = {name: np.asarray(array, np.float32) for name, array in strengths._asdict().items()}
     _check(held, f"strengths for {path}")
@@ -47,12 +47,12 @@ def save(path: pathlib.Path, strengths: Strengths, **about: Any) -> None:
 
 
 def load(path: pathlib.Path | str) -> tuple[Strengths, dict]:
-    """(strengths, what is said about them) of a file, or of one of the SHIPPED by its name.
+    """(strengths, their description) from a file, or from one of the SHIPPED by its name.
 
-    `about` gains ``sha256``, see `arrays.read`.
+    The description includes ``sha256``, see `arrays.read`.
 
     Raises:
-      ValueError: no such file, one that holds no strengths, or is damaged.
+      ValueError: the file is missing, damaged, or holds no strengths.
     """
     if str(path) in SHIPPED:
         path = pathlib.Path(__file__).resolve().parent / "data" / f"{path}.safetensors"
