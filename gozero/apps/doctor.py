@@ -108,7 +108,7 @@ def _costs(config: DoctorConfig) -> Iterator[str]:
     from gozero.play.setups import make_setup, trees_text
     from gozero.search.search import search
 
-    assert config.size is not None  # since it was made
+    assert config.size is not None  # set when it was made
     rules = Rules(config.size, config.ko, config.suicide)
     setup = make_setup(rules, config, config.seed)
     yield f"{config.text} on {config.size}x{config.size}; {trees_text(rules, setup, False, 1)}"

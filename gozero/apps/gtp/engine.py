@@ -59,7 +59,7 @@ class Engine:
     def __init__(self, config: GtpConfig, clock: Callable[[], float] = time.monotonic):
         self.config = config
         self.clock, self.game_clock = clock, GameClock()
-        assert config.size is not None  # since it was made
+        assert config.size is not None  # set when it was made
         self.size, self.komi = config.size, config.komi
         self.ko, self.suicide = config.ko, config.suicide
         self.handicap: tuple[int, ...] = ()

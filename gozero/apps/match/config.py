@@ -19,14 +19,14 @@ SIDES = ("player", "opponent")
 
 @dataclasses.dataclass(frozen=True)
 class Side(PlayerConfig):
-    """A player of a match: a program that speaks GTP, or a search of ours."""
+    """One side of a match: a program that speaks GTP, or a search of ours."""
 
     command: str | None = setting(None, group="side", unset="the side is a search of ours")
     """A GTP engine's command line, as a shell would split it: "gnugo --mode gtp --seed {game}";
-    {game} becomes the game's number."""
+    {game} is replaced by the game's number."""
 
     reuse: bool = setting(False)
-    """Whether ours goes on from what its last search found, or td from what it has learnt."""
+    """Whether our search starts from the tree of its last one, or td from the weights learnt."""
 
     CONFLICTS = (
         Conflict(
@@ -42,7 +42,7 @@ class Side(PlayerConfig):
         return [word.replace("{game}", str(game)) for word in shlex.split(self.command or "")]
 
     def check(self, prefix: str = "") -> None:
-        """As `PlayerConfig.check`; a program's own search is not ours to set."""
+        """Check as `PlayerConfig.check` does, and that the command is a command line."""
         if self.command is not None and not self._is_command():
             raise ValueError(
                 f"--{prefix}command {self.command!r}: expected a program's command line"
@@ -52,58 +52,59 @@ class Side(PlayerConfig):
     def _is_command(self) -> bool:
         try:
             return bool(self.words())
-        except ValueError:  # a quotation that does not end
+        except ValueError:  # an unclosed quotation mark
             return False
 
 
 @dataclasses.dataclass(frozen=True)
 class MatchConfig:
-    """Play a match: two programs that speak GTP, one of them and a search of ours, or two of ours.
+    """Play a match: two GTP programs, a GTP program and a search of ours, or two searches of ours.
 
     Colours alternate; the player is Black in the first game. Our rules keep the board and count the
-    area when both have passed, dead stones as they stand: tell a program to take them off (GNU Go:
-    --chinese-rules --positional-superko --play-out-aftermath --capture-all-dead), and to go by the
-    same ko rule. An illegal move, no move, a refusal, an answer that is not GTP or that takes
-    longer than --timeout lose the game by forfeit. A game in which a program dies is played anew,
-    --retries times at most; if it dies again it has lost by forfeit, or with --crash void the game
-    is void, which no score has in it. Its SGF has the moves so far. One that cannot be started, for
-    a machine that is short of processes say, costs no game: it is tried again, for half a minute at
-    least. The same command on the same folder goes on where it ended, killed or not.
+    area once both have passed, with dead stones as they stand: tell a program to capture them (GNU
+    Go: --chinese-rules --positional-superko --play-out-aftermath --capture-all-dead), and to use
+    the same ko rule. A side forfeits the game by an illegal move, no move, a refusal, an answer
+    that is not GTP or one that takes longer than --timeout. A game in which a program dies is
+    replayed, --retries times at most; if the program dies again, it forfeits the game, or with
+    --crash void the game is void and counts in no score. Its SGF then has the moves so far. A
+    program that cannot be started, say because the machine is short of processes, loses no game: it
+    is tried again, for half a minute at least. The same command on the same folder resumes a match
+    that was stopped or killed.
     """
 
     games: int = setting(100, group="match", least=1, most=MAX_GAMES)
     """Games to play."""
 
     parallel: int = setting(8, least=1, most=4096, unit="games")
-    """Games at once: a process of each program for each; ours searches in batches of half of them,
-    while the programs of the others think."""
+    """Games played at once, each with its own process of each program; our search takes half of
+    them in a batch, while the programs of the other half think."""
 
     openings: int = setting(0, least=0, most="most_openings", unit="plies")
-    """Plies that each pair of games begins with, once with either colour: random ones, or those of
-    --openings-from. 0: all of the files' plies, or none without files."""
+    """Opening plies of each pair of games, whose two games swap colours: random ones, or those of
+    --openings-from. 0: all plies of the files, or none without files."""
 
     openings_from: pathlib.Path | None = setting(None, unset="random plies")
-    """An SGF file, or a folder of them, whose first moves the pairs begin with, in turn."""
+    """An SGF file, or a folder of them, whose first moves are the pairs' openings, in turn."""
 
     timeout: float = setting(60.0, above=0, most=86_400, unit="seconds")
-    """Seconds that a program may take for an answer, by the clock: many at once on few cores want
+    """The most seconds of real time for a program's answer; many programs on few cores want
     more."""
 
     retries: int = setting(2, least=0, most=1000)
-    """How often a game is played anew for a program's death; with more, the same command plays
-    again those that were void before."""
+    """How often a game is replayed after a program died; with more, the same command replays games
+    that were void before."""
 
     crash: Literal["loss", "void"] = setting("loss")
-    """What a game is in which a program has died once more than it may: that program's loss, or
-    void, whichever programs died in it."""
+    """The result of a game in which a program died too often: a loss of that program, or void; then
+    the deaths of both programs count."""
 
     seed: int = settings.seed_setting()
     """The seed of our searches and the random openings."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/match"))
-    """The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf (of
-    other games than Go *.txt): a new one, or one to go on with: then all flags are the same but
-    --parallel, --retries, --crash and --timeout, and --games may be more."""
+    """The folder of config.json, manifest.json, results.jsonl, summary.json and games/*.sgf (*.txt
+    for games other than Go): a new one, or one to resume. Then all flags must be the same except
+    --parallel, --retries, --crash and --timeout, and --games may be larger."""
 
     game: str = setting(
         "go",
@@ -166,7 +167,7 @@ class MatchConfig:
 
     @property
     def most_openings(self) -> int:
-        """Plies that the board has room for."""
+        """The most opening plies that the board has room for."""
         return 2 * (self.size or 9) ** 2
 
     @property
@@ -176,7 +177,7 @@ class MatchConfig:
 
     @property
     def paired(self) -> bool:
-        """Games 2 i and 2 i + 1 begin alike."""
+        """Whether games 2 i and 2 i + 1 begin alike."""
         return self.openings > 0 or self.openings_from is not None
 
     def black(self, game: int) -> int:

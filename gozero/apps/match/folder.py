@@ -1,11 +1,11 @@
 """A match on disk: its settings, every game that was played, and resuming after a kill.
 
-A game's SGF is on the disk before its line in ``results.jsonl``, and that one before the next game
-is begun: a kill or a power cut at any moment costs the games in play, and no other. A line that it
-has torn is cut off. ``failures.jsonl`` has a line before each new attempt at a game whose program
-died, so that deaths count on after a stop. ``results.jsonl`` is locked while the match is played;
-``config.json`` is read and written under that lock, so that a command that is refused leaves it as
-it was.
+A game's SGF is on disk before its line in ``results.jsonl``, and that line before the next game
+begins: a kill or a power cut at any moment costs only the games in play. A torn last line is cut
+off. ``failures.jsonl`` gets a line before each new attempt at a game whose program died, so that
+earlier deaths still count after a stop. ``results.jsonl`` is locked while the match is played;
+``config.json`` is read and written under that lock, so that a command that is refused leaves it
+unchanged.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from gozero.runs.folder import RunFolder
 
 RESULTS = "results.jsonl"
 FAILURES = "failures.jsonl"
-"""Of games that are to be played again: why each attempt so far was void."""
+"""The file that says, for games to be replayed, why each attempt so far was void."""
 
 _MAY_DIFFER = {"parallel", "retries", "crash", "timeout", "out"}
 
 
 class MatchFolder(RunFolder):
-    """The folder of a match, new or to go on with.
+    """The folder of a match, new or to be resumed.
 
     Attributes:
-      games: number -> game, of those that are played.
-      failures: number -> why each attempt so far was void, of games that had any.
-      session: how often the match was begun before.
+      games: number -> game, for the games that have been played.
+      failures: number -> why each attempt so far was void, for games with such attempts.
+      session: how often the match was started before.
 
     Args:
       config: the match.
-      evaluators: what our sides are evaluated by, by their names; of what was learnt its SHA-256
-        counts.
-      openings_sha256: of the openings, if they come from files.
-      names: of the sides, as programs say who they are.
+      evaluators: descriptions of the evaluators of our sides, by side name; their files are
+        compared by SHA-256.
+      openings_sha256: the digest of the openings, if they come from files.
+      names: the names of the sides, as the programs report them.
 
     Raises:
-      ValueError: as `RunFolder`, or a match of other openings, or that other programs or others of
-        the FILES have played.
+      ValueError: as for `RunFolder`, or the folder's match has other openings, or was played by
+        other programs or with other FILES.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class MatchFolder(RunFolder):
             sync(self.path)
 
     def write_manifest(self, facts: dict) -> None:
-        """What ran; its session is added.
+        """Write what ran, with the session added.
 
         Raises:
           OSError: as `add`.
@@ -83,10 +83,10 @@ class MatchFolder(RunFolder):
         super().write_manifest({"session": self.session, **facts})
 
     def add(self, game: Game, record: sgf.GameRecord | str) -> None:
-        """Keep a game, which is then on the disk; of a void one the moves so far.
+        """Write a game durably to disk; of a void one, the moves so far.
 
         Raises:
-          OSError: naming the folder; it cannot be written, a full disk say.
+          OSError: the folder, which the text names, cannot be written (a full disk, say).
         """
         with self.writing():
             path = self.path / "games" / f"{game.game:04d}.sgf"
@@ -98,7 +98,7 @@ class MatchFolder(RunFolder):
         self.games[game.game] = game
 
     def add_failures(self, number: int, failures: Sequence[str]) -> None:
-        """Keep why all attempts at a game so far were void, before the next one.
+        """Record why all attempts at a game so far were void, before the next one.
 
         Raises:
           OSError: as `add`.
@@ -109,32 +109,32 @@ class MatchFolder(RunFolder):
 
 
 def _plain(config: MatchConfig) -> dict:
-    """The flags as JSON has them."""
+    """The flags as JSON data."""
     return json.loads(json.dumps(dataclasses.asdict(config), default=str))
 
 
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     if not isinstance(before.get("games"), int) or not set(SIDES) <= before.keys():
         raise ValueError(folders.not_of(path, "match"))
-    # What older folders do not say was as it is without a flag.
+    # Flags that older folders lack had their defaults.
     before = {"game": "go"} | before
     unset = _plain(MatchConfig())
     before |= {side: unset[side] | before[side] for side in SIDES}
     old, new = folders.flat(before), folders.flat(asked)
     more = new["games"] >= old["games"]
     may_differ = _MAY_DIFFER | ({"games"} if more else set())
-    # Of a file it counts what is in it, see `_same_files`, and not where it lies.
+    # Files are compared by their contents, see `_same_files`, not by their paths.
     names = {f"{side}.{name}" for side in SIDES for name in FILES}
     may_differ |= {x for x in names if old.get(x) is not None and new.get(x) is not None}
     folders.must_agree(path, "match", before, asked, may_differ)
 
 
 def _same_files(path: pathlib.Path, before: dict, now: dict) -> None:
-    """A file may have changed under its name, and what comes with the package too."""
+    """Refuse files whose contents have changed, those that come with the package too."""
     for side, name in itertools.product(now, FILES):
         about, field = now[side], f"{name}_sha256"
         digest = about.get(field)
-        played = before.get(side, {}).get(field, digest)  # an old manifest may not say
+        played = before.get(side, {}).get(field, digest)  # old manifests may lack it
         if digest != played:
             raise ValueError(
                 f"out: {path} holds games of other {name}: --{side}.{name} {about[name]} "
@@ -145,7 +145,7 @@ def _same_files(path: pathlib.Path, before: dict, now: dict) -> None:
 def _same_programs(
     path: pathlib.Path, config: MatchConfig, before: dict, names: tuple[str, str] | None
 ) -> None:
-    """A program may be another version under its command."""
+    """Refuse a command that now starts another program or version."""
     for side, spec, name in zip(SIDES, config.sides, names or (), strict=False):
         played = before.get(side, name)
         if spec.command is not None and name != played:
@@ -156,8 +156,8 @@ def _same_programs(
 
 
 def _same_openings(path: pathlib.Path, before: dict, digest: str | None) -> None:
-    """Both games of a pair begin alike."""
-    played = before.get("openings_sha256", digest)  # an old manifest does not say
+    """Refuse other openings: both games of a pair must begin alike."""
+    played = before.get("openings_sha256", digest)  # old manifests lack it
     if digest != played:
         raise ValueError(
             f"out: {path} holds games of other openings than --openings-from has now; give those "
@@ -166,11 +166,11 @@ def _same_openings(path: pathlib.Path, before: dict, digest: str | None) -> None
 
 
 def _read_results(path: pathlib.Path, num_games: int) -> dict[int, Game]:
-    """The games of a file; a last line that is torn is cut off it. A game that was void may have
-    been played since.
+    """The games of a file, from which a torn last line is cut off. A void game may have been
+    replayed since.
 
     Raises:
-      ValueError: a line that is no game of so many, or a game twice.
+      ValueError: a line is not a game of this match, or a game appears twice.
     """
     games: dict[int, Game] = {}
 
@@ -189,11 +189,11 @@ def _read_results(path: pathlib.Path, num_games: int) -> dict[int, Game]:
 def _read_failures(
     path: pathlib.Path, num_games: int, games: Mapping[int, Game]
 ) -> dict[int, tuple[str, ...]]:
-    """The failures of games that a file tells of, or the void ones among those of the results,
-    whichever has more of a game; a last line that is torn is cut off the file.
+    """The failed attempts at games by the file, or by the void games of the results, whichever
+    has more for a game; a torn last line is cut off the file.
 
     Raises:
-      ValueError: a line that tells of no such game.
+      ValueError: a line is invalid, or of no game of this match.
     """
     void = [game for game in games.values() if game.points is None]
     found: dict[int, tuple[str, ...]] = {game.game: (*game.failures, game.why) for game in void}
@@ -212,10 +212,10 @@ def _read_failures(
 
 
 def _check(game: Game, num_games: int) -> None:
-    """Whether what is counted with can be.
+    """Check the fields that the statistics use.
 
     Raises:
-      ValueError: it cannot.
+      ValueError: one of them is invalid.
     """
     if not isinstance(game.game, int) or not 0 <= game.game < num_games:
         raise ValueError(f"game {game.game!r} of {num_games}")

@@ -1,4 +1,4 @@
-"""The GTP programs of a match: where they are, and whether they can play it."""
+"""The GTP programs of a match: finding them, and checking that they can play it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gozero.apps.gtp.client import EngineFailed, GtpClient, GtpError, shortened
 from gozero.apps.match.config import SIDES, MatchConfig
 
 _GAMES = "/usr/games"
-"""Where Debian installs GNU Go, a folder that is often not on the PATH."""
+"""Where Debian installs GNU Go; this folder is often not on the PATH."""
 
 _HOW_TO_INSTALL = {
     "gnugo": "install GNU Go: apt-get install gnugo (Debian, Ubuntu) or brew install gnu-go"
@@ -19,18 +19,18 @@ _HOW_TO_INSTALL = {
 
 
 _FILES = 256
-"""That may be open beside those of programs: JAX's, the folder's."""
+"""Open files to allow for besides those of the programs: JAX's, the folder's."""
 
 _FILES_OF_PROGRAM = 4
 _FILES_OF_START = 6
-"""That a program needs more while it is being started; all may be at a time."""
+"""Additional open files of a program while it is being started; all may start at the same time."""
 
 
 def allow_open_files(config: MatchConfig) -> None:
-    """Let this process open as many files as programs at a time need.
+    """Let this process open as many files as the programs running at once need.
 
     Raises:
-      ValueError: it may not.
+      ValueError: the system does not allow so many.
     """
     games = min(config.parallel, config.games)
     programs = games * sum(side.command is not None for side in config.sides)
@@ -48,16 +48,16 @@ def allow_open_files(config: MatchConfig) -> None:
 
 
 def located(words: list[str]) -> list[str]:
-    """A command line whose program is found, on the PATH or where games are."""
+    """A command line with the path of its program, looked up on the PATH and in `_GAMES`."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), _GAMES])
     return [shutil.which(words[0], path=path) or words[0], *words[1:]]
 
 
 def player_names(config: MatchConfig) -> tuple[str, str]:
-    """What the sides are called; each program is started once and asked whether it plays this.
+    """The names of the sides; each program is started once and asked whether it plays this game.
 
     Raises:
-      ValueError: a program that is missing, that does not answer, or that refuses the game.
+      ValueError: a program is missing, does not answer, or refuses the game.
     """
     player, opponent = (_name(config, i) for i in (0, 1))
     return player, opponent

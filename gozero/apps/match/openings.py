@@ -18,20 +18,20 @@ from gozero.search.game import Game
 
 
 class Openings(NamedTuple):
-    """What pairs begin with."""
+    """The openings of the pairs of games."""
 
     of: Callable[[int], tuple[int, ...]]  # pair -> its actions, Black's first
-    sha256: str | None = None  # of all that come from files, in their order
+    sha256: str | None = None  # of all openings, in order, if they come from files
 
 
 def make_openings(config: MatchConfig, game: Game | Rules) -> Openings:
-    """The openings that the flags ask for, of a game or of Go under some rules.
+    """The openings that the flags ask for, of a game, or of Go under given rules.
 
     Raises:
-      ValueError: files that are missing, damaged, of another size, or whose moves are illegal.
+      ValueError: files are missing, damaged or of another size, or their moves are illegal.
     """
     if config.openings_from is not None:
-        assert isinstance(game, Rules)  # others have no files
+        assert isinstance(game, Rules)  # other games have no opening files
         lines = _from_files(config.openings_from, game, config.openings)
         digest = hashlib.sha256(repr(lines).encode()).hexdigest()
         return Openings(lambda pair: lines[pair % len(lines)], digest)

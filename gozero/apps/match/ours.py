@@ -1,4 +1,4 @@
-"""Our own players in a match: one, in batches, against programs, or both on the device."""
+"""Our own players in a match: one side, in batches, against programs; or both, on the device."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from gozero.search.game import Game
 
 
 def make_sides(config: MatchConfig, rules: Rules | Game) -> list[Made | None]:
-    """The sides; None for a program.
+    """The players of the sides; None for a program.
 
     Raises:
-      ValueError: flags that do not go together, or bad weights.
+      ValueError: flags do not go together, or weights are bad.
     """
     return [
         make_player(rules, side, config.seed, side.reuse) if side.command is None else None
@@ -45,24 +45,24 @@ def make_sides(config: MatchConfig, rules: Rules | Game) -> list[Made | None]:
 
 
 def evaluators(sides: Sequence[Made | None]) -> dict[str, dict]:
-    """What our sides are evaluated by, by their names."""
+    """Descriptions of the evaluators of our sides, by side name."""
     pairs = zip(SIDES, sides, strict=True)
     return {name: made.about for name, made in pairs if made is not None}
 
 
 def _session_key(config: MatchConfig, session: int) -> jax.Array:
-    """Another session has other random numbers."""
+    """The random key of a session, so that each session draws other random numbers."""
     return jax.random.fold_in(jax.random.key(config.seed), session)
 
 
 class BatchedSide:
-    """A side of ours against a program, compiled for batches of lanes.
+    """A side of ours that plays a program, compiled for batches of lanes.
 
     Attributes:
-      lanes: of a batch.
-      num_batches: two, if games are played at once: while one is searched, the programs of the
-        other think.
-      seconds: that the last search has taken.
+      lanes: lanes per batch.
+      num_batches: two, if several games are played at once: while one batch is searched, the
+        programs of the other think.
+      seconds: the time that the last search took.
     """
 
     def __init__(self, config: MatchConfig, rules: Rules, side: int, made: Made, session: int):
@@ -81,9 +81,9 @@ class BatchedSide:
         self._memories: list[Any] = [self._player.new_memory() for _ in range(self.num_batches)]
 
     def choose(self, batch: int, games: Mapping[int, GameWorker]) -> dict[int, int | None]:
-        """An action for each of a batch's lanes that are given; None where it resigns."""
+        """An action for each of the given lanes of a batch; None where it resigns."""
         started = time.monotonic()
-        memory, self._memories[batch] = self._memories[batch], None  # which is used up
+        memory, self._memories[batch] = self._memories[batch], None  # the search uses it up
         since = {lane: game.since(PLIES) for lane, game in games.items()}
         moves, self._memories[batch] = self._player.choose(
             {lane: game.state for lane, game in games.items()},
@@ -107,16 +107,16 @@ def play_on_device(
     stop: StopRequest,
     session: int,
 ) -> None:
-    """Play games of two sides of ours until they are done or a stop is requested, see `arena`.
+    """Play games of two sides of ours until they are done or a stop is requested; see `arena`.
 
     Args:
       config, names, openings: the match.
-      rules: of Go, or the game.
-      sides: who play.
+      rules: the rules of Go, or another game.
+      sides: the two players.
       todo: the numbers of the games.
-      finished: called with each that is over.
-      stop: looked at at each ply; games in play are given up then.
-      session: of the match, which draws other random numbers than those before.
+      finished: called with each game that is over.
+      stop: checked at each ply; games in play are then abandoned.
+      session: the number of the session; each draws other random numbers.
 
     Raises:
       Whatever `finished` raises.
@@ -156,7 +156,7 @@ def play_on_device(
 
 
 def _passing_to_win(game: Game, player: Player) -> Player:
-    """A player of Go that passes where the opponent has just passed and the board is won, as ours
+    """A Go player that passes if the opponent has just passed and the board is won, as our side
     does against programs."""
 
     points = game.points
@@ -184,7 +184,7 @@ def _result(
     opening: Sequence[int],
     played: Played,
 ) -> tuple[GameLine, GameRecord | str]:
-    """A game for the records."""
+    """The finished game's line and record."""
     black = config.black(played.number)
     began = (black + len(opening)) % 2
     actions = [*opening, *played.actions]

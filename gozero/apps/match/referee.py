@@ -2,9 +2,9 @@
 
 A player is a program that speaks GTP, or is played from outside (`None`): then `play` takes its
 moves. A game ends by two passes; at the move limit, scored as it stands; by resignation; or by
-forfeit, as ``B+F``. A player forfeits by a move that our rules forbid or that is no move; by a `?`
-to genmove, or to a legal move of the opponent; and, if the referee is told to go on where an engine
-hangs, answers what is not GTP or refuses the set-up, by that too.
+forfeit, as ``B+F``. A player forfeits by a move that our rules forbid or that is not a move; by a
+`?` to genmove, or to a legal move of the opponent; and, with `hanging_forfeits`, by hanging, by an
+answer that is not GTP, or by refusing the set-up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ End = Literal["score", "limit", "resign", "forfeit", "void"]
 
 
 class Outcome(NamedTuple):
-    """How a game has ended: ``B+3.5``, by what, and a remark where there is more to say."""
+    """How a game has ended: ``B+3.5``, the kind of end, and a remark if there is more to say."""
 
     result: str
     end: End
@@ -38,18 +38,18 @@ class Referee:
     """A game in progress.
 
     Args:
-      rules, komi: the game's; the programs are told the size and the komi.
-      players: Black's and White's program; None for one that is played from outside. They may be
-        set later, before `set_up`.
-      handicap: Black's handicap stones, 2 or more points; White begins. Programs are told with
+      rules, komi: those of the game; the programs are told the size and the komi.
+      players: Black's and White's program; None for a player from outside. They may be set later,
+        before `set_up`.
+      handicap: Black's handicap stones, 2 or more points; White then begins. Programs are told by
         set_free_handicap.
-      hanging_forfeits: a program that hangs or talks nonsense, or that refuses the set-up, forfeits
-        the game; False: that is raised.
+      hanging_forfeits: whether a program forfeits the game if it hangs, sends something that is not
+        GTP, or refuses the set-up; if False, the error is raised.
 
     Attributes:
       outcome: how the game has ended; None while it goes on.
-      seconds, turns: what Black's and White's moves have taken, and how many they chose; of a
-        player from outside, what is said with `spend`.
+      seconds, turns: the time that Black's and White's moves took, and how many they chose; for a
+        player from outside, as given to `spend`.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class Referee:
         self._forfeits = (EngineTimeout, EngineConfused) if hanging_forfeits else ()
 
     def set_up(self, opening: Sequence[int] = ()) -> None:
-        """Tell the programs of the game, and play its first moves, Black's first.
+        """Tell the programs about the game, and play its opening moves, Black's first.
 
         Raises:
-          GtpError: a program refuses the size, the komi, the handicap, or a move of the opening
-            (or, see `hanging_forfeits`).
-          EngineFailed: one died (or, see `hanging_forfeits`).
-          IllegalMove: an opening that the rules forbid.
+          GtpError: without `hanging_forfeits`, a program refuses the size, the komi, the handicap
+            or a move of the opening.
+          EngineFailed: a program died; without `hanging_forfeits`, also if it failed otherwise.
+          IllegalMove: the rules forbid a move of the opening.
         """
         size = self.game.rules.size
         setup = [f"boardsize {size}", "clear_board", f"komi {self.komi:g}"]
@@ -96,10 +96,10 @@ class Referee:
         return self._look_for_the_end()
 
     def ask(self) -> None:
-        """Let the program whose turn it is move.
+        """Ask the program whose turn it is for a move, and play it.
 
         Raises:
-          EngineFailed: one died (or, see `hanging_forfeits`).
+          EngineFailed: a program died; without `hanging_forfeits`, also if it failed otherwise.
         """
         colour = self.game.to_play
         player = self.players[colour]
@@ -120,10 +120,10 @@ class Referee:
         return self.play(action)
 
     def play(self, action: int) -> None:
-        """Play a move for the player whose turn it is, and tell the opponent, if the game goes on.
+        """Play a move for the player whose turn it is, and tell the opponent if the game goes on.
 
         Raises:
-          EngineFailed: the opponent died (or, see `hanging_forfeits`).
+          EngineFailed: the opponent died; without `hanging_forfeits`, also if it failed otherwise.
         """
         colour = self.game.to_play
         try:
@@ -139,21 +139,21 @@ class Referee:
         return self._look_for_the_end()
 
     def resign(self) -> None:
-        """The player whose turn it is gives up."""
+        """Resign for the player whose turn it is."""
         colour = self.game.to_play
         self.outcome = Outcome(f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned")
 
     def void(self, why: str) -> None:
-        """The game ends without a result."""
+        """End the game without a result."""
         self.outcome = Outcome("Void", "void", why)
 
     def spend(self, colour: int, seconds: float) -> None:
-        """A move of a colour has taken so long."""
+        """Count a move of a colour, which took `seconds`."""
         self.seconds[colour] += seconds
         self.turns[colour] += 1
 
     def record(self, black: str, white: str, comment: str = "") -> GameRecord:
-        """The game so far, by these names, the comment before that of the outcome."""
+        """The game so far, with these names; `comment` goes before the outcome's comment."""
         outcome = self.outcome or Outcome("?", "score")
         return GameRecord(
             size=self.game.rules.size,
@@ -171,7 +171,7 @@ class Referee:
         return f"play {LETTERS[colour].lower()} {coords.to_gtp(self.game.rules.size, action)}"
 
     def forfeit(self, colour: int, why: str) -> None:
-        """A player loses by what it did."""
+        """End the game as a loss of `colour`, because of what it did."""
         text = f"{COLOURS[colour]} {why}"
         self.outcome = Outcome(f"{LETTERS[1 - colour]}+F", "forfeit", text)
 

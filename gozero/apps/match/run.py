@@ -1,4 +1,4 @@
-"""``gozero match``: many games at once between two players, programs or ours, and their score."""
+"""``gozero match``: many games at once between two players, programs or our own; their score."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ __all__ = ["MatchConfig", "run"]
 
 
 def run(config: MatchConfig) -> int:
-    """Play the games that are left; the exit status: 0, or 130 if it was stopped before the last.
+    """Play the remaining games; the exit status is 0, or 130 if stopped before the last one.
 
     Raises:
-      SystemExit: one line and status 2 for what cannot be: no side given, flags, a folder of
-        another match, a program that is missing or refuses, more games at once than there may be
-        open files, openings or weights that are bad. One line and status 1 if the device has not
-        the memory, or the folder cannot be written, or a program not be started any more.
+      SystemExit: one line and status 2 for a bad request: no side given, flags that do not go
+        together, a folder of another match, a program that is missing or refuses the game, more
+        games at once than the limit of open files allows, bad openings or weights. One line and
+        status 1 if the device is out of memory, the folder cannot be written, or a program cannot
+        be started any more.
     """
     if config.player == config.opponent == Side() and not (config.out / "config.json").exists():
         flags.fail(
@@ -47,14 +48,14 @@ def run(config: MatchConfig) -> int:
                 return match.play()
             except OSError as error:
                 flags.fail(PROG, error, status=1)
-            except RuntimeError as error:  # JAX's is one
+            except RuntimeError as error:  # JAX's errors are among these
                 if not runtime.is_out_of_memory(error):
                     raise
                 flags.fail(PROG, "out of memory; lower --parallel or --simulations of ours", 1)
 
 
 def _announce(config: MatchConfig) -> None:
-    """Say what is to be known before JAX is imported, which takes seconds.
+    """Print notices before JAX is imported, which takes seconds.
 
     Raises:
       ValueError: there is no such game.
@@ -72,7 +73,7 @@ def _announce(config: MatchConfig) -> None:
 
 
 def _is_complete(config: MatchConfig) -> bool:
-    """Whether the records say that as many games, with as many retries, are played."""
+    """Whether the folder records this match as complete, with as many games and retries."""
     try:
         state, before = (
             files.parse_json((config.out / name).read_bytes())
@@ -91,14 +92,14 @@ class _Match:
         runtime.cores_as_devices()
         from gozero.apps.host_game import roomy_limit
         from gozero.apps.match import (
-            openings as match_openings,  # JAX, not before the programs are known to play
+            openings as match_openings,  # imports JAX: not before the programs are known to play
         )
         from gozero.apps.match.ours import evaluators, make_sides
         from gozero.go.rules import Rules
 
         self.config, self.names = config, names
         if config.game == "go":
-            assert config.size is not None  # since it was made
+            assert config.size is not None  # set when it was made
             limit = roomy_limit(config.size) if config.max_moves is None else config.max_moves
             remember = any(side.looks_back for side in config.sides)
             self.rules = game = Rules(config.size, config.ko, max_moves=limit, remember=remember)
@@ -139,7 +140,7 @@ class _Match:
         return runtime.STOPPED if left else 0
 
     def _is_open(self, number: int) -> bool:
-        """A game that is not played, or was void when there were fewer --retries."""
+        """Whether a game is still to be played, or was void when --retries was lower."""
         game = self.folder.games.get(number)
         if game is None:
             return True
@@ -172,7 +173,7 @@ class _Match:
                 stop.requested = True
 
     def _player(self, config: MatchConfig, todo: list[int]) -> Callable[..., None]:
-        """What plays the games, compiled: the device by itself, or programs and a side of ours."""
+        """The compiled function that plays the games: on the device, or with programs."""
         from gozero.apps.match.ours import BatchedSide, play_on_device
         from gozero.apps.match.scheduler import play_games
         from gozero.go.rules import Rules

@@ -1,7 +1,7 @@
-"""The games of a match, many at once: programs think in threads, ours search in batches.
+"""The games of a match, many at once: programs think in threads, our searches run in batches.
 
 A batch is searched when none of its programs is thinking. A slow program is waited for no longer
-than a search takes; then its lane stays idle in that search.
+than a search takes; after that, its lane stays idle in the search.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from gozero.apps.sgf import GameRecord
 from gozero.go.rules import Rules
 
 _LOOK_S = 0.2
-"""Between two looks at who waits, and whether to stop."""
+"""Seconds between two checks for waiting games and for a stop."""
 
 _LEAST_PATIENCE_S = 1.0
 
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""Before a program that could not be started is tried again; with no game in play the match ends
-after the last."""
+"""Seconds before a program that could not be started is tried again; if no game is in play, the
+match ends after the last pause."""
 
 
 def play_games(
@@ -47,18 +47,18 @@ def play_games(
     """Play games until they are done or a stop is requested.
 
     A program that cannot be started (the machine is out of processes, its file is being replaced)
-    is tried again after a while; that costs no game its retries.
+    is tried again after a while; that does not count as one of the game's retries.
 
     Args:
       config, rules, names, openings: the match.
       ours: the side that is ours; None: both are programs.
       todo: the numbers of the games.
-      finished: called with each that is over, or void for good, as soon as it is, and before its
-        programs have quit; from any thread, but from one at a time.
-      stop: looked at between steps; games in play are given up then.
-      failed: called with a game that is to be played again, and why each attempt so far was void,
-        as `finished` is.
-      failures: of earlier attempts, as they were told to `failed`, by the games' numbers.
+      finished: called with each game as soon as it is over, or void for good, before its programs
+        have quit; from any thread, but only from one at a time.
+      stop: checked between steps; games in play are then abandoned.
+      failed: called like `finished`, with the number of a game that is to be replayed and the
+        reasons why each attempt so far was void.
+      failures: those of earlier attempts, as passed to `failed`, by the games' numbers.
 
     Raises:
       OSError: a program cannot be started any more.
@@ -79,7 +79,7 @@ def play_games(
 
 
 class _Scheduler:
-    """Which game each of the lanes plays, and what is done next; lanes b * L and on are batch b."""
+    """Gives games to lanes and decides what to do next; the L lanes from b * L on are batch b."""
 
     open: Callable[[int], GameWorker]
 
@@ -93,8 +93,8 @@ class _Scheduler:
         self.failures = defaultdict[int, list[str]](list)  # of a game so far
         self.failures.update({number: [*why] for number, why in failures.items()})
         self.recorded: set[int] = set()
-        self.recording = threading.Lock()  # `failures`, `recorded`, and who calls `finished`
-        self.pauses = 0  # since a program was started
+        self.recording = threading.Lock()  # guards `failures`, `recorded` and calls of `finished`
+        self.pauses = 0  # since a program was last started
         self.paused_until = 0.0
 
     def play(self, todo: deque[int], stop: StopRequest) -> None:
@@ -116,7 +116,7 @@ class _Scheduler:
                 self._submit(lane, worker, worker.begin)
 
     def _submit(self, lane: int, worker: GameWorker, step: Callable[..., None], *args) -> None:
-        """Take a step of a game in a thread."""
+        """Run a step of a game in a thread."""
         self.thinking[self.pool.submit(self._step, worker, step, *args)] = lane
 
     def _step(self, worker: GameWorker, step: Callable[..., None], *args) -> None:
@@ -129,7 +129,7 @@ class _Scheduler:
                 worker.close()
 
     def _record(self, worker: GameWorker) -> None:
-        """Record a game that is over, unless it is to be played anew."""
+        """Record a game that is over, unless it is to be replayed."""
         with self.recording:
             failures = self.failures[worker.number]
             if worker.failure is not None:
@@ -146,7 +146,7 @@ class _Scheduler:
             self.recorded.add(worker.number)
 
     def _due(self, ours: BatchedSide) -> int | None:
-        """The batch to search: of the game that has waited longest, if it is ready."""
+        """The batch to search: of those ready, the one whose game has waited longest, or None."""
         waiting = self._waiting()
         for lane in sorted(waiting, key=lambda lane: waiting[lane].waiting_since or 0.0):
             batch = lane // ours.lanes
@@ -155,7 +155,7 @@ class _Scheduler:
         return None
 
     def _waiting(self) -> dict[int, GameWorker]:
-        """The games that wait for a search of ours, by their lanes."""
+        """The games that wait for a search of ours, by lane."""
         thinking = set(self.thinking.values())
         return {
             lane: worker
@@ -164,7 +164,7 @@ class _Scheduler:
         }
 
     def _is_ready(self, ours: BatchedSide, batch: int, since: float) -> bool:
-        """None of its programs is thinking, or one takes long."""
+        """Whether none of the batch's programs is thinking, or a game has waited long enough."""
         if all(lane // ours.lanes != batch for lane in self.thinking.values()):
             return True
         return time.monotonic() - since > max(_LEAST_PATIENCE_S, ours.seconds)
@@ -179,7 +179,7 @@ class _Scheduler:
             self._submit(lane, worker, worker.play, chosen[lane - first], seconds)
 
     def _collect(self, todo: deque[int], timeout: float) -> None:
-        """Those that have done thinking: the lanes of games that are over are free."""
+        """Handle the steps that are done; the lanes of games that are over become free."""
         if not self.thinking:
             time.sleep(timeout)
         done, _ = concurrent.futures.wait(
@@ -200,10 +200,10 @@ class _Scheduler:
                 self._pause(worker.not_begun)
 
     def _pause(self, why: str) -> None:
-        """Begin no game for a while, once for all that could not be begun at a time.
+        """Begin no game for a while; failures to begin that come together cause one pause.
 
         Raises:
-          OSError: it was long enough.
+          OSError: there have been enough pauses, and no game is in play.
         """
         now = time.monotonic()
         if now < self.paused_until:

@@ -15,22 +15,22 @@ class Game(NamedTuple):
 
     game: int  # its number
     black: str  # "player" or "opponent"
-    result: str  # as SGF has it; "Void" if it counts for nothing
+    result: str  # as in SGF; "Void" if it does not count
     points: float | None  # the player's: 1, 0.5 or 0; None for a void game
     end: str  # "score", "limit", "resign", "forfeit", "void"
-    why: str  # what there is to say of it
+    why: str  # a remark, or ""
     moves: int
     attempts: int  # times it was begun
     seconds: tuple[float, float]  # spent on moves by the player and the opponent
     turns: tuple[int, int]  # moves that they chose
-    failures: tuple[str, ...] = ()  # why each earlier attempt was void; older lines do not say
+    failures: tuple[str, ...] = ()  # why each earlier attempt was void; not in older files
 
 
 def summarise(games: Iterable[Game], paired: bool = False) -> dict:
-    """The numbers of a match, for JSON; Elo that is infinite is None.
+    """The statistics of a match, as JSON data; an infinite Elo is None.
 
-    Where games 2 i and 2 i + 1 are pairs, the interval is of pairs; one of which a single game
-    counts is half a pair.
+    If games 2 i and 2 i + 1 are pairs, the interval is computed over pairs; a pair of which only
+    one game counts is half a pair.
     """
     games = list(games)
     counted = [game for game in games if game.points is not None]
@@ -62,13 +62,13 @@ def _ratio(x: float, y: float) -> float:
 
 
 def _lost_by(end: str, counted: list[Game]) -> dict[str, int]:
-    """How many games each side has lost that way."""
+    """How many games each side has lost in that way."""
     points = [game.points for game in counted if game.end == end]
     return {"player": points.count(0.0), "opponent": points.count(1.0)}
 
 
 def _pairs(counted: list[Game]) -> list[list[float]]:
-    """The points of each pair's games that count, one or two."""
+    """The points of the games that count in each pair, one or two."""
     pairs = defaultdict(list)
     for game in counted:
         pairs[game.game // 2].append(game.points or 0.0)
@@ -76,7 +76,7 @@ def _pairs(counted: list[Game]) -> list[list[float]]:
 
 
 def _row(games: list[Game], pairs: list[list[float]] | None = None) -> dict:
-    """Games that count."""
+    """The statistics of games that count."""
     points, n = sum(game.points or 0.0 for game in games), len(games)
     of = Counter(game.points for game in games)
     low, high = 0.0, 1.0
@@ -112,7 +112,7 @@ def line(summary: dict) -> str:
 def table(
     summary: dict, names: tuple[str, str], colours: tuple[str, str] = ("Black", "White")
 ) -> str:
-    """The end of a match, in lines; `colours` are what the two who play a game are called."""
+    """The results of a match as text; `colours` are the names of the first and second to move."""
     black, white = (f"as {colour}" for colour in colours)
     rows = [("all", summary), (black, summary["as_black"]), (white, summary["as_white"])]
     lines = [

@@ -1,7 +1,7 @@
 """One game of a match: its programs, its referee, and what it waits for.
 
-A program takes its time, so the methods of a game are for a thread, one at a time, but for
-`abandon`.
+Programs are slow, so a game's methods are meant to run in a thread, one at a time; only `abandon`
+may be called meanwhile.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class GameWorker:
     """A game being played.
 
     Attributes:
-      number: the game's.
-      waiting_since: when it came to wait for a search of ours; None: it does not.
-      begun: its programs are started.
-      not_begun: why one could not be.
-      abandoned: the match has ended; what its programs do is of no account.
+      number: the game's number.
+      waiting_since: when it began to wait for a search of ours; None if it does not.
+      begun: whether its programs have been started.
+      not_begun: why a program could not be started; None if none failed to start.
+      abandoned: whether the match has ended, so that what its programs do is ignored.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class GameWorker:
         self.config, self.rules, self.number = config, rules, number
         self.opening, self.names = opening, names
         black = config.black(number)
-        self._side_of = (black, 1 - black)  # of the colours
-        self._clients: list[GtpClient | None] = [None, None]  # of the sides
-        self._searched_at: list[int | None] = [None, None]  # moves played then, of the sides
+        self._side_of = (black, 1 - black)  # of each colour
+        self._clients: list[GtpClient | None] = [None, None]  # of each side
+        self._searched_at: list[int | None] = [None, None]  # moves played at each side's search
         with _on_the_host():
             self.referee = Referee(rules, config.komi, (None, None), hanging_forfeits=True)
         self.waiting_since: float | None = None
@@ -64,9 +64,9 @@ class GameWorker:
         return self.referee.game.state
 
     def begin(self) -> None:
-        """Start the programs, and play until ours is to search or the game is over.
+        """Start the programs, and play until a search of ours is due or the game is over.
 
-        It is not begun where a program cannot be started: that is no fault of the game.
+        If a program cannot be started, the game has not begun, and is not counted as failed.
         """
         with self._voided_by_death(), _on_the_host():
             for i, side in enumerate(self.config.sides):
@@ -85,7 +85,7 @@ class GameWorker:
             self._go_on()
 
     def play(self, action: int | None, seconds: float) -> None:
-        """Play what ours has found in so many seconds, or resign, and go on as `begin`."""
+        """Play what our search found in `seconds` (None: resign), and go on as `begin` does."""
         with self._voided_by_death(), _on_the_host():
             game = self.referee.game
             self._searched_at[self.side_to_move] = len(game.moves)
@@ -97,7 +97,7 @@ class GameWorker:
             self._go_on()
 
     def since(self, plies: int) -> list[int] | None:
-        """The actions since the last search of the side to move; None if they are not so many."""
+        """The actions since the last search of the side to move; None if not `plies` many."""
         at = self._searched_at[self.side_to_move]
         moves = self.referee.game.moves
         if at is None or len(moves) - at != plies:
@@ -106,35 +106,35 @@ class GameWorker:
 
     @property
     def over(self) -> bool:
-        """It has ended, or is void."""
+        """Whether the game has ended or is void."""
         return self.referee.outcome is not None
 
     @property
     def left(self) -> bool:
-        """Nothing more is played: it is over, or abandoned, or was not begun."""
+        """Whether nothing more is played: it is over, or abandoned, or was not begun."""
         return self.over or self.abandoned or self.not_begun is not None
 
     @property
     def failure(self) -> str | None:
-        """Why it is void; None if it is not."""
+        """Why the game is void; None if it is not."""
         outcome = self.referee.outcome
         return outcome.comment if outcome is not None and outcome.end == "void" else None
 
     def abandon(self) -> None:
-        """End the programs from another thread, for the match has ended."""
+        """End the programs, from another thread, because the match has ended."""
         self.abandoned = True
         for client in self._clients:
             if client is not None:
                 client.kill()
 
     def close(self) -> None:
-        """Let the programs quit, which they may take some seconds for."""
+        """Let the programs quit, which may take some seconds."""
         for client in self._clients:
             if client is not None:
                 client.close()
 
     def result(self, failures: Sequence[str] = ()) -> tuple[Game, GameRecord]:
-        """The game for the records, when it is over; `failures` are those of earlier attempts."""
+        """The finished game's line and SGF record; `failures` are those of earlier attempts."""
         referee = self.referee
         assert referee.outcome is not None
         seconds, turns = self._by_side(referee.seconds), self._by_side(referee.turns)
@@ -148,7 +148,7 @@ class GameWorker:
         return tuple(of_colours[colour] for colour in self._side_of)
 
     def _go_on(self) -> None:
-        """Until a search of ours is due or the game is over."""
+        """Play until a search of ours is due or the game is over."""
         referee = self.referee
         while referee.outcome is None and not self.abandoned:
             if self._clients[self.side_to_move] is not None:
@@ -160,19 +160,19 @@ class GameWorker:
                 return
 
     def crashes(self, failures: Sequence[str]) -> int:
-        """In how many attempts, with this one, the program died whose death has ended this one."""
+        """The number of attempts, with this one, that ended by the death of the same program."""
         died = (self.failure or "").partition(":")[0]
         return 1 + sum(why.partition(":")[0] == died for why in failures)
 
     def lose(self, crashes: int) -> None:
-        """A game that a program's death made void is that program's loss."""
+        """Turn a game that a program's death made void into that program's loss."""
         assert self.failure is not None
         colour = COLOURS.index(self.failure.split()[0])
         self.referee.forfeit(colour, f"died {crashes} times; {self.failure}")
 
     @contextlib.contextmanager
     def _voided_by_death(self) -> Iterator[None]:
-        """A program's death makes the game void."""
+        """A context in which a program's death makes the game void."""
         self.waiting_since = None
         try:
             yield
@@ -191,7 +191,7 @@ def line_of(
     turns: Sequence[int],
     failures: Sequence[str] = (),
 ) -> Game:
-    """A game of which the side `black` was Black; seconds and turns are of the sides."""
+    """The line of a game in which side `black` was Black; seconds and turns are per side."""
     for_black = {"B": 1.0, "W": 0.0}.get(outcome.result[0], 0.5)
     points = for_black if black == 0 else 1.0 - for_black
     return Game(
@@ -216,7 +216,7 @@ def about(rules: Rules, number: int, opening: Sequence[int]) -> str:
 
 
 def _on_the_host() -> contextlib.AbstractContextManager:
-    """Single games are played on the CPU, also where an accelerator searches."""
+    """A context that plays single games on the CPU, even if an accelerator runs the searches."""
     if mode.backend() == "cpu":
         return contextlib.nullcontext()
     return jax.default_device(jax.local_devices(backend="cpu")[0])
