@@ -1,13 +1,13 @@
-"""Games in play on the device: what was learnt at each move waits until it is known who won.
+"""Games in play on the device: what each search found is stored until it is known who won.
 
-Each lane keeps the moves of its game. When the game ends they become rows of the replay buffer,
-with the outcome (in Go with the score and the owner of each point too), and the lane begins anew.
-All that goes on from call to call is one pytree of arrays, `Playing`.
+Each lane stores the moves of its game. When the game ends they become rows of the replay buffer,
+with the outcome (in Go also with the score and the owner of each point), and the lane begins a new
+game. Everything that is carried from call to call is one pytree of arrays, `Playing`.
 
-Plies of a random opening, moves of a cheap search and moves whose search saw a nan are no rows. The
-cheap ones, as Wu (2019), section 3.1, has them, are there for games to end sooner: the value learns
-from more games, and each row that is kept teaches every head. What weighs in a row is said in
-`gozero.play.rows`.
+Plies of a random opening, moves of a cheap search and moves whose search saw a nan give no rows.
+Cheap searches, as in Wu (2019), section 3.1, make games end sooner: the value learns from more
+games, and each row that is kept teaches every head. See `gozero.play.rows` for the weights of a
+row.
 """
 
 from __future__ import annotations
@@ -32,30 +32,31 @@ from train.buffer import Buffer, BufferConfig
 from train.calibration import BINS, Calibration, binned
 
 LANES_AT_ONCE = 64
-"""Of so many lanes one is taken at a time when games end: about as many as end at a move."""
+"""Games that end are written to the buffer ceil(B / LANES_AT_ONCE) at a time: about as many as end
+at a move."""
 
 
 class Moves(struct.PyTreeNode):
-    """What B games in play leave as rows: row i of lane b lies at b T + i, T the move limit."""
+    """The rows that B games in play have given: row i of lane b is at b T + i, T the move limit."""
 
     position: Any  # [B T]
     legal: jax.Array  # u8[B T, ceil(A / 8)], packed
     policy_target: jax.Array  # [B T, A], as rows store it
     root_value: jax.Array  # f32[B T]
     surprise: jax.Array  # f32[B T]: KL(target || prior)
-    ply: jax.Array | None = None  # i16[B T]; None if positions say it (`Points.ply`)
+    ply: jax.Array | None = None  # i16[B T]; None if positions have it (`Points.ply`)
 
 
 class Games(struct.PyTreeNode):
     """The games in play."""
 
     moves: Moves
-    length: jax.Array  # i32[B]: rows of each that there are
+    length: jax.Array  # i32[B]: the number of rows of each
     predicted: jax.Array  # f32[B, 2, BINS]: the network's values so far, see `calibration.of_games`
 
 
 class Playing(struct.PyTreeNode):
-    """All that self-play for training goes on from; donated from call to call."""
+    """The whole state of self-play for training; donated from call to call."""
 
     lanes: Lanes
     games: Games
@@ -65,17 +66,17 @@ class Playing(struct.PyTreeNode):
 class Events(NamedTuple):
     """What happened at one move of B lanes, for the records of a run; [T, B] from a call."""
 
-    ended: jax.Array  # bool: a game ended; the rest says how, but for the last three
+    ended: jax.Array  # bool: a game ended; the fields up to komi say how
     resigned: jax.Array  # bool
     outcome: jax.Array  # f32: +1 Black has won, -1 White, 0 no one
-    truncated: jax.Array | None  # bool; None, as komi and score, in a game without points
+    truncated: jax.Array | None  # bool; None, like komi and score, in a game without points
     score: jax.Array | None  # f32: for Black, if not resigned
     komi: jax.Array | None  # f32
     plies: jax.Array  # i32: moves before this one
-    full: jax.Array  # bool: by a full search
+    full: jax.Array  # bool: the search was a full one
     surprise: jax.Array  # f32: KL(target || prior) in nats
     ok: jax.Array  # bool: the search saw no nan
-    calibration: Calibration | None  # of a call; None of a move
+    calibration: Calibration | None  # of a call; None for a single move
 
 
 def new_games(game: Game, config: BufferConfig, num_lanes: int) -> Games:
@@ -103,7 +104,7 @@ def start(
     """The first games and an empty buffer; see `selfplay.start`.
 
     Raises:
-      ValueError: a buffer that is too small.
+      ValueError: the buffer is too small.
     """
     most = _lanes_at_once(config.batch) * config.game.max_moves
     if buffer_config.capacity < most:
@@ -123,8 +124,8 @@ def make_play(
 ) -> Callable[..., tuple[Playing, Events]]:
     """`play_moves` jitted: ``play(params, playing, num_simulations=None)``.
 
-    `playing` is donated, and comes back in the same shapes. `num_simulations` is passed by name,
-    and each is compiled once.
+    `playing` is donated, and returned in the same shapes. `num_simulations` is a keyword argument;
+    each value is compiled once.
     """
 
     @functools.partial(jax.jit, donate_argnums=1, static_argnames="num_simulations")
@@ -146,19 +147,19 @@ def play_moves(
     num_simulations: int | None = None,
     teacher: Evaluator | None = None,
 ) -> tuple[Playing, Events]:
-    """Some moves of every lane.
+    """Play some moves in every lane.
 
     Args:
       config, buffer_config: the settings.
-      evaluator: how positions are evaluated; its own parameters are not used.
+      evaluator: evaluates positions; its own parameters are not used.
       num_moves: T.
       params: the evaluator's.
       playing: the games and the buffer.
       num_simulations: of a full search, one of the config's numbers; None for the search's own.
-      teacher: what says what is learnt of each position, see `taught`; None: the search does.
+      teacher: its policy and value are the targets, see `taught`; None: the search's are.
 
     Returns:
-      (the games and the buffer after them, what happened [T, B]).
+      (the games and the buffer after these moves, the events [T, B]).
     """
 
     params = evaluator._replace(params=params).prepared().params  # not at each move
@@ -184,9 +185,10 @@ def play_moves(
 
 
 def taught(game: Game, teacher: Evaluator, states: Any, made: Move) -> Move:
-    """A move with the policy and the value of another network in place of what the search found.
+    """A move with the policy and the value of another network in place of the search's.
 
-    Moves that are not learnt from cost no evaluation, where a whole batch has them.
+    The network is not evaluated after a cheap search, whose moves are not learnt from: the search
+    of a whole batch is either full or cheap.
 
     Args:
       game: the game.
@@ -225,7 +227,7 @@ def events(made: Move) -> Events:
 
 
 def predictions(made: Move) -> calibration.Moves:
-    """What the network predicted of the game of a move, and what came of it if that ended it."""
+    """What the network predicted at a move for its game, and the result if the move ended it."""
     assert made.raw_value is not None
     for_black = jnp.where(made.ply % 2 == 0, 1, -1) * made.raw_value
     return calibration.Moves(
@@ -240,14 +242,14 @@ def predictions(made: Move) -> calibration.Moves:
 def take(
     game: Game, config: BufferConfig, games: Games, buffer: Buffer, made: Move, states: Any
 ) -> tuple[Games, Buffer]:
-    """Write a move down, and the games that it ended into the buffer.
+    """Record a move, and write the games that it ended to the buffer.
 
     Args:
       game, config: the settings.
       games, buffer: so far.
       made: the move.
-      states: [B], after it; where it ended a game, new ones that still have its boards, see
-        `search.game.Points.earlier`.
+      states: [B], after it; where it ended a game, a new game's, which still has the boards of the
+        one that ended, see `search.game.Points.earlier`.
 
     Returns:
       (the games, the buffer).
@@ -258,13 +260,13 @@ def take(
 
 
 def _write_down(game: Game, games: Games, made: Move) -> Games:
-    """A row of each lane, at its place, if the move is to be learnt from."""
+    """Write a row for each lane, at its place, if its move is to be learnt from."""
     lane = jnp.arange(games.length.shape[0], dtype=jnp.int32)
     count = lane.shape[0] * game.max_moves
     is_row = made.counts & made.full
     place = jnp.where(is_row, lane * game.max_moves + games.length, count + lane)
     policy, dtype = made.policy_target, games.moves.policy_target.dtype
-    if dtype == jnp.uint8:  # floats become narrower as they are written, in the same kernel
+    if dtype == jnp.uint8:  # floats are narrowed as they are written, in the same kernel
         policy = stored_policy(jnp, policy, dtype)
     new = Moves(
         position=made.position,
@@ -286,10 +288,11 @@ def _lanes_at_once(num_lanes: int) -> int:
 
 
 def _hand_over(game, config, games: Games, buffer: Buffer, made: Move, states: Any) -> Buffer:
-    """The games that ended, in order of lanes, a few at a time.
+    """Write the games that ended to the buffer, in order of lanes, a few at a time.
 
-    Most moves end few games: a loop over those costs less than writing, and dropping, the rows of
-    all. It carries the buffer under one predicate for the batch. Trip bound: B / lanes at once.
+    Most moves end few games: a loop over those costs less than writing the rows of all lanes and
+    dropping most. It carries the buffer under one predicate for the batch. Trip bound: B / (lanes
+    at once).
     """
     ended = indexing.how_many(made.ended)
     num_lanes = made.ended.shape[0]
@@ -320,7 +323,7 @@ def _rows(
     lane: jax.Array,
     is_over: jax.Array,
 ) -> tuple[Rows, jax.Array, jax.Array]:
-    """One lane's game: rows [T], how often each is to be drawn f32[T], which of them there are."""
+    """One lane's game: rows [T], how often each is to be drawn f32[T], which of them to write."""
     limit, points = game.max_moves, game.points
     moves = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, lane * limit, limit), games.moves)
     keep = (jnp.arange(limit) < games.length[lane]) & is_over
@@ -345,7 +348,7 @@ def _rows(
 
 
 def _boards_before(points: Points, state: Any, ply: jax.Array, number: int) -> jax.Array | None:
-    """u32[T, H, 2, W]: the boards before those of plies i16[T] of a game; None: none are kept."""
+    """u32[T, H, 2, W]: the H boards before each of the plies i16[T] of a game; None if H is 0."""
     if not number:
         return None
     return jax.vmap(lambda ply: points.earlier(state, ply.astype(jnp.int32), number))(ply)

@@ -1,7 +1,8 @@
 """The learning step: the gradient of a batch, AdamW, and the moving average of parameters.
 
-Everything stays on the device. A call may take many steps, and returns failure as data: once
-a loss or a gradient is not finite, nothing moves any more and `good` keeps what still was.
+Everything stays on the device. A call may take many steps, and returns failure as data: once a
+loss or a gradient is not finite, no later step changes the state, and `good` keeps the last
+parameters for which both were finite.
 
 `update` takes any batch, wherever its rows came from; `take_steps` draws them from a `Buffer`.
 """
@@ -41,8 +42,8 @@ class LearnerConfig:
       network: its shape.
       optimizer: its settings.
       losses: the weights of the parts of the loss.
-      outcome_share: lambda; the value target is lambda z + (1 - lambda) v, of the game's outcome z
-        and the root value v of the search.
+      outcome_share: lambda; the value target is lambda z + (1 - lambda) v, with z the outcome of
+        the game and v the root value of the search.
     """
 
     network: NetworkConfig
@@ -52,11 +53,11 @@ class LearnerConfig:
 
 
 class TrainState(struct.PyTreeNode):
-    """All that a step changes; what a checkpoint needs to go on bit for bit."""
+    """Everything that a step changes: what a checkpoint needs to resume bit for bit."""
 
     params: dict
     good: dict  # the newest parameters whose loss and gradient were finite
-    ema: dict  # the moving average of such parameters: what plays
+    ema: dict  # the moving average of such parameters: those that play
     optimizer: Any  # optax's state
     key: jax.Array  # PRNG key
     step: jax.Array  # i32[]: steps taken
@@ -64,10 +65,10 @@ class TrainState(struct.PyTreeNode):
 
 
 class Metrics(NamedTuple):
-    """What a step saw, before it moved."""
+    """The metrics of a step, of the parameters before it."""
 
-    losses: Losses  # f32[] each: means over the rows, by what they count for
-    target_entropy: jax.Array  # f32[], nats: of the policy targets, below which no policy loss is
+    losses: Losses  # f32[] each: means over the rows, by their weights
+    target_entropy: jax.Array  # f32[], nats: of the policy targets; a lower bound of that loss
     gradient_norm: jax.Array  # f32[]: global, before clipping
 
 
@@ -91,20 +92,21 @@ def batch_losses(
     targets: Targets,
     axis: str | None = None,
 ) -> tuple[jax.Array, Losses]:
-    """What a step makes smaller, and what there is to see of it.
+    """The objective that a step minimises, and the losses to report.
 
-    The first divides by the rows, not by their weights: so a row matters as much as it weighs
-    whatever the others weigh, and the mean over equal shards is the mean over the batch.
+    The objective divides by the number of rows, not by the sum of their weights. So a row matters
+    as much as its weight says, whatever the others weigh, and the mean over equal shards is the
+    mean over the batch.
 
     Args:
       config: the network and the weights of the parts.
       params: the network's.
-      inputs: what the network takes, of rows [B].
+      inputs: the network's inputs, of rows [B].
       targets: of the same rows.
-      axis: a mapped axis over which the rows are divided; the losses are then those of all.
+      axis: a mapped axis over which the rows are divided; the losses are then those of all rows.
 
     Returns:
-      (f32[], mean over these rows of `losses.total`; each part's mean, by what rows count for).
+      (f32[], the mean of `losses.total` over these rows; each part's mean, by the rows' weights).
     """
     output = network.apply(config.network, params, inputs)
     delta = config.losses.score_delta
@@ -125,21 +127,21 @@ def update(
     targets: Targets,
     axis: str | None = None,
 ) -> tuple[TrainState, Metrics]:
-    """One step on rows [B]. The key is left alone.
+    """One step on rows [B]. The key does not change.
 
     Where the rows are divided among devices, each takes the step with the same state and its own
     rows, and `axis` is the name of the mapped axis (`jax.shard_map`, `jax.vmap`): the gradient is
     the mean over it, and all end in the same state.
 
     Args:
-      config: what learns, and how; static.
-      state: as `start` or an earlier step left it.
-      inputs: what the network takes, of rows [B]: f32[B, size, size, C], or `Inputs`.
+      config: the settings; static.
+      state: from `start` or an earlier step.
+      inputs: the network's inputs, of rows [B]: f32[B, size, size, C], or `Inputs`.
       targets: of the same rows.
-      axis: None, or the mapped axis that the rows are divided over; all shards of one size.
+      axis: None, or the mapped axis over which the rows are divided, in shards of one size.
 
     Returns:
-      (the next state, what was seen before it moved).
+      (the next state, the metrics of the parameters before it).
     """
     params = state.params if axis is None else _of_each_device(state.params, axis)
     objective = lambda params: batch_losses(config, params, inputs, targets, axis)
@@ -162,7 +164,7 @@ def is_finite(
 
 
 def _target_entropy(targets: Targets, axis: str | None) -> jax.Array:
-    """f32[]: the mean over rows, by what they count for in the policy's loss."""
+    """f32[]: the mean over rows, by their weights in the policy's loss."""
     entropy, count = jax.vmap(losses.target_entropy)(targets)
     sums = jnp.sum(entropy * count), jnp.sum(count)
     total, count = sums if axis is None else lax.psum(sums, axis)
@@ -170,21 +172,22 @@ def _target_entropy(targets: Targets, axis: str | None) -> jax.Array:
 
 
 def _of_each_device(params: dict, axis: str) -> dict:
-    """The parameters as each device's own, so that a gradient is of its rows only.
+    """The parameters made each device's own, so that a gradient is of its rows only.
 
-    Of parameters that `shard_map` knows to be the same everywhere it would be a sum over the axis.
+    With parameters that `shard_map` knows to be the same on every device, the gradient would be
+    summed over the axis.
     """
     zero = 0.0 * lax.axis_index(axis)  # differs from device to device, as far as types tell
     return jax.tree.map(lambda x: x + zero.astype(x.dtype), params)
 
 
 def _finite(total: jax.Array, norm: jax.Array) -> jax.Array:
-    """bool[]: neither the loss nor a gradient is nan or infinite, nor too large to be clipped."""
+    """bool[]: neither the loss nor the gradient is nan, infinite or too large to be clipped."""
     return jnp.isfinite(total) & jnp.isfinite(norm)
 
 
 def _move(config: OptimizerConfig, state: TrainState, gradient: dict) -> TrainState:
-    """One step of the optimizer, if all is well.
+    """One step of the optimizer, if `state.ok`; otherwise nothing changes.
 
     The average takes in the parameters before the step, which are known to be good.
     """
@@ -205,9 +208,9 @@ def _move(config: OptimizerConfig, state: TrainState, gradient: dict) -> TrainSt
 
 
 def steps_per_call(total: int | None = None) -> int:
-    """How many steps one call takes: 16, or of `total` steps their greatest divisor up to that.
+    """The number of steps in one call: 16, or the greatest divisor of `total` up to 16.
 
-    One on the CPU, where a call costs next to nothing, and where XLA (jax 0.10.1) leaves the
+    On the CPU it is 1: a call costs next to nothing there, and XLA (jax 0.10.1) leaves the
     gradients of convolutions inside a loop in a form that is about 20 times slower.
     """
     most = 1 if mode.backend() == "cpu" else 16
@@ -224,14 +227,14 @@ def take_steps(
     buffer: Buffer,
     axis: str | None = None,
 ) -> tuple[TrainState, Metrics]:
-    """Steps on rows that are drawn from a buffer; the metrics are means over them.
+    """Take steps on rows drawn from a buffer; the metrics are means over the steps.
 
     Args:
-      rules, config, ring: of the rows, what learns, and the settings of the buffer; static.
-      batch_size: rows of a step; of a device, where an axis is given.
+      rules, config, ring: of the rows, of the learner and of the buffer; static.
+      batch_size: rows in a step; with an axis, rows on each device.
       num_steps: static.
-      state: as `start` or an earlier step left it.
-      buffer: as it is; `buffer.steps_due` says what may be taken of it.
+      state: from `start` or an earlier step.
+      buffer: the rows; it is not changed. `buffer.steps_due` says how many steps may be taken.
       axis: None, or the mapped axis over which every device has a buffer of its own, see `update`.
     """
 
@@ -246,14 +249,14 @@ def take_steps(
     if num_steps == 1:  # a scan of one step would still be a loop: see `steps_per_call`
         key, draw_key = split(state.key, None)
         return step(state.replace(key=key), draw(draw_key))
-    # All rows at once: what a draw takes whatever the batch, sums and searches, is taken once.
+    # Draw all rows at once: sums and searches, which cost a draw the same for any batch, run once.
     key, draw_keys = lax.scan(split, state.key, length=num_steps)
     state, metrics = lax.scan(step, state.replace(key=key), jax.vmap(draw)(draw_keys))
     return state, jax.tree.map(jnp.mean, metrics)
 
 
 def make_evaluate(rules: Rules | Game, config: LearnerConfig) -> Callable[[dict, Rows], Losses]:
-    """``evaluate(params, rows) -> losses``, jitted: means over all the rows, as they lie."""
+    """``evaluate(params, rows) -> losses``, jitted: means over all the rows, without symmetries."""
 
     def evaluate(params, rows):
         return mean_losses(rules, config, params, rows, jnp.zeros(rows.num_rows, jnp.int32))
@@ -264,14 +267,14 @@ def make_evaluate(rules: Rules | Game, config: LearnerConfig) -> Callable[[dict,
 def mean_losses(
     rules: Rules | Game, config: LearnerConfig, params: dict, rows: Rows, symmetries: jax.Array
 ) -> Losses:
-    """The losses, meaned over rows [B] moved by symmetries i32[B]."""
+    """The mean losses over rows [B] transformed by symmetries i32[B]."""
     return batch_losses(config, params, *batch_of(rules, config, rows, symmetries))[1]
 
 
 def batch_of(
     rules: Rules | Game, config: LearnerConfig, rows: Rows, symmetries: jax.Array
 ) -> tuple[jax.Array | Inputs, Targets]:
-    """(inputs, targets) of rows [B] moved by symmetries i32[B], as `update` takes them."""
+    """(inputs, targets) for `update`, of rows [B] transformed by symmetries i32[B]."""
     of_row = lambda row, k: replay.example(
         rules, config.network.features, row, k, config.outcome_share
     )

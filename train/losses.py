@@ -1,7 +1,7 @@
 """The loss of one row, part by part. The caller vmaps.
 
-A row's loss is the sum over its parts k of ``c_k w_k l_k``: how much the part matters
-(`LossWeights`), what the row counts for in it (`Targets`), and the part's loss.
+A row's loss is the sum over its parts k of ``c_k w_k l_k``: the weight of the part
+(`LossWeights`), the weight of the row in it (`Targets`), and the part's loss.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class LossWeights:
-    """How much each part of the loss matters.
+    """The weight of each part of the loss.
 
-    Policy and value alike as in AlphaGo Zero (Silver et al. 2017, Eq. 1); ownership as in Wu
-    (2019), section 4.1; the score's mean as KataGo has weighed it since.
+    Policy and value have equal weights, as in AlphaGo Zero (Silver et al. 2017, Eq. 1); ownership
+    has that of Wu (2019), section 4.1; the score's mean has the weight that KataGo has used since.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -35,23 +35,23 @@ class LossWeights:
     """The weight of the policy's cross-entropy, in nats."""
 
     value: float = setting(1.0, least=0)
-    """The weight of the value's squared error, beside the policy's 1."""
+    """The weight of the value's squared error, relative to the policy's 1."""
 
     ownership: float = setting(1.5, least=0)
-    """The weight of ownership's cross-entropy of a point, in nats."""
+    """The weight of the ownership's cross-entropy per point, in nats."""
 
     score: float = setting(0.0015, least=0)
     """The weight of the Huber loss of the score, in points."""
 
     score_delta: float = setting(10.0, above=0)
-    """The error in points from which that loss grows linearly."""
+    """The error in points beyond which the Huber loss grows linearly."""
 
     def __post_init__(self):
         settings.check(self)
 
 
 class Losses(NamedTuple):
-    """The parts of the loss, or something for each of them."""
+    """The parts of the loss, or one number for each of them."""
 
     policy: jax.Array  # f32[]
     value: jax.Array  # f32[]
@@ -60,19 +60,19 @@ class Losses(NamedTuple):
 
 
 class Targets(struct.PyTreeNode):
-    """What a network should have said of one row, for its player to move.
+    """What a network should have predicted for one row, for its player to move.
 
-    A weight is what the row counts for in a part: 0 for the policy where it was hardly searched,
-    for the others where the game had no true end. Where it is 0 the target may be anything, nan
-    too, and so may what is legal. A field that is None: a target that nobody knows; a weight of 1;
-    an ownership known everywhere.
+    A weight is how much the row counts in a part: 0 for the policy where the position was hardly
+    searched, and for the others where the game had no true end. Where a weight is 0 the target may
+    be anything, even nan; where the policy's is 0, so may `legal`. None means an unknown target, a
+    weight of 1, or an ownership known everywhere.
     """
 
     legal: jax.Array  # bool[A]
     policy_target: jax.Array  # f32[A]; sums to 1, and is 0 where illegal
     outcome: jax.Array  # f32[] in [-1, 1]: +1 won, -1 lost, 0 drawn
     ownership: jax.Array | None = None  # [size^2] in [-1, 1]: +1 the mover's, -1 the opponent's
-    score: jax.Array | None = None  # f32[]: the final area score, in points, komi counted
+    score: jax.Array | None = None  # f32[]: the final area score, in points, with komi
     policy_weight: jax.Array | None = None  # f32[] >= 0
     value_weight: jax.Array | None = None  # f32[] >= 0
     ownership_weight: jax.Array | None = None  # f32[] >= 0
@@ -82,9 +82,9 @@ class Targets(struct.PyTreeNode):
 
 
 def policy_cross_entropy(logits: jax.Array, legal: jax.Array, target: jax.Array) -> jax.Array:
-    """-sum_a pi(a) log p(a), with p the softmax over the legal actions, as the search has it.
+    """-sum_a pi(a) log p(a), with p the softmax over the legal actions, as in the search.
 
-    Never below the target's own entropy.
+    It is never below the target's own entropy.
 
     Args:
       logits: f32[A].
@@ -96,12 +96,12 @@ def policy_cross_entropy(logits: jax.Array, legal: jax.Array, target: jax.Array)
     """
     chex.assert_equal_shape([logits, legal, target])
     log_p = jax.nn.log_softmax(jnp.where(legal, logits, -jnp.inf))
-    # 0 log 0 is 0: the product is taken where both are finite only, forwards and backwards.
+    # 0 log 0 is 0: illegal actions are left out, so that values and gradients stay finite.
     return -jnp.sum(target * jnp.where(legal, log_p, 0.0))
 
 
 def entropy(target: jax.Array) -> jax.Array:
-    """-sum_a pi(a) log pi(a), f32[] in nats: what no policy's cross-entropy can beat."""
+    """-sum_a pi(a) log pi(a), f32[] in nats: the least cross-entropy that a policy can have."""
     return -jnp.sum(jax.scipy.special.xlogy(target, target))
 
 
@@ -112,18 +112,18 @@ def value_squared_error(value: jax.Array, outcome: jax.Array) -> jax.Array:
 
 
 def ownership_cross_entropy(logits: jax.Array, target: jax.Array, known: jax.Array) -> jax.Array:
-    """The cross-entropy of who owns a point at the end, meaned over the points that are known.
+    """The cross-entropy of who owns a point at the end, averaged over the points that are known.
 
-    With o the target and x the logit, whose tanh is the ownership: the mover owns the point with
-    probability (1 + tanh x) / 2 = sigma(2x), and
+    With o the target and x the logit, whose tanh is the ownership, the mover owns the point with
+    probability (1 + tanh x) / 2 = sigma(2x), and the cross-entropy is
 
         -(1 + o)/2 log sigma(2x) - (1 - o)/2 log sigma(-2x)
 
-    which is log 2 and no less where the point is nobody's, o = 0. Wu (2019), section 4.1.
+    It is at least log 2 where nobody owns the point, o = 0. Wu (2019), section 4.1.
 
     Args:
       logits: f32[size^2].
-      target: [size^2] in [-1, 1]; anything where it is not known.
+      target: [size^2] in [-1, 1]; may be anything where it is not known.
       known: bool[size^2].
 
     Returns:
@@ -136,15 +136,16 @@ def ownership_cross_entropy(logits: jax.Array, target: jax.Array, known: jax.Arr
 
 
 def score_huber(score: jax.Array, target: jax.Array, delta: float) -> jax.Array:
-    """Huber's loss of the error e in points, f32[]: e^2 / 2, or delta (|e| - delta / 2) beyond."""
+    """The Huber loss of the error e in points, f32[]: e^2 / 2 up to delta, and beyond it
+    delta (|e| - delta / 2)."""
     chex.assert_shape([score, target], ())
     return optax.losses.huber_loss(score, target, delta=delta)
 
 
 def of_row(output: NetworkOutput, targets: Targets, score_delta: float) -> tuple[Losses, Losses]:
-    """Each part of one row's loss, and what the row counts for in it.
+    """Each part of one row's loss, and the row's weight in it.
 
-    A part that the network or the row does not have is 0, and counts for 0.
+    A part that the network or the row does not have is 0, with a weight of 0.
 
     Args:
       output: of one row, without the leading axis.
@@ -175,7 +176,7 @@ def of_row(output: NetworkOutput, targets: Targets, score_delta: float) -> tuple
 
 
 def target_entropy(targets: Targets) -> tuple[jax.Array, jax.Array]:
-    """The entropy of a row's policy target, and what the row counts for; f32[] each."""
+    """The entropy of a row's policy target, and the row's weight; f32[] each."""
     policy, weight = _counted(targets, targets.policy_target, targets.policy_weight)
     return entropy(policy), weight
 
@@ -183,7 +184,7 @@ def target_entropy(targets: Targets) -> tuple[jax.Array, jax.Array]:
 def _counted(
     targets: Targets, target: jax.Array, of_part: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:
-    """(the target, or 0 where it does not count, for nan times 0 would be nan; what it counts)."""
+    """(the target, or 0 where its weight is 0, because nan times 0 is nan; the weight)."""
     weight = jnp.ones(())
     for factor in (targets.weight, of_part):
         weight = weight if factor is None else weight * factor.astype(jnp.float32)

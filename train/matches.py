@@ -1,9 +1,9 @@
 """The evaluations of a run: matches of its network, kept in matches.jsonl, and its Elo from them.
 
 The network of each evaluation plays a random player and a search without a network (the anchors,
-each until it has lost every game of a match), and the network of the evaluation before; in a run
-that began with weights the first one plays those. Networks search as they do in training, without
-its noise. Their random keys are separate from those of training, so evaluations do not change it.
+each until it has lost every game of a match), and the network of the previous evaluation; in a run
+that began with weights, the first one plays these weights. Networks search as in training, without
+its noise. The random keys are separate from those of training, so evaluations do not change it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from train.ratings import Rating, Result
 
 RANDOM, UNIFORM = "random", "uniform"
 OPENING_PLIES = 4
-"""Enough for thousands of openings on 5x5: the players draw nothing themselves."""
+"""Enough for thousands of openings on 5x5; the players themselves draw nothing at random."""
 
 SETTLED_GAMES = 20
 """An anchor that lost every game of a match of at least this many is not played again."""
 
 _GATE = 2**20
-"""The second number of the keys of a gate's matches; those of evaluations have lower ones."""
+"""The second number of the keys of a gate's matches; those of evaluations are lower."""
 
 _KEYS = 0x656C6F
 """Folded into the seed, for keys apart from those of training."""
@@ -56,16 +56,16 @@ class Terms:
 
     rules: Rules | Game  # of Go, or another game
     komi: tuple[float, ...]  # of Go; the pairs take them in turn
-    games: int  # of a match, an even number
-    simulations: int  # of each move of each side that searches
+    games: int  # in a match, an even number
+    simulations: int  # for each move, of each side that searches
     seed: int
     search: Root = "gumbel"  # of the networks: that of training
-    openings: int = OPENING_PLIES  # plies of each pair's, drawn at random
-    considered: int = 16  # of gumbel: moves of a root, as in training
+    openings: int = OPENING_PLIES  # random plies that each pair of games begins with
+    considered: int = 16  # by gumbel: moves of a root, as in training
 
     @classmethod
     def of(cls, config: TrainConfig, rules: Rules | Game) -> Terms:
-        """Those of a run."""
+        """The settings of a run's matches."""
         games, simulations = config.evaluate_games, config.evaluate_simulations
         return cls(
             rules,
@@ -79,7 +79,7 @@ class Terms:
 
 
 class Rated(NamedTuple):
-    """A player of matches.jsonl: a network that searches otherwise is another one."""
+    """A player of matches.jsonl: a network with another search is another player."""
 
     name: str
     simulations: int
@@ -98,20 +98,20 @@ def due(config: TrainConfig, iteration: int) -> bool:
 def evaluate(
     run: Plan, iteration: int, params: Any, stop: Callable[[], bool] = lambda: False
 ) -> dict:
-    """Play the matches of an iteration and keep them; returns what is added to its metrics.
+    """Play the matches of an iteration and record them; returns what they add to its metrics.
 
-    Lines of this iteration and later ones, from before a kill, are cut off.
+    Lines of this iteration and later ones, left from before a kill, are cut off.
 
     Args:
       run: the run's plan.
-      iteration: iterations that are done.
+      iteration: iterations done.
       params: of the network that plays, on the host.
-      stop: asked before each match; the evaluation can be broken off there, and be made up for.
+      stop: called before each match: whether to stop there; the evaluation can be made up for.
 
     Returns:
       {"elo": above `zero_of` the matches, "elo_interval": [low, high]}, by all matches so far;
-      "before": [won, drawn, lost] against the network before, if there is one; and
-      "evaluation_s", its seconds. Nothing, if it was broken off.
+      "before": [won, drawn, lost] against the network of the previous evaluation, if there is one;
+      and "evaluation_s", its seconds. Empty if it was stopped.
     """
     started = time.perf_counter()
     config, terms = run.config, Terms.of(run.config, run.rules)
@@ -140,15 +140,15 @@ def evaluate(
 
 def gate(run: Plan, iteration: int, newest: Any, player: Any) -> dict:
     """A match of the newest network against the one that plays: AlphaGo Zero's evaluator (Silver et
-    al. 2017, Methods), which lets through what scores more than `TrainConfig.gate`.
+    al. 2017, Methods). The newest passes if it scores more than `TrainConfig.gate`.
 
     Args:
       run: the run's plan.
-      iteration: iterations that are done.
+      iteration: iterations done.
       newest, player: parameters.
 
     Returns:
-      {"gate": [won, drawn, lost], "gate_passed": whether it is to play}, for the metrics.
+      {"gate": [won, drawn, lost], "gate_passed": whether the newest is to play}, for the metrics.
     """
     config, network = run.config, run.learner.network
     terms = dataclasses.replace(Terms.of(config, run.rules), games=config.gate_games)
@@ -172,8 +172,8 @@ def _settled(lines: list[dict], terms: Terms) -> set[str]:
 
 
 def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, Player]]:
-    """The network of the evaluation before, or that which the run was given to begin with; if there
-    was one and its weights are there."""
+    """The network of the previous evaluation, or else the one that the run was given to begin with,
+    if there is one and its weights can be read."""
     if not lines and run.config.weights is None:
         return
     name = folder.stem(max((line["iteration"] for line in lines), default=0))
@@ -193,7 +193,7 @@ def anchors(terms: Terms) -> list[tuple[str, Player]]:
 
 
 def network_player(terms: Terms, network: kinds.Config, params: Any) -> Player:
-    """A search with a network. Those of one shape are compiled once."""
+    """A search with a network. All networks of one shape are compiled once."""
     made = _searcher(terms.rules, network, terms.simulations, terms.search, terms.considered)
     return made._replace(params=jax.tree.map(jnp.asarray, params))
 
@@ -216,7 +216,7 @@ def _searcher(
 
 
 def uniform_evaluator(rules: Rules | Game) -> Evaluator:
-    """A uniform prior, and 0 for every position: what remains of a search are the ends of games."""
+    """A uniform prior, and 0 for every position: a search learns only from the ends of games."""
 
     def observe(context: Any, position: Any, trail: Trail) -> jax.Array:
         del context, position, trail
@@ -236,14 +236,14 @@ def play(
     numbers: Iterable[int],
     lines: np.ndarray | None = None,
 ) -> MatchResult:
-    """A match of pairs, each with an opening; other numbers draw others. Pairs take komi in turn.
+    """Play a match in pairs of games, each pair from its own opening. Pairs take komi in turn.
 
     Args:
       terms: the settings.
       first, second: the players.
-      numbers: for the keys.
-      lines: i32[pairs, plies], the openings; without them they are drawn, no two alike, and where
-        there are too few they are played again.
+      numbers: for the keys; other numbers draw other openings.
+      lines: i32[pairs, plies], the openings; None to draw them, no two alike. If there are too few,
+        some are played again.
     """
     pairs = terms.games // 2
     lines = draw_openings(terms, numbers) if lines is None else lines
@@ -260,13 +260,13 @@ def play(
 
 
 def draw_openings(terms: Terms, numbers: Iterable[int]) -> np.ndarray:
-    """i32[n, plies]: an opening for each pair of a match, or as many as there are."""
+    """i32[n, plies]: an opening for each pair of a match, or fewer if there are no more."""
     key, _ = _keys(terms, numbers)
     return openings.distinct(as_game(terms.rules), terms.openings, key, terms.games // 2)
 
 
 def _keys(terms: Terms, numbers: Iterable[int]) -> jax.Array:
-    """Two keys: of the openings, and of the players."""
+    """Two keys: for the openings, and for the players."""
     key = jax.random.fold_in(jax.random.key(terms.seed), _KEYS)
     for number in numbers:
         key = jax.random.fold_in(key, number)
@@ -274,7 +274,7 @@ def _keys(terms: Terms, numbers: Iterable[int]) -> jax.Array:
 
 
 def line_of(match: MatchResult, terms: Terms) -> dict:
-    """What is kept of a match, from the first player's side."""
+    """The record of a match, from the first player's side."""
     summary = match.summary()
     low, high = summary.interval
     return {
@@ -295,12 +295,12 @@ def line_of(match: MatchResult, terms: Terms) -> dict:
 def rate_lines(
     lines: Iterable[dict], wanted: Collection[Rated] | None = None
 ) -> dict[Rated, Rating]:
-    """Ratings of lines of matches.jsonl, `zero_of` them at 0.
+    """The ratings of the players in lines of matches.jsonl, with `zero_of` them at 0.
 
     Args:
-      lines: as `evaluate` writes them. Lines that do not say how the networks searched are
-        from when it was always by PUCT.
-      wanted: whose; see `ratings.rate`.
+      lines: as `evaluate` writes them. Lines that do not say how the networks searched are of an
+        earlier version, which always used PUCT.
+      wanted: the players to rate; see `ratings.rate`.
     """
     results = []
     for line in lines:
@@ -315,11 +315,11 @@ def rate_lines(
 
 
 def zero_of(results: Iterable[Result]) -> Rated:
-    """The player at 0: the network that a run began with, if it was given one that has played, or
+    """The player rated 0: the network that a run was given to begin with, if it has played, or else
     the random player.
 
     A network that was trained before beats the random player in every game, which says little more
-    of its rating than the prior does.
+    about its rating than the prior does.
     """
     first = (one for result in results for one in result[:2] if one.name == folder.stem(0))
     return next(first, RANDOM_PLAYER)

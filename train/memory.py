@@ -1,4 +1,4 @@
-"""The parts of a device's memory that a run takes, known before anything is allocated."""
+"""The memory that a run needs on each device, part by part, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from train.buffer import BufferConfig
 from train.plan import Plan, teacher_of
 
 _KEPT_COPIES = 5
-"""Of the parameters: themselves, the last good ones, their average, AdamW's two moments."""
+"""Copies of the parameters: themselves, the last good ones, their average, AdamW's two moments."""
 _STATE_COPIES = _KEPT_COPIES + 3
-"""With a gradient, an update and their sum on the way."""
+"""These and, during a step, a gradient, an update and their sum."""
 
 
 def parts_of(plan: Plan) -> list[Part]:
-    """What a run takes on each device."""
+    """What a run needs on each device."""
     playing = _playing(plan.play, plan.buffer)
     in_play = num_bytes((playing.lanes.replace(tree=None), playing.games))
     copies = _STATE_COPIES + (plan.config.gate is not None)
@@ -43,18 +43,18 @@ def parts_of(plan: Plan) -> list[Part]:
 
 @functools.lru_cache(maxsize=8)
 def _playing(play: SelfPlayConfig, buffer: BufferConfig) -> games.Playing:
-    """The shapes of games in play and of the replay, one device's."""
+    """The shapes of the games in play and of the replay, on one device."""
     return jax.eval_shape(lambda: games.start(play, buffer, 0))
 
 
 def check(plan: Plan, limit: int | None = None) -> str:
-    """`memory.check` of a run; without a limit, of what a device says that it has."""
+    """`memory.check` of a run; without a limit, against what a device reports that it has."""
     limit = memory.of_device(plan.num_devices) if limit is None else limit
     return f"{memory.check(parts_of(plan), limit)}; {_row_text(plan)}"
 
 
 def checkpoint_text(plan: Plan) -> str:
-    """What a checkpoint takes of the host's memory while it is written, beside the run."""
+    """The host memory that a checkpoint needs while it is written, besides the run, in words."""
     playing = _playing(plan.play, plan.buffer)
     params = num_bytes(network.shapes(plan.learner.network))
     copies = _KEPT_COPIES + (plan.config.gate is not None)
@@ -63,7 +63,7 @@ def checkpoint_text(plan: Plan) -> str:
 
 
 def _row_text(plan: Plan) -> str:
-    """What a position of the replay takes."""
+    """The size of a position in the replay, in words."""
     row = row_shapes(plan.play.game, plan.buffer.policy_dtype, plan.buffer.history)
     past = num_bytes(row.past) if plan.buffer.history else 0
     boards = f", {past} of them the boards before it" if past else ""
@@ -71,7 +71,7 @@ def _row_text(plan: Plan) -> str:
 
 
 def _of_step(plan: Plan) -> int:
-    """Activations: each convolution's input and output are kept for the way back."""
+    """Activations: each convolution's input and output are kept for the backward pass."""
     config = plan.config
     per_point = 4 * (2 + 4 * config.blocks) * config.channels
     per_point += 4 * plan.learner.network.num_planes
@@ -89,7 +89,7 @@ def _of_teacher(plan: Plan) -> Part:
 
 
 def num_points(plan: Plan) -> int:
-    """Of the board."""
+    """The number of points on the board."""
     if isinstance(plan.rules, Rules):
         return plan.rules.num_points
     rows, columns, _ = plan.learner.network.observation

@@ -1,4 +1,4 @@
-"""Self-play rows on the device, and the network's inputs and targets made of one."""
+"""Loads rows of self-play, and makes the network's inputs and targets from one row."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def load(
     """Read a folder of shards.
 
     Returns:
-      (the rules of Go or another game, rows to train on, rows of the games held out or None if
-      that is no game).
+      (the rules of Go or another game, rows to train on, rows of the games held out, or None if no
+      games are).
 
     Raises:
       ValueError: as `shards.read_folder`.
@@ -38,18 +38,18 @@ def load(
 
 
 def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
-    """bool[n]: rows of the held-out games; whole games, for rows of one game are alike."""
+    """bool[n]: rows of the held-out games; whole games, because rows of one game are alike."""
     games = np.unique(game)
     chosen = np.random.default_rng(seed).permutation(games)[: int(fraction * len(games))]
     return np.isin(game, chosen)
 
 
 def with_past(rows: Rows, history: int) -> Rows:
-    """The rows with the boards up to `history` plies before each of them.
+    """The rows with the boards of up to `history` plies before each of them.
 
-    A shard holds whole games in the order of play, so these are the rows before it. Once rows
-    have been taken out of their order it is too late. Rows that keep so many boards are left alone:
-    those of a run's workers, which have no row of each position.
+    A shard holds whole games in the order of play, so these are the boards of the rows before it;
+    the rows must still be in that order. Rows that already have as many boards are returned as they
+    are: those of a run's workers, which do not have a row for every position.
     """
     if not history or (rows.past is not None and rows.past.shape[1] >= history):
         return rows
@@ -73,21 +73,21 @@ def example(
     k: jax.Array,
     outcome_share: float | jax.Array = 1.0,
 ) -> tuple[jax.Array | Inputs, Targets]:
-    """(inputs, targets) of one row, moved by symmetry k: planes, legal actions, policy and
-    ownership alike.
+    """(inputs, targets) of one row, with planes, legal actions, policy and ownership transformed by
+    symmetry k.
 
-    The points that superko bans are those that would be legal but for ko and are not.
+    The points that superko bans are those that would be legal without ko but are not.
 
     Args:
       rules: of Go; or another game, which observes planes of its own.
-      features: the name of the set of planes, of Go.
+      features: the name of the set of planes, for Go.
       row: one row.
-      k: i32[], the symmetry, from 0 to 7; of a game with S of them it is k modulo S.
+      k: i32[], the symmetry, from 0 to 7; for another game with S symmetries, k modulo S.
       outcome_share: lambda; the value target is lambda z + (1 - lambda) v, with z the game's
         outcome and v the root value of the search.
 
     Raises:
-      ValueError: features that look at more past boards than the row has.
+      ValueError: the features use more past boards than the row has.
     """
     if isinstance(rules, Game):
         return _of_game(rules, row, k, outcome_share)
@@ -120,7 +120,7 @@ def example(
 def _of_game(
     game: Game, row: Rows, k: jax.Array, outcome_share: float | jax.Array
 ) -> tuple[jax.Array, Targets]:
-    """`example` of a game other than Go."""
+    """`example` for a game other than Go."""
     legal = jnp.unpackbits(row.legal, count=game.num_actions).astype(jnp.float32)
     planes = game.observe(row.position).astype(jnp.float32)
     policy = policy_shares(jnp, row.policy_target)
@@ -146,7 +146,7 @@ _NUMBERS = ("score", "policy_weight", "value_weight", "score_weight", "ownership
 
 
 def _ownership(rules: Rules, row: Rows) -> jax.Array:
-    """f32[size^2]: the owner of each point at the end, for the mover."""
+    """f32[size^2]: the owner of each point at the end: +1 the mover, -1 the opponent, 0 nobody."""
     black, white = (bb.unpack(rules.layout, tuple(row.area[i])) for i in range(2))
     for_black = black.astype(jnp.float32) - white.astype(jnp.float32)
     return jnp.where(row.position.to_play == BLACK, for_black, -for_black)
