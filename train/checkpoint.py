@@ -1,11 +1,11 @@
-"""Checkpoints of a run's whole state, each written whole or not at all.
+"""Checkpoints of a run's whole state, each written completely or not at all.
 
-    checkpoints/000040/arrays/      what Orbax wrote
+    checkpoints/000040/arrays/      the arrays, written by Orbax
     checkpoints/000040/about.json   version, iteration, every array's shape, every file's hash,
                                     and the SHA-256 of all that
 
-A checkpoint is written to a temporary name that begins with a dot, and renamed once all of it is on
-the disk: a kill or a power cut at any moment leaves the one before. The newest few are kept. One
+A checkpoint is written under a temporary name that begins with a dot, and renamed once all of it is
+on disk: a kill or a power cut at any moment leaves the previous one. The newest few are kept. One
 that cannot be read is skipped, and renamed to 000040.damaged.
 """
 
@@ -36,11 +36,11 @@ from train import hosts
 FORMAT = "gozero-run-3"
 KEPT = 2
 
-_BEFORE = "gozero-run-2"  # whose record has no checksum
+_BEFORE = "gozero-run-2"  # its record has no checksum
 _KEYS = {"format": str, "iteration": int, "about": dict, "arrays": dict, "files": dict}
 _NAME = re.compile(r"[0-9]{6,}")
 _NEWER = {".playing.games.predicted"}
-"""Arrays that checkpoints of earlier versions lack; a run that goes on from one has zeros there."""
+"""Arrays that checkpoints of earlier versions lack; a run resumed from one has zeros there."""
 
 
 class Saved(NamedTuple):
@@ -51,44 +51,44 @@ class Saved(NamedTuple):
 
 
 def found(folder: pathlib.Path) -> list[Saved]:
-    """The whole checkpoints of a run, the newest first."""
+    """The complete checkpoints of a run, the newest first."""
     paths = [path.parent for path in folder.glob("*/about.json")]
     saved = [Saved(path, int(path.name)) for path in paths if _NAME.fullmatch(path.name)]
     return sorted(saved, key=lambda one: -one.iteration)
 
 
 def found_by_all(folder: pathlib.Path) -> list[Saved]:
-    """`found`, as the first of a run's processes has it."""
+    """`found`, as the first of a run's processes sees it."""
     iterations = hosts.said_by_first([one.iteration for one in found(folder)])
     return [Saved(folder / f"{iteration:06d}", iteration) for iteration in iterations]
 
 
 def sweep(folder: pathlib.Path) -> None:
-    """Remove what kills in the middle of a save have left."""
+    """Remove partial checkpoints, left by kills in the middle of a save."""
     for path in folder.glob(".[0-9]*.part"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def set_aside(saved: Sequence[Saved]) -> None:
-    """Have checkpoints that cannot be gone on from no longer count as such."""
+    """Rename checkpoints that cannot be resumed from, so that they no longer count."""
     for one in saved:
         aside = one.path.with_name(f"{one.path.name}.damaged")
         shutil.rmtree(aside, ignore_errors=True)
-        with contextlib.suppress(OSError):  # then it is passed over again
+        with contextlib.suppress(OSError):  # then it is skipped again next time
             one.path.rename(aside)
             print(f"{one.path}: set aside as {aside.name}", file=sys.stderr)
 
 
 def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved:
-    """Write a checkpoint, and drop those that are older than the newest few.
+    """Write a checkpoint, and delete all but the newest few.
 
     Called by every process of a run, on a folder that all of them see.
 
     Args:
       folder: of the checkpoints.
-      iteration: iterations that are done.
+      iteration: iterations done.
       state: a pytree of arrays and PRNG keys.
-      about: anything else, as JSON has it.
+      about: anything else to store, as JSON.
 
     Raises:
       OSError: it cannot be written; what was there before is still there.
@@ -100,7 +100,7 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved
         hosts.at_each(lambda: _write_arrays(partial / "arrays", named))
         hosts.at_first(lambda: _describe(partial, iteration, _shapes(named), about))
         hosts.at_first(lambda: _put_in_place(partial, place))
-    except Exception as error:  # Orbax's own, where a disk is full, are of many kinds
+    except Exception as error:  # on a full disk Orbax raises exceptions of many kinds
         shutil.rmtree(partial, ignore_errors=True)
         raise OSError(f"checkpoint {place}: cannot be written ({_why(error)})") from error
     for old in found(folder)[KEPT:] if hosts.is_first() else ():
@@ -109,9 +109,9 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved
 
 
 def begin(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Future[Saved]:
-    """`save` of a copy in the host's memory, in a thread: the state itself may be donated at once.
+    """`save` a copy in the host's memory, in a thread: the state itself may be donated at once.
 
-    Of several processes' runs it is done when this returns, for all of them take part.
+    In a run of several processes it is done when this returns, because all of them take part.
     """
     if jax.process_count() == 1:
         state = jax.tree.map(lambda leaf: np.array(_plain(leaf)), state)
@@ -122,10 +122,10 @@ def begin(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Futu
 
 
 def lanes_of(saved: Saved) -> tuple[int, int]:
-    """(the devices that it is of, the games in play on each).
+    """(the number of devices of a checkpoint, the games in play on each).
 
     Raises:
-      ValueError: damaged, or of no run.
+      ValueError: it is damaged, or not of a run.
     """
     shape = _saved_shape(_read_about(saved.path)["arrays"].get(".playing.lanes.game", ""))
     if len(shape) != 2:
@@ -134,10 +134,10 @@ def lanes_of(saved: Saved) -> tuple[int, int]:
 
 
 def policies_of(saved: Saved) -> str:
-    """The dtype of the policy targets in its replay.
+    """The dtype of the policy targets in a checkpoint's replay.
 
     Raises:
-      ValueError: damaged.
+      ValueError: it is damaged.
     """
     said = _read_about(saved.path)["arrays"].get(".playing.buffer.rows.policy_target", "")
     dtype = said.partition("[")[0]
@@ -147,11 +147,11 @@ def policies_of(saved: Saved) -> str:
 
 
 def on_the_host(saved: Saved, like: Any, name: str) -> Any:
-    """A part of a tree as `restore` takes it, by its name there, with the shapes that a checkpoint
-    has, and the dtype of its policy targets, to come as NumPy's.
+    """A part of `restore`'s `like`, named by its place there, with the shapes and the dtype of
+    policy targets of a checkpoint; without shardings, so that it is restored as NumPy arrays.
 
     Raises:
-      ValueError: damaged.
+      ValueError: it is damaged.
     """
     have, policies = _read_about(saved.path)["arrays"], policies_of(saved)
 
@@ -159,7 +159,7 @@ def on_the_host(saved: Saved, like: Any, name: str) -> Any:
         own = name + jax.tree_util.keystr(path)
         shape = _saved_shape(have.get(own, "")) or leaf.shape
         dtype = policies if own.endswith(".policy_target") else leaf.dtype
-        return jax.ShapeDtypeStruct(shape[: leaf.ndim], dtype)  # keys have data besides
+        return jax.ShapeDtypeStruct(shape[: leaf.ndim], dtype)  # the data of keys has one axis more
 
     return jax.tree_util.tree_map_with_path(one, like)
 
@@ -169,16 +169,16 @@ def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
 
     Args:
       saved: which.
-      like: the shapes, dtypes and shardings of what is to come of it, a tree of
-        `jax.ShapeDtypeStruct` with the keys' own dtype. Without a sharding an array comes whole,
-        as NumPy's.
+      like: the shapes, dtypes and shardings of the state to restore, a tree of
+        `jax.ShapeDtypeStruct`, with the keys' own dtype. An array without a sharding is restored
+        whole, as a NumPy array.
 
     Returns:
-      (the state, what `save` was told about it).
+      (the state, the `about` that `save` was given).
 
     Raises:
-      ValueError: damaged, not to be read, of another version, or of other arrays than asked for;
-        says which.
+      ValueError: it is damaged, cannot be read, is of another version, or has other arrays than
+        those asked for; says which.
     """
     asked = _named(like)
     about = hosts.at_each(lambda: _checked(saved.path, _shapes(asked)))
@@ -188,7 +188,7 @@ def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
 
 
 def _named(state: Any) -> dict[str, Any]:
-    """{name: array} of what has bytes; PRNG keys as their data."""
+    """{name: array} of all arrays that are not empty; PRNG keys as their data."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     plain = {jax.tree_util.keystr(path): _plain(leaf) for path, leaf in leaves}
     return {name: leaf for name, leaf in plain.items() if leaf.size}
@@ -204,11 +204,11 @@ def _plain(leaf: Any) -> Any:
 
 
 def _like(like: Any, arrays: dict[str, Any]) -> Any:
-    """A tree like another of the arrays of a checkpoint."""
+    """A tree of the structure of `like`, with the arrays of a checkpoint."""
 
     def one(path, shape):
         name = jax.tree_util.keystr(path)
-        if name not in arrays:  # without a byte, or one of `_NEWER`
+        if name not in arrays:  # empty, or one of `_NEWER`
             nothing = np.zeros(shape.shape, shape.dtype)
             return (
                 nothing
@@ -229,7 +229,7 @@ def _shapes(named: dict[str, Any]) -> dict[str, str]:
 
 
 def _saved_shape(said: str) -> tuple[int, ...]:
-    """Of an array as `_shapes` has it; () of none."""
+    """The shape of an array in the form of `_shapes`; () for an empty string."""
     return tuple(map(int, re.findall(r"\d+", said.partition("[")[2])))
 
 
@@ -242,8 +242,8 @@ def _write_arrays(path: pathlib.Path, named: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _hushed() -> Iterator[None]:
-    """Until it is done, and for good after an error, which ends the program: of a full disk Orbax's
-    threads log a traceback for each array besides, some as late as the exit of Python."""
+    """Silence loggers until this is done, and for good after an error, which ends the program: on a
+    full disk Orbax's threads also log a traceback for each array, some as late as Python's exit."""
     loggers = [logging.getLogger(name) for name in ("absl", "asyncio")]
     before, hook = [logger.disabled for logger in loggers], sys.unraisablehook
     for logger in loggers:
@@ -298,7 +298,7 @@ def _put_in_place(partial: pathlib.Path, place: pathlib.Path) -> None:
 
 
 def _hashes(path: pathlib.Path) -> dict[str, str]:
-    """{file: SHA-256} of all in a folder."""
+    """{file: SHA-256} of all files in a folder."""
     hashes = {}
     for file in sorted(path.rglob("*")):
         if file.is_file():
@@ -309,7 +309,7 @@ def _hashes(path: pathlib.Path) -> dict[str, str]:
 
 
 def _checked(path: pathlib.Path, asked: dict[str, str]) -> dict:
-    """A checkpoint's description, if that is what lies there and is asked for."""
+    """A checkpoint's record, if its files are what the record says and what is asked for."""
     about = _read_about(path)
     _check_files(path, about["files"])
     _check_arrays(path, about["arrays"], asked)
@@ -317,7 +317,7 @@ def _checked(path: pathlib.Path, asked: dict[str, str]) -> dict:
 
 
 def _read_about(path: pathlib.Path) -> dict:
-    """The record of a checkpoint, if it is, to the byte, what `save` wrote."""
+    """The record of a checkpoint, if it is what `save` wrote, byte for byte."""
     try:
         data = (path / "about.json").read_bytes()
         record = json.loads(data)
@@ -334,7 +334,7 @@ def _read_about(path: pathlib.Path) -> dict:
 
 
 def _check_record(path: pathlib.Path, record: dict) -> None:
-    """Its keys, and that it is of this place."""
+    """Check the keys of a record, and that it is of this iteration."""
     kinds = {name: type(value) for name, value in record.items()}
     odd = sorted(name for name in kinds.keys() | _KEYS if kinds.get(name) is not _KEYS.get(name))
     if odd:
@@ -368,7 +368,7 @@ def _check_arrays(path: pathlib.Path, have: dict[str, str], asked: dict[str, str
 
 
 def _why(error: BaseException) -> str:
-    """An error in a line; of a full disk no more than that."""
+    """An error in one line; for a full disk only that."""
     full = os.strerror(errno.ENOSPC)
     text = str(error).strip() or type(error).__name__
     return full if full in text else text.splitlines()[0]

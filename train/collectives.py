@@ -1,7 +1,7 @@
-"""Programs in which the devices of a mesh wait for each other, on a CPU too.
+"""Programs in which the devices of a mesh wait for each other, also on a CPU.
 
-There devices are cores, which other work may take, and XLA:CPU asks for two things that others do
-not: a longer wait than its own, and few programs in flight.
+There the devices are cores, which other work may occupy, and XLA:CPU needs two things that other
+backends do not: a longer timeout than its default, and few programs in flight.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _WEEK = 7 * 24 * 3600
 
 
 def compiled(lowered: Any, mesh: Mesh) -> Callable:
-    """The program of what ``jax.jit(...).lower`` gives for the devices of a mesh.
+    """Compile what ``jax.jit(...).lower`` returns, for the devices of a mesh.
 
-    XLA:CPU ends the process where a device has waited for the others for 40 seconds; with this, a
-    week. (jaxlib before 0.10 has no such option.)
+    XLA:CPU ends the process when a device has waited 40 seconds for the others; here, a week.
+    (jaxlib before 0.10 has no such option.)
     """
     if not _is_of_cores(mesh) or version.__version_info__ < (0, 10):
         return lowered.compile()
@@ -31,10 +31,10 @@ def compiled(lowered: Any, mesh: Mesh) -> Callable:
 
 
 def one_in_flight(made: Any, mesh: Mesh) -> None:
-    """Wait for what a program makes, where the next may not be begun before.
+    """Wait for what a program makes, on a backend where the next must not start before.
 
-    With some 30 in flight one device of XLA:CPU waits for room for another program, and those that
-    it keeps waiting for theirs to end.
+    With some 30 programs in flight, one device of XLA:CPU waits for room for another program, while
+    the devices that wait for it cannot end theirs.
     """
     if _is_of_cores(mesh):
         jax.block_until_ready(made)

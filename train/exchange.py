@@ -2,12 +2,11 @@
 
     config.json                        every flag of the run
     newest.json                        the version of the weights to play with, and their SHA-256
-    newest/00000007.safetensors        these weights, and a few versions before
+    newest/00000007.safetensors        these weights, and a few earlier versions
     shards/00000007/NAME-000000.npz    what a worker played with them, see `gozero.play.shards`
 
-The run writes the first three, workers the shards. A version is published once and never goes
-back, not even where the run goes back to an earlier iteration: so what is older than a few
-versions is not read any more.
+The run writes the first three, workers the shards. Versions only go up, even where the run goes
+back to an earlier iteration: so shards that are more than a few versions old are not read any more.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from gozero.runs.store import Store
 
 NEWEST = "newest.json"
 KEPT = 8
-"""Versions before the newest whose shards are still read, and whose weights are kept."""
+"""The number of versions before the newest whose shards are still read and weights are kept."""
 EVERY_S = 15.0
-"""Seconds from one version to the next, at least: workers then have the time to write what they
-played with the one before."""
+"""The least number of seconds between versions: it gives workers time to write what they played
+with the one before."""
 
 _MOST_BYTES = 2**12
 
@@ -40,12 +39,12 @@ class Newest(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Of their file."""
+        """The key of their file in the store."""
         return f"newest/{self.version:08d}.safetensors"
 
 
 def newest(shared: Store) -> Newest:
-    """The weights that a run has published last.
+    """The weights that a run published last.
 
     Raises:
       ValueError: the record is damaged.
@@ -64,10 +63,10 @@ def newest(shared: Store) -> Newest:
 
 
 def publish(shared: Store, path: pathlib.Path, iteration: int) -> Newest:
-    """Have workers play with weights, as the next version; those of now stay as they are.
+    """Publish weights for workers, as the next version, unless they already are the newest.
 
     Args:
-      shared: of the run.
+      shared: the run's store.
       path: of the weights.
       iteration: after which they were written.
 

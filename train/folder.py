@@ -2,12 +2,12 @@
 
 config.json      every flag
 manifest.json    versions, device, command, commit; of the last start; the SHA-256 of --weights
-run.lock         held while it is trained
-metrics.jsonl    one object an iteration
-matches.jsonl    one object a match of an evaluation
+run.lock         held while the run is trained
+metrics.jsonl    one object per iteration
+matches.jsonl    one object per match of an evaluation
 tensorboard/     the metrics for TensorBoard, with --tensorboard
-checkpoints/     all that the run goes on from
-weights/         the network that played, one file an evaluation or a checkpoint; 000000 began
+checkpoints/     all that the run resumes from
+weights/         the network that plays, one file per evaluation or checkpoint; 000000 is the first
 weights.safetensors  the newest of them
 newest.json      which weights workers play with; see `train.exchange`
 newest/          these weights
@@ -34,7 +34,7 @@ METRICS, MATCHES = "metrics.jsonl", "matches.jsonl"
 LOCK, NEWEST = "run.lock", "weights.safetensors"
 KIND = "training run"
 _MOST_BYTES = 2**20
-"""Of config.json."""
+"""The largest size of config.json."""
 
 _TIMES = dict.fromkeys(("playing_s", "learning_s", "evaluation_s"), float)
 _GAMES = dict.fromkeys(("won", "drawn", "lost"), int)
@@ -43,14 +43,14 @@ _KINDS: dict[str, dict[str, type]] = {
     METRICS: {"iteration": int, "simulations": int, "elo": float, "before": list, **_TIMES},
     MATCHES: _MATCH,
 }
-"""What is counted with, of the lines of a file."""
+"""The values in the lines of a file that are calculated with, and their types."""
 
 _OF_OTHERS = {"iteration": int, "points": list, **_GAMES}
 _NEEDED = {METRICS: {"iteration"}, MATCHES: _MATCH.keys()}
 
 
 class TrainFolder(RunFolder):
-    """The folder of a run, new or to go on with; no other process trains the run meanwhile.
+    """The folder of a run, new or to be resumed; no other process can train the run meanwhile.
 
     Raises:
       ValueError: as `RunFolder`; nothing was changed.
@@ -66,8 +66,8 @@ class TrainFolder(RunFolder):
             self.write_config(asked)
 
     def _check_not_lost(self) -> None:
-        """Refuse to begin anew where there was a checkpoint: later weights follow one, and so does
-        the line after that of the first one.
+        """Refuse to begin anew where there must have been a checkpoint: where there are later
+        weights than the first, or more lines than up to the first checkpoint.
 
         Raises:
           ValueError: says what is there, and what can be done.
@@ -85,12 +85,12 @@ class TrainFolder(RunFolder):
             )
 
     def begin(self, facts: dict, weights: str | None, teacher: str | None = None) -> None:
-        """Write down what runs in this start, and the networks that the run began with, if any.
+        """Record the facts of this start, and the networks that the run began with, if any.
 
         Args:
           facts: for the manifest.
-          weights: the SHA-256 of the file that it is to begin from; None: it needs none.
-          teacher: that of its teacher's.
+          weights: the SHA-256 of the weights to begin from; None if none are needed.
+          teacher: the SHA-256 of the teacher's weights; None without a teacher.
 
         Raises:
           ValueError: the run began with others.
@@ -111,15 +111,15 @@ class TrainFolder(RunFolder):
 def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
     if "preset" not in before:
         raise ValueError(folders.not_of(path, KIND))
-    unsaid = TrainConfig().plain  # what earlier versions did not know was as it is by default
+    unsaid = TrainConfig().plain  # flags that earlier versions did not have were at their defaults
     folders.must_agree(path, KIND, unsaid | before, asked, MAY_CHANGE)
 
 
 def read_config(out: pathlib.Path) -> TrainConfig:
-    """The flags of the run in a folder or bucket, wherever that is now.
+    """The flags of the run in a folder or bucket, even if it has been moved.
 
     Raises:
-      ValueError: there is none, or one of another version.
+      ValueError: no run is there, or one of another version.
     """
     shared = store.at(out)
     try:
@@ -153,8 +153,8 @@ def ways_on(folder: pathlib.Path) -> str:
 
 
 def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
-    """Cut off what a file of records, if it is there, has of later iterations, and a line that a
-    kill has torn; what is left. Damaged lines go to a file beside it."""
+    """Cut off records of later iterations, and a line torn by a kill, from a file that need not
+    exist; returns the records left. Damaged lines are moved to a file beside it."""
     damaged: list[files.Damaged] = []
     kept = [one for one in _read(path, damaged) if one.get("iteration", 0) <= iteration]
     if damaged:
@@ -169,13 +169,13 @@ def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
 
 
 def add_to_last_line(path: pathlib.Path, numbers: dict) -> None:
-    """More of the last record of a file, which has one."""
+    """Add to the last record of a file, which has at least one."""
     *before, last = read_lines(path)
     files.write_lines(path, [*before, last | numbers])
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:
-    """The records of a file; damaged lines are named, and left out."""
+    """The records of a file; damaged lines are reported and left out."""
     damaged: list[files.Damaged] = []
     records = _read(path, damaged)
     if damaged:
@@ -192,7 +192,7 @@ def _summary(damaged: list[files.Damaged]) -> str:
 
 
 def _checked(line: Any, name: str) -> dict:
-    """A record of such a file, if it says what is needed and can be counted with.
+    """A record of a file of this name, if it has all that is needed and values of the right types.
 
     Raises:
       ValueError: it does not.
@@ -208,7 +208,7 @@ def _checked(line: Any, name: str) -> dict:
 
 
 def _is(value: Any, kind: type) -> bool:
-    """Whether a value is of a kind: a list of numbers, and these finite."""
+    """Whether a value is of a kind. Lists are of numbers; numbers are finite, below 2^53."""
     if kind is list:
         return type(value) is list and all(_is(one, float) for one in value)
     if type(value) is not kind and (kind, type(value)) != (float, int):
@@ -217,26 +217,26 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def stem(iteration: int) -> str:
-    """What the network of an iteration is called, in weights/ and in matches."""
+    """The name of the network of an iteration, in weights/ and in matches."""
     return f"{iteration:06d}"
 
 
 def weights_file(folder: pathlib.Path, name: str) -> pathlib.Path:
-    """Of a network of the run; a .npz, if an earlier version wrote it."""
+    """The weights file of a network of the run; a .npz if an earlier version wrote it."""
     path = folder / "weights" / f"{name}.safetensors"
     old = path.with_suffix(".npz")
     return old if old.exists() and not path.exists() else path
 
 
 def weights_files(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Of all networks of the run, the oldest first."""
+    """The weights files of all networks of the run, the oldest first."""
     kept = folder / "weights"
     paths = [*kept.glob("[0-9]*.safetensors"), *kept.glob("[0-9]*.json")]  # a .json follows its npz
     return [weights_file(folder, name) for name in sorted({path.stem for path in paths})]
 
 
 def has_weights(folder: pathlib.Path, iteration: int, params: dict) -> bool:
-    """Whether the network of an iteration is there, as the newest too; says what is wrong."""
+    """Whether the network of an iteration is there, also as the newest; prints what is wrong."""
     digest = weights.digest(params)
     for path in (weights_file(folder, stem(iteration)), folder / NEWEST):
         try:
@@ -251,7 +251,7 @@ def has_weights(folder: pathlib.Path, iteration: int, params: dict) -> bool:
 
 
 def set_later_weights_aside(folder: pathlib.Path, iteration: int) -> None:
-    """Rename the networks of later iterations, of a future that is gone: none is taken for the
+    """Rename the networks of iterations after the one resumed from: none of them is taken for the
     newest, and none is lost."""
     for path in (folder / "weights").glob("[0-9]*.*"):
         number = path.name.partition(".")[0]
@@ -260,7 +260,7 @@ def set_later_weights_aside(folder: pathlib.Path, iteration: int) -> None:
 
 
 def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) -> pathlib.Path:
-    """The network of an iteration, and as the newest."""
+    """Write the network of an iteration, also as the newest; returns the first path."""
     folder = plan.config.folder
     about = {
         "command": command,

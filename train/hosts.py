@@ -1,7 +1,7 @@
 """Runs on several hosts: joining them, and agreement on flags, files, clocks and signals.
 
-Every host runs the same program in step. One that stopped or continued on its own would leave the
-others waiting, so whatever may differ between them (clocks, signals, files) is agreed on here.
+Every host runs the same program in step. A host that stopped or continued on its own would leave
+the others waiting, so they agree here on whatever may differ (clocks, signals, files).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from train.config import TrainConfig
 T = TypeVar("T")
 
 OF_ONE_HOST = frozenset({"out", "coordinator", "process"})
-"""Flags that each host may have in its own way: where it sees the folder, and the first host."""
+"""Flags that may differ between hosts: where each sees the folder and the first host."""
 
 
 class Elsewhere(ValueError):
-    """Another host could not do its part, and says why."""
+    """Another host could not do its part; that host says why."""
 
 
 def join(config: TrainConfig) -> None:
-    """Become one of the run's hosts, if it has several. Before anything starts a backend.
+    """Become one of the run's hosts, if it has several. Call it before anything starts a backend.
 
     Raises:
-      ValueError: they cannot find each other.
+      ValueError: the hosts cannot find each other.
     """
     if config.coordinator is None or jax.distributed.is_initialized():
         return
@@ -46,26 +46,26 @@ def join(config: TrainConfig) -> None:
 
 
 def is_first() -> bool:
-    """Whether this is the host that writes what all of them have in common."""
+    """Whether this is the host that writes the files that all have in common."""
     return jax.process_index() == 0
 
 
 def said_by_first(facts: Any) -> Any:
-    """The first host's, at every host; of what JSON has."""
+    """The first host's facts, on every host; any JSON value."""
     if jax.process_count() == 1:
         return facts
     return _heard(multihost_utils.broadcast_one_to_all(_spoken(facts)))
 
 
 def said_by_each(facts: Any) -> list[Any]:
-    """Every host's, in their order, at every host; of what JSON has."""
+    """Every host's facts, in the order of hosts, on every host; any JSON values."""
     if jax.process_count() == 1:
         return [facts]
     return [_heard(one) for one in multihost_utils.process_allgather(_spoken(facts))]
 
 
 def _spoken(facts: Any) -> np.ndarray:
-    """u8[n] of facts, n the same at every host."""
+    """Facts as u8[n], n the same on every host."""
     own = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     padded = np.zeros(greatest(len(own)), np.uint8)
     padded[: len(own)] = own
@@ -77,10 +77,10 @@ def _heard(told: Any) -> Any:
 
 
 def check_same(facts: dict[str, Any]) -> None:
-    """Refuse what is not as the first host has it; facts by their names, of what JSON has.
+    """Refuse facts that differ from the first host's; {name: any JSON value}.
 
     Raises:
-      ValueError: one of them differs, the first of them by name.
+      ValueError: one of them differs; names the first in order of names.
     """
     first = said_by_first(facts)
     for name in sorted(facts.keys() | first.keys()):
@@ -92,26 +92,26 @@ def check_same(facts: dict[str, Any]) -> None:
 
 
 def check_flags(config: TrainConfig) -> None:
-    """Refuse flags that are not the first host's, but for those that each has of its own.
+    """Refuse flags that differ from the first host's, except `OF_ONE_HOST`.
 
     Raises:
-      ValueError: one of them differs, the first of them by name.
+      ValueError: one of them differs; names the first in order of names.
     """
     names = config.plain.keys() - OF_ONE_HOST
     check_same({f"--{name.replace('_', '-')}": config.plain[name] for name in names})
 
 
 def greatest(number: int) -> int:
-    """The greatest of all hosts' numbers, i32, at every host."""
+    """The greatest of all hosts' numbers, i32, on every host."""
     return int(multihost_utils.process_allgather(np.int32(number)).max())
 
 
 def at_each(work: Callable[[], T]) -> T:
-    """What `work` returns, when every host has done it.
+    """Do `work` on every host; returns this host's result once all have done it.
 
     Raises:
       Exception: what this host's work raised.
-      Elsewhere: another's did.
+      Elsewhere: another host's work raised something.
     """
     try:
         done = work()
@@ -124,15 +124,15 @@ def at_each(work: Callable[[], T]) -> T:
 
 
 def at_first(work: Callable[[], object]) -> None:
-    """Let the first host do something, while the others wait; as `at_each`."""
+    """Do `work` on the first host, while the others wait; raises as `at_each`."""
     at_each(work if is_first() else lambda: None)
 
 
 def check_shared(path: pathlib.Path, patience_s: float = 60.0) -> None:
-    """Wait until a file that the first host wrote is here too.
+    """Wait until this host sees a file that the first host wrote.
 
     Raises:
-      ValueError: it does not come.
+      ValueError: it does not appear in time.
     """
     until = time.monotonic() + patience_s
     while not path.exists():

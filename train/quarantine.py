@@ -1,7 +1,8 @@
-"""Takes rows out of the replay on which no finite update can be made; runs when one was not finite.
+"""Removes rows whose updates are not finite from the replay; runs once such an update was made.
 
-A row of the ring says by `game` where it is from: a game of the run's own has a number from 0 on,
-of the n-th shard that was read all rows say -n. So the rows of a shard, or a game, go together.
+The `game` of a row in the ring says where it is from: games of the run's own are numbered from 0,
+and all rows of the n-th shard that was read have -n. So the rows of a shard, or of a game, are
+removed together.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ from train.buffer import Buffer
 from train.plan import Plan
 
 FINE = 2**31 - 1
-"""What is blamed where an update is finite."""
+"""In place of a source: the update is finite."""
 GONE = FINE - 1
-"""The number of the game of a row that was taken out: it is empty, and weighs nothing."""
+"""The `game` of a row that was removed: the row is empty, and its weights are 0."""
 
 
 def expel(
     plan: Plan, mesh: Mesh, params: Any, buffer: Buffer, most: int
 ) -> tuple[Buffer, list[int]]:
-    """Find by halving which rows give no finite update, and take all of their shard or game out.
+    """Find by bisection the rows whose update is not finite, and remove all of their shard or game.
 
     Args:
-      plan, mesh: of the run.
+      plan, mesh: the run's.
       params: of the network, known to be good.
       buffer: the rings [D, ...], donated.
-      most: sources to take out at most.
+      most: the number of sources to remove, at most.
 
     Returns:
-      (the rings without them, the sources: numbers of games, and those of shards below 0). No
-      source at all: it is not for the rows.
+      (the rings without them, the sources: numbers of games, and negative ones of shards). Without
+      any source, the rows are not the cause.
     """
     width = plan.config.batch_size // plan.num_devices
     examine, remove = _programs(plan, mesh)
@@ -59,13 +60,13 @@ def expel(
 
 @functools.lru_cache(maxsize=1)
 def _programs(plan: Plan, mesh: Mesh) -> tuple[Callable, Callable]:
-    """(`_examine`, `_remove`) on every device at once; compiled when they are needed."""
+    """(`_examine`, `_remove`) on all devices at once; compiled when they are first called."""
     examine = on_each(mesh, _examine(plan), (EVERYWHERE, DIVIDED, EVERYWHERE), EVERYWHERE)
     return examine, on_each(mesh, _remove, (DIVIDED, EVERYWHERE), DIVIDED, donated=0)
 
 
 def _blamed(examine: Callable[[np.ndarray], jax.Array], slots: np.ndarray) -> int:
-    """The source of one row of these without a finite update, or FINE."""
+    """The source of one of these rows whose update is not finite, or FINE."""
     width = len(slots)
     source = int(examine(slots))
     while len(slots) > 1 and source != FINE:
