@@ -1,10 +1,10 @@
-"""How far what a network predicts comes true: sums by bins, of which reliability curves are made.
+"""How far a network's predictions come true: sums by bins, from which reliability curves are made.
 
-The policy, at the last move of each call of self-play, of every legal action of a position that was
-searched in full: its prior, with a root's noise where there is any, and the share of it in the
-policy target. The value, of every position that was searched in full, of games that ended: Black's
-chance of a point by the network's own value, (1 + v) / 2, and the point that Black made, half of
-one in a draw. Both were predicted before anything was learnt from the game.
+For the policy, at the last move of each call of self-play, every legal action of a position that
+was searched in full counts: its prior, with the root's noise if there is any, and its share of the
+policy target. For the value, every position that was searched in full counts, in games that ended:
+Black's expected point by the network's own value, (1 + v) / 2, and the point that Black made, 1/2
+in a draw. Both were predicted before anything was learnt from the game.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import numpy as np
 from jax import lax
 
 BINS = 10
-"""Of predictions from 0 to 1, all of one width."""
+"""The number of bins for predictions from 0 to 1, all of the same width."""
 
 
 class Bins(NamedTuple):
     """Sums over the predictions of each bin."""
 
-    count: jax.Array  # f32[BINS]: how many there were
-    predicted: jax.Array  # f32[BINS]: what was predicted
-    found: jax.Array  # f32[BINS]: what came of it
+    count: jax.Array  # f32[BINS]: the number of predictions
+    predicted: jax.Array  # f32[BINS]: their sum
+    found: jax.Array  # f32[BINS]: the sum of what came of them
 
 
 class Calibration(NamedTuple):
-    """Of self-play."""
+    """The bins of self-play."""
 
     policy: Bins
     value: Bins
@@ -53,20 +53,20 @@ def _in_bins(predicted: jax.Array, counts: jax.Array) -> jax.Array:
 class Moves(NamedTuple):
     """Moves [T, B] of lanes, one after another."""
 
-    chance: jax.Array  # f32: Black's, by the network's value
-    counts: jax.Array  # bool: of what is predicted here
-    ended: jax.Array  # bool: the last of a game
-    known: jax.Array  # bool: ... that was played out
-    point: jax.Array  # f32: ... what Black made of it
+    chance: jax.Array  # f32: Black's expected point, by the network's value
+    counts: jax.Array  # bool: whether this prediction counts
+    ended: jax.Array  # bool: the last move of a game
+    known: jax.Array  # bool: ... that was not truncated
+    point: jax.Array  # f32: ... Black's point in it
 
 
 def of_games(before: jax.Array, moves: Moves) -> tuple[Bins, jax.Array]:
-    """(the values of the games that end, f32[B, 2, BINS] of those in play).
+    """(the bins of the values in games that end, f32[B, 2, BINS] of the games then in play).
 
     Args:
-      before: f32[B, 2, BINS], of the games in play: how many predictions are in each bin, and their
-        sum.
-      moves: that go on with them.
+      before: f32[B, 2, BINS], of the games in play: the number of predictions in each bin, and
+        their sum.
+      moves: the next moves of these games.
     """
     none = moves.ended.shape[0]
     number = jnp.arange(none, dtype=jnp.int32)[:, None]
@@ -84,15 +84,15 @@ def of_games(before: jax.Array, moves: Moves) -> tuple[Bins, jax.Array]:
 
 
 def plain(bins: Bins) -> list[list[float]]:
-    """[count, predicted, found] of each bin, as metrics.jsonl has them."""
+    """[count, predicted, found] of each bin, as in metrics.jsonl."""
     return [[round(float(x), 3) for x in one] for one in np.stack(bins, axis=1)]
 
 
 def curve(lines: Iterable[dict[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(mean prediction, mean of what came of it, standard error of that) of the bins that are not
-    empty, over lines of the metrics; `name` is of a part of `Calibration`.
+    """(mean prediction, mean of what came of it, standard error of the latter) in the bins that are
+    not empty, over lines of the metrics; `name` is a field of `Calibration`.
 
-    The error is that of a share, sqrt(p (1 - p) / n), with predictions taken as independent.
+    The error is that of a proportion, sqrt(p (1 - p) / n), as if predictions were independent.
     """
     found = [line["calibration"][name] for line in lines if "calibration" in line]
     count, predicted, came = np.sum(np.reshape(found, (-1, BINS, 3)), axis=0).T

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gozero.runs.progress import Progress
 
-_RECENT = 10  # iterations by whose times those to come are estimated
+_RECENT = 10  # iterations from whose times those to come are estimated
 _TIMED = {"playing_s", "learning_s", "simulations"}
 
 
@@ -20,8 +20,8 @@ class Cost(NamedTuple):
     evaluated: Callable[[int], bool]  # whether an evaluation follows this many iterations
 
     def to_go(self, lines: Sequence[dict], num_iterations: int) -> float:
-        """Seconds that the iterations after those of some lines will take: to play, by simulation,
-        and to learn as the median of the last ones, to evaluate as on average."""
+        """Seconds that the iterations after those of some lines will take: the medians of the last
+        ones for playing, per simulation, and for learning; the mean of all for evaluations."""
         timed = [line for line in lines if line.keys() >= _TIMED and line["simulations"] > 0]
         timed = timed[-_RECENT:]
         if not timed:
@@ -37,12 +37,12 @@ class Cost(NamedTuple):
 
 
 class Display(Progress):
-    """A context manager.
+    """Displays the progress of a run; a context manager.
 
     Args:
       name: of the run.
       num_iterations: in all.
-      before: the metrics of those that were done before.
+      before: the metrics of the iterations done before.
       cost: of the iterations.
     """
 
@@ -53,7 +53,7 @@ class Display(Progress):
         self.rated = next((line for line in reversed(before) if "elo" in line), None)
 
     def add(self, numbers: dict) -> None:
-        """Show a line of the metrics, which may come again with more, and the last Elo."""
+        """Show a line of the metrics and the last Elo. The same line may come again with more."""
         if self.lines and self.lines[-1]["iteration"] == numbers["iteration"]:
             self.lines.pop()
         self.lines.append(numbers)

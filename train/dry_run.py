@@ -1,8 +1,8 @@
 """``python -m train --preset NAME --dry-run --target v5litepod-64``: what a run would take.
 
-Self-play and the learner are compiled for devices that need not be there. Their compiler says what
-memory they need, and of a TPU how long they may take; of that come games a second and their cost.
-Nothing is run, and nothing written.
+Self-play and the learner are compiled for devices that need not be there. The compiler reports the
+memory they need and, for a TPU, how long they may take; from that come games a second and their
+cost. Nothing is run, and nothing is written.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from train.steps import RunState
 
 PROG = "python -m train --dry-run"
 CHIP_HOUR = {"v5e": 1.2, "v6e": 2.7, "v5p": 4.2, "h100": 3.0}
-"""Dollars: about what a chip costs an hour on demand; prices differ by region, and change."""
+"""Dollars: about what a chip costs per hour on demand; prices differ by region, and change."""
 PLIES = 0.8
-"""Of a game, for each point of the board: about what games of a network that has learnt take."""
+"""Plies of a game for each point of the board: about as many as games of a trained network have."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DryRunConfig(TrainConfig):
-    """What a run would take, on devices that need not be there: memory, and by the compiler's
-    estimate games a second and what they cost. Nothing is run."""
+    """Print what a run would take on devices that need not be there: memory and, by the compiler's
+    estimate, games a second and what they cost. Nothing is run."""
 
     dry_run: bool = setting(False, group="the dry run")
-    """Run nothing, and say what it would take."""
+    """Run nothing, and print what a run would take."""
 
     target: str = setting("v5litepod-4")
-    """What for: v5e, v6e, v5p or h100, one device; v5litepod-64, v6e-8, v5p-128, h100:1x8, so
-    many."""
+    """The devices: v5e, v6e, v5p or h100 for one; v5litepod-64, v6e-8, v5p-128 or h100:1x8 for
+    several."""
 
     chip_hour: float | None = setting(
         None, above=0, unset="1.2 (v5e), 2.7 (v6e), 4.2 (v5p), 3 (h100)"
     )
-    """The price of a chip for an hour, in dollars; prices differ by region, and change."""
+    """The price of a chip per hour, in dollars; prices differ by region, and change."""
 
     plies: float | None = setting(None, above=0, unset="0.8 for each point of the board")
-    """Moves of a game, on average."""
+    """Moves in a game, on average."""
 
     EXAMPLES = (
         "python -m train --dry-run --preset 9x9-gpu --target v5e",
@@ -61,7 +61,7 @@ class DryRunConfig(TrainConfig):
 
 
 def programs(plan: Plan, mesh: Mesh, num_steps: int) -> dict[str, tuple[Callable, Callable]]:
-    """The programs of a run: {name: (jitted, what it takes of a `RunState`)}."""
+    """The programs of a run: {name: (jitted, a function from a `RunState` to its arguments)}."""
     play = steps.make_play(plan, mesh, plan.config.simulations)
     learn = steps.make_learn(plan, mesh, num_steps)
     return {
@@ -71,7 +71,7 @@ def programs(plan: Plan, mesh: Mesh, num_steps: int) -> dict[str, tuple[Callable
 
 
 def main(argv: Sequence[str]) -> int:
-    """Say what a run of a preset and flags would take; the exit status."""
+    """Print what a run of a preset and flags would take; returns the exit status."""
     default = DryRunConfig(**vars(preset_of(argv, PROG)))
     config = flags.parse(DryRunConfig, argv, prog=PROG, default=default)
     with flags.failing(PROG):
@@ -85,11 +85,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def told(config: DryRunConfig, target: Target) -> Iterator[str]:
-    """What there is to say, line by line, as it becomes known.
+    """Yields the report, line by line, as it becomes known.
 
     Raises:
-      ValueError: settings that cannot be, more memory than a device has.
-      MissingCompiler: without the compiler of the target.
+      ValueError: invalid settings, more memory than a device has.
+      MissingCompiler: the target's compiler is not installed.
     """
     plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
     yield f"{config.preset} on {target.name}, devices: {target.num_devices}; nothing is run"
@@ -116,7 +116,8 @@ def _limit(target: Target) -> int | None:
 
 
 def _others(shapes: RunState, takes: Callable, target: Target) -> Any:
-    """What a program does not take of the run's state: it lies on the device too. One device's."""
+    """The part of a run's state that a program does not take, which is on the device as well; as
+    the shapes of one device."""
     taken = {id(x) for x in jax.tree.leaves(takes(shapes))}
     own = lambda x: jax.ShapeDtypeStruct((x.size // target.num_devices,), x.dtype)
     playing = [own(x) for x in jax.tree.leaves(shapes.playing) if id(x) not in taken]
@@ -140,7 +141,7 @@ def _memory(name: str, compiled: Compiled, target: Target, others: int) -> str:
 
 
 def _launches(plan: Plan, found: dict[str, Loop]) -> str:
-    """Of a GPU, whose compiler gives no times."""
+    """The report for a GPU, whose compiler gives no times."""
     config = plan.config
     simulation = found["self-play"].find(config.moves, config.simulations)
     if simulation is None:
@@ -154,10 +155,10 @@ def _launches(plan: Plan, found: dict[str, Loop]) -> str:
 
 
 class Times(NamedTuple):
-    """What the texts of a run's programs say, compiled for a TPU."""
+    """What the compiled texts of a run's programs for a TPU say."""
 
-    play_s: float  # of a call, with full searches alone
-    simulation_s: float  # of all games of a device
+    play_s: float  # of a call, if all searches are full
+    simulation_s: float  # of a simulation in all games of a device
     step_s: float  # of the learner
     exchanges: float  # between devices, in a step
     sent_bytes: float  # by them
@@ -165,7 +166,7 @@ class Times(NamedTuple):
 
 
 def times(config: TrainConfig, play: Loop, learn: Loop, per_call: int) -> Times:
-    """Of the texts of self-play and of the learner, with so many steps in a call."""
+    """The times in the texts of self-play and of the learner, with `per_call` steps in a call."""
     simulation = play.find(config.moves, config.simulations)
     return Times(
         play_s=play.seconds,
@@ -178,22 +179,22 @@ def times(config: TrainConfig, play: Loop, learn: Loop, per_call: int) -> Times:
 
 
 class Speed(NamedTuple):
-    """What a run does in an iteration, on all devices, by the estimate; without evaluations."""
+    """An estimate of what a run does in an iteration, on all devices; without evaluations."""
 
     simulations: float  # of a search, on average
-    positions: int  # that are searched
+    positions: int  # searched
     playing_s: float
     steps: float  # of the learner
     learning_s: float
     plies: float  # of a game
-    games_per_s: float  # that end
+    games_per_s: float  # games that end
 
 
 def speed(plan: Plan, found: Times, plies: float | None = None) -> Speed:
-    """Of a plan; `plies` as in `DryRunConfig`.
+    """The speed of a plan; `plies` as in `DryRunConfig`.
 
-    Where some searches are cheap, the program has both kinds, of which a text's times count the
-    dearer: the full one.
+    If some searches are cheap, the program has both kinds, and the times in its text count the more
+    expensive one: the full search.
     """
     config, simulations = plan.config, float(plan.config.simulations)
     if config.cheap_simulations:
@@ -209,7 +210,7 @@ def speed(plan: Plan, found: Times, plies: float | None = None) -> Speed:
 
 
 def _times(plan: Plan, config: DryRunConfig, target: Target, found: Times) -> Iterator[str]:
-    """Speed and cost, by the estimate."""
+    """The report on speed and cost, by the estimate."""
     run, devices = speed(plan, found, config.plies), target.num_devices
     yield (
         f"self-play, estimated: {run.playing_s:.3g} s for {config.moves} moves of "

@@ -1,7 +1,7 @@
-"""``python -m train evaluate --out DIR``: the networks of a run against the ones before, and rated.
+"""``python -m train evaluate --out DIR``: matches of the networks of a run, and their ratings.
 
-DIR/rated.jsonl      one object a match; the same command plays only what is left
-DIR/ratings.csv      what the table says
+DIR/rated.jsonl      one object per match; the same command plays only what is left
+DIR/ratings.csv      the ratings in the table
 DIR/programs/        matches against a GTP program, as ``gozero match`` keeps them
 """
 
@@ -34,13 +34,13 @@ PROG = "python -m train evaluate"
 MATCHES, RATINGS = "rated.jsonl", "ratings.csv"
 SPRT_GAMES, SPRT_PIECE = 4000, 64
 _PIECES = 1000
-"""First number of the keys of a sequential test's pieces; matches of the table have lower ones."""
+"""The keys of a sequential test's pieces are numbered from here; those of the table are lower."""
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig:
-    """Rate the networks of a run in Elo: each plays random moves, a search without a network, and
-    the network before it. Networks search as they do in training (--root), without its noise.
+    """Rate the networks of a run in Elo: each plays against random moves, a search without a
+    network, and the network before it. Networks search as in training (--root), without its noise.
 
     Writes DIR/ratings.csv and prints a table. The same command plays only what is left.
     """
@@ -51,24 +51,24 @@ class EvaluateConfig:
     games: int | None = setting(
         None, least=2, step=2, unset="as many as the run's evaluations; with --sprt 4,000"
     )
-    """Games of a match; with --sprt the most of them."""
+    """Games in a match; with --sprt at most."""
 
     simulations: int | None = setting(None, least=1, unset="those of the run's evaluations")
-    """Simulations of each move."""
+    """Simulations for each move."""
 
     every: int = setting(1, least=1)
-    """2 takes every second network, 3 every third; counted from the newest."""
+    """2 rates every second network, 3 every third, counted from the newest."""
 
     against: tuple[pathlib.Path, ...] = setting((), unset="none")
-    """Also against these weights, of any network for this size, KataGo's (.bin.gz) too."""
+    """Also play against these weights, of any network for this size, KataGo's (.bin.gz) too."""
 
     command: str | None = setting(None, unset="none")
-    """Also the newest against a GTP program: "gnugo --mode gtp --chinese-rules --positional-superko
-    --play-out-aftermath --capture-all-dead"."""
+    """Also play the newest network against a GTP program: "gnugo --mode gtp --chinese-rules
+    --positional-superko --play-out-aftermath --capture-all-dead"."""
 
     sprt: bool = setting(False)
-    """Instead, whether the newest is stronger than the first of --against, or else than the one
-    before it: a sequential test of 0 against 20 Elo, with 5% for either error."""
+    """Instead, test whether the newest network is stronger than the first of --against, or without
+    it than the network before: a sequential test of 0 against 20 Elo, with 5% for either error."""
 
     openings: int = setting(OPENING_PLIES, least=1)
     """Random plies that each pair of games begins with. No two pairs of a match begin alike while
@@ -94,7 +94,7 @@ class Contender(NamedTuple):
     name: str  # in the table
     digest: str  # of the weights, or the name of a player without any
     player: Player
-    number: int  # for the keys: the iteration of a network of the run, or the place among others
+    number: int  # for the keys: the iteration of a network of the run; 0 for other players
 
 
 class Pairing(NamedTuple):
@@ -104,7 +104,7 @@ class Pairing(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 130 for a match against a program that was stopped; 1 for a disk that
+    """Returns the exit status: 0, 130 if a match against a program was stopped, 1 if the disk
     cannot be written, 2 for bad input."""
     config = flags.parse(EvaluateConfig, argv, prog=PROG)
     with flags.failing(PROG):
@@ -112,10 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(config: EvaluateConfig) -> int:
-    """What `main` does.
+    """Do what `main` does.
 
     Raises:
-      ValueError: a folder without networks, weights that cannot be read; says which.
+      ValueError: a folder without networks, or weights that cannot be read; says which.
     """
     terms = _terms(config)
     networks = snapshots(config, terms)
@@ -194,7 +194,7 @@ def pairings(
 
 
 def _matches_file(out: pathlib.Path) -> pathlib.Path:
-    """Where the matches are kept; a file of before gets its new name."""
+    """The file of matches; one from an earlier version is renamed."""
     path, before = out / MATCHES, out / "league.jsonl"
     if before.exists() and not path.exists():
         before.rename(path)
@@ -224,7 +224,7 @@ def _play_all(config, terms, networks, others) -> list[Result]:
 
 
 def _asked(pairing: Pairing, terms: Terms) -> dict:
-    """What a line is known by."""
+    """What identifies a line."""
     first, second, numbers = pairing
     return {
         "player": first.name,
@@ -245,7 +245,8 @@ def _key(line: dict) -> tuple:
 
 
 def sprt(path: pathlib.Path, terms: Terms, newest: Contender, older: Contender) -> str:
-    """Play pieces of games until a sequential test of their pairs is decided; what it found.
+    """Play games, a piece at a time, until a sequential test of their pairs is decided; returns its
+    result in words.
 
     No two pairs begin alike. Each piece is a line of the file, and is not played again.
     """
@@ -296,7 +297,7 @@ def table(rated: dict[str, Rating]) -> str:
 
 
 def write(path: pathlib.Path, rated: dict[str, Rating]) -> None:
-    """Ratings as a table of numbers, in the order of their names."""
+    """Write ratings as a CSV table, in the order given."""
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["player", *Rating._fields])

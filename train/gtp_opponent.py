@@ -1,4 +1,4 @@
-"""A network against a program that speaks GTP, by ``gozero match``."""
+"""Matches of a network against a program that speaks GTP, by ``gozero match``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def play(
     Args:
       run: the run's folder.
       command: the program's command line.
-      terms: of the match; of several komi it has the most frequent.
+      terms: of the match; if there are several komi, the most frequent is used.
       weights: of our side, DIR/weights/NAME.safetensors.
 
     Returns:
-      (the exit status of ``gozero match``, what came of it if a game counts).
+      (the exit status of ``gozero match``, the result, or None if no game counts).
 
     Raises:
-      ValueError: flags that cannot be.
+      ValueError: invalid flags.
       SystemExit: a program that is missing or refuses the game.
     """
     config = match_of(run, command, terms, weights)
@@ -46,16 +46,16 @@ def play(
 
 
 def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> None:
-    """Whether the program is there and plays such games.
+    """Check that the program is there and plays such games.
 
     Raises:
-      ValueError: it is not, or flags that cannot be.
+      ValueError: it does not, or invalid flags.
     """
     opponents.player_names(match_of(run, command, terms, weights))
 
 
 def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:
-    """The match, in a folder of its own."""
+    """The settings of the match, which has a folder of its own."""
     considered = terms.considered if terms.search == "gumbel" else None
     asked = f"{command} {terms.simulations} {terms.seed} {terms.search} {considered}"
     asked += f" {terms.openings}"

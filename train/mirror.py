@@ -1,11 +1,11 @@
-"""A run in a bucket: it works in a folder of this machine, and keeps a copy where it can go on.
+"""A run in a bucket: it works in a local folder, and keeps a copy in the bucket to resume from.
 
-    checkpoints/000040/ID/...        a checkpoint, as `train.checkpoint` has it; one of the newest
+    checkpoints/000040/ID/...        a checkpoint of `train.checkpoint`; one of the newest
     checkpoints/000040/whole         the ID, which is drawn at each start
     config.json, metrics.jsonl ...   the other files of `train.folder`, as of the newest checkpoint
 
-`whole` comes last, and is created: of two processes that train one run the second to reach a
-checkpoint ends, and has spoilt nothing.
+`whole` is written last, and only if it does not exist. If two processes train one run, the second
+to reach a checkpoint ends, and has damaged nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from train.folder import LOCK
 CHECKPOINTS = "checkpoints"
 WHOLE = "whole"
 MOST_BYTES = 2**36
-"""Of a file."""
+"""The largest size of a file."""
 
 
 class Mirror:
-    """A context manager: from a run's start to its end. Of a run in a folder it does nothing.
+    """A context manager, from a run's start to its end. For a run in a folder it does nothing.
 
     Raises:
       OSError: on entry, the bucket cannot be read.
@@ -55,7 +55,7 @@ class Mirror:
     def _pull(self) -> None:
         self._known = self._committed()
         for iteration in self._known:
-            with contextlib.suppress(FileNotFoundError):  # another process drops an old one
+            with contextlib.suppress(FileNotFoundError):  # if another process drops an old one
                 lead = f"{CHECKPOINTS}/{iteration:06d}"
                 whole = f"{lead}/{self.shared.get(f'{lead}/{WHOLE}', 64).decode()}"
                 for key, _ in self.shared.list(whole):
@@ -72,22 +72,22 @@ class Mirror:
         path.write_bytes(self.shared.get(key, MOST_BYTES))
 
     def _committed(self) -> set[int]:
-        """The iterations of the checkpoints that are there."""
+        """The iterations of the complete checkpoints in the bucket."""
         keys = [key.split("/") for key, _ in self.shared.list(CHECKPOINTS)]
         return {int(key[1]) for key in keys if key[2:] == [WHOLE] and key[1].isdigit()}
 
     def goes_on(self, iteration: int) -> None:
-        """Later checkpoints than this are damaged, and no longer count."""
+        """Drop the copies of checkpoints after this iteration, which are damaged."""
         for later in sorted(self._known) if self.needed else ():
             if later > iteration:
                 self._drop(later)
 
     def commit(self, iteration: int) -> None:
-        """Copy a checkpoint and all that belongs to it, and drop the copies of those before that
-        are here no more.
+        """Copy a checkpoint and all that belongs to it, and drop the copies of earlier ones that
+        are no longer in the local folder.
 
         Raises:
-          ValueError: another process has gone on with the run.
+          ValueError: another process has continued the run.
           OSError: it cannot be written.
         """
         if not self.needed:
@@ -98,7 +98,7 @@ class Mirror:
                 if path.is_file():
                     name = path.relative_to(self.folder / lead).as_posix()
                     self.shared.put(f"{lead}/{self._id}/{name}", path.read_bytes())
-            self.push()  # before it counts, or a kill would cost lines of metrics
+            self.push()  # before the checkpoint counts, or a kill would cost lines of metrics
         if others or not self.shared.create(f"{lead}/{WHOLE}", self._id.encode()):
             raise ValueError(
                 f"--out {self.shared.name}: another process trains the run, and has written its "
@@ -110,7 +110,7 @@ class Mirror:
             self._drop(old)
 
     def push(self) -> None:
-        """Copy the other files that have changed.
+        """Copy those other files that have changed.
 
         Raises:
           OSError: they cannot be written.

@@ -29,7 +29,7 @@ PROG = "python -m train plots"
 TABLE = "training.csv"
 _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
 _MARGIN_ELO = 300.0
-"""Beyond the ratings themselves; intervals of who has won everything reach far."""
+"""Elo shown beyond the ratings themselves; intervals of players who won everything reach far."""
 
 FEWEST_FITTED, FORESEEN = 4, 4
 """See `elo_by_hours`."""
@@ -37,15 +37,15 @@ FEWEST_FITTED, FORESEEN = 4, 4
 
 @dataclasses.dataclass(frozen=True)
 class PlotsConfig:
-    """Draw what a run's metrics.jsonl and matches.jsonl say, as DIR/plots/*.svg; the numbers of the
-    iterations are also a table, DIR/plots/training.csv."""
+    """Plot a run's metrics.jsonl and matches.jsonl, as DIR/plots/*.svg; and write the numbers of
+    its iterations as a table, DIR/plots/training.csv."""
 
     out: pathlib.Path = setting()
-    """The run's folder; or the URL of its bucket, s3://, gs://, az://, whose pictures go to
-    plots/NAME here."""
+    """The run's folder; or the URL of its bucket, s3://, gs://, az://, whose plots are written to
+    plots/NAME in the current folder."""
 
     every: int = setting(1, least=1)
-    """10 has every tenth iteration in the table, counted from the newest."""
+    """10 writes every tenth iteration to the table, counted from the newest."""
 
     EXAMPLES = (
         "python -m train plots --out runs/zero-9x9-cpu --every 10",
@@ -57,7 +57,7 @@ class PlotsConfig:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 without matplotlib, 2 for bad input."""
+    """Returns the exit status: 0, 1 without matplotlib, 2 for bad input."""
     config = flags.parse(PlotsConfig, argv, prog=PROG)
     if importlib.util.find_spec("matplotlib") is None:
         flags.fail(PROG, "pictures want matplotlib: pip install -e '.[plots]'", status=1)
@@ -69,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def write_table(path: pathlib.Path, lines: list[dict]) -> None:
-    """The training curves as a table: a row an iteration, a column a number of the metrics."""
+    """Write the training curves as a table: a row for each iteration, a column for each number of
+    the metrics."""
     rows = [dict(scalars(line)) for line in lines]
     names = list(dict.fromkeys(name for row in rows for name in row))
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -79,7 +80,7 @@ def write_table(path: pathlib.Path, lines: list[dict]) -> None:
 
 
 def draw_at(out: pathlib.Path, every: int = 1) -> list[pathlib.Path]:
-    """`draw` of a folder, or of what a bucket has as of the newest checkpoint.
+    """`draw` for a folder, or for the files in a bucket, as of the newest checkpoint.
 
     Raises:
       OSError: the bucket cannot be read.
@@ -97,16 +98,16 @@ def draw_at(out: pathlib.Path, every: int = 1) -> list[pathlib.Path]:
 def draw(
     run: pathlib.Path, every: int = 1, to: pathlib.Path | None = None, name: str = ""
 ) -> list[pathlib.Path]:
-    """The pictures of a run's folder: those of which there is something to show; and its table.
+    """Draw the plots for which a run's folder has data, and write its table; returns the plots.
 
     Args:
       run: the folder.
       every: see `PlotsConfig`.
       to: where they go; None: run/plots.
-      name: of the run in what is raised; its folder's if empty.
+      name: of the run in error messages; if empty, its folder's.
 
     Raises:
-      ValueError: no metrics there, or such as cannot be drawn.
+      ValueError: there are no metrics, or they cannot be drawn.
     """
     name, to = name or str(run), to or run / "plots"
     lines, played = (folder.read_lines(run / file) for file in (folder.METRICS, MATCHES))
@@ -140,8 +141,8 @@ def _draw(
 
 
 def losses(axes: Any, lines: list[dict]) -> None:
-    """Each head's, on a panel of its own; with the policy's the entropy of its targets, which it
-    cannot fall below."""
+    """Each head's loss, on a panel of its own; with the policy's, the entropy of its targets, below
+    which it cannot fall."""
     names = list(lines[0]["losses"])
     x = [line["iteration"] for line in lines]
     for axis, name, colour in zip(axes(len(names)), names, _COLOURS, strict=False):
@@ -153,7 +154,7 @@ def losses(axes: Any, lines: list[dict]) -> None:
 
 
 def lengths(axes: Any, lines: list[dict]) -> None:
-    """Of the games that ended in an iteration: the median, and the middle 80%."""
+    """Lengths of the games that ended in an iteration: the median, and the middle 80%."""
     (axis,) = axes(1)
     x = [line["iteration"] for line in lines]
     low, middle, high = zip(*(line["lengths"] for line in lines), strict=True)
@@ -165,7 +166,7 @@ def lengths(axes: Any, lines: list[dict]) -> None:
 def _curves(
     axis: Any, lines: list[dict], labels: dict[str, str], scale: float, **sets: Any
 ) -> None:
-    """A curve for each of some numbers of the metrics, with its label if there are several."""
+    """Draw a curve for each of some numbers of the metrics, with a label if there are several."""
     x = [line["iteration"] for line in lines]
     for (name, label), colour in zip(labels.items(), _COLOURS, strict=False):
         label = label if len(labels) > 1 else None
@@ -174,14 +175,14 @@ def _curves(
 
 
 def black_won(axes: Any, lines: list[dict]) -> None:
-    """Shares of the games that ended in an iteration."""
+    """Shares of games won by Black, drawn and truncated, of those that ended in an iteration."""
     (axis,) = axes(1)
     labels = {"black_won": "Black won", "drawn": "drawn", "truncated": "at the move limit"}
     _curves(axis, lines, labels, 100, ylabel="games, %", ylim=(0, 100))
 
 
 def by_komi(axes: Any, lines: list[dict]) -> None:
-    """What Black scores at each komi in the games that ended in an iteration, a draw half a win."""
+    """Black's score at each komi in the games that ended in an iteration; a draw is half a win."""
     (axis,) = axes(1)
     komi = sorted({value for line in lines for value in line["by_komi"]}, key=float)
     for value, colour in zip(komi, itertools.cycle(_COLOURS), strict=False):
@@ -194,14 +195,14 @@ def by_komi(axes: Any, lines: list[dict]) -> None:
 
 
 def surprise(axes: Any, lines: list[dict]) -> None:
-    """How far the search comes from the network's policy, of full searches."""
+    """How far full searches diverge from the network's policy."""
     (axis,) = axes(1)
     _curves(axis, lines, {"surprise": ""}, 1, ylabel="KL(target || prior), nats")
 
 
 def replay(axes: Any, lines: list[dict]) -> None:
-    """Positions played, held and learnt from; and the iterations since the oldest of those that are
-    learnt from came in."""
+    """Positions played, held and learnt from; and the age, in iterations, of the oldest that is
+    learnt from."""
     axis, age = axes(2)
     labels = {"added": "played", "rows": "held", "window": "learnt from"}
     _curves(axis, lines, labels, 1, ylabel="positions")
@@ -210,7 +211,7 @@ def replay(axes: Any, lines: list[dict]) -> None:
 
 
 def _ages(lines: list[dict]) -> list[int]:
-    """Of each line: iterations since the first row of the window came in."""
+    """For each line: the iterations since the first row of the window was added."""
     ages, first = [], 0
     for i, line in enumerate(lines):
         while first < i and lines[first]["added"] <= line["added"] - line["window"]:
@@ -220,7 +221,7 @@ def _ages(lines: list[dict]) -> list[int]:
 
 
 def resignations(axes: Any, lines: list[dict]) -> None:
-    """Of the games played on: those that would have been resigned and were won; the threshold."""
+    """Of the resignations in games that were played on, those that were wrong; the threshold."""
     wrong, threshold = axes(2)
     _curves(wrong, lines, {"wrong_resigns": ""}, 100, ylabel="wrong, % of resignations")
     wrong.axhline(5, color="black", linewidth=0.5)
@@ -228,8 +229,8 @@ def resignations(axes: Any, lines: list[dict]) -> None:
 
 
 def calibration(axes: Any, lines: list[dict]) -> None:
-    """Reliability curves of the network that played, of the first fifth of the iterations and the
-    last: what came of its predictions, with 95% intervals; where they are right, the diagonal."""
+    """Reliability curves of the network that played, for the first and the last fifth of the
+    iterations: what came of its predictions, with 95% intervals. Right ones are on the diagonal."""
     count = -(-len(lines) // 5)
     titles = {"policy": "target's share", "value": "Black's points"}
     panels = axes(2)
@@ -245,14 +246,14 @@ def calibration(axes: Any, lines: list[dict]) -> None:
 
 
 def elo(axes: Any, lines: list[dict]) -> None:
-    """Above chance, or what the run began with, with 95% intervals, a curve a search; by all
-    matches."""
+    """Elo above random moves, or above what the run began with, by all matches, with 95% intervals;
+    a curve for each search."""
     (axis,) = axes(1)
     rated = matches.rate_lines(lines)
     began = next((one for one in rated if one.name == folder.stem(0)), None)
     fixed = [one for one in rated if one.name in (RANDOM, UNIFORM)]
     fixed = {one: rated.pop(one).elo for one in fixed}
-    # Beside networks that began with weights these lie far below, nobody knows where.
+    # In a run that began with weights they are far below its networks, and nobody knows how far.
     uniform = {
         one.simulations: at for one, at in fixed.items() if one.name == UNIFORM and not began
     }
@@ -277,7 +278,7 @@ def _by_search(rated: Mapping[Rated, Rating]) -> Iterator[tuple[str, tuple[str, 
 
 
 def _intervals(axis: Any, x: list, found: list[Rating], colour: str, label: str) -> None:
-    """Ratings as points with their intervals."""
+    """Draw ratings as points with their intervals."""
     spread = [one.elo - one.low for one in found], [one.high - one.elo for one in found]
     middle = [one.elo for one in found]
     axis.errorbar(x, middle, spread, color=colour, marker="o", capsize=3, label=label)
@@ -288,7 +289,7 @@ def _elo_above(began: Any) -> str:
 
 
 def _with_hours(played: list[dict], lines: list[dict]) -> list[dict]:
-    """The matches of networks, with the hours that the run had taken until then."""
+    """The matches of networks, with the hours that the run had taken by then."""
     hours = {line["iteration"]: line["seconds"] / 3600 for line in lines}
     return [
         line | {"hours": hours[line["iteration"]]}
@@ -298,12 +299,12 @@ def _with_hours(played: list[dict], lines: list[dict]) -> list[dict]:
 
 
 def elo_by_hours(axes: Any, lines: list[dict]) -> None:
-    """By the logarithm of the hours of play and learning; with FEWEST_FITTED networks or more also
-    a line through the later half of them, to FORESEEN times the hours.
+    """Elo by the logarithm of the hours of play and learning; with FEWEST_FITTED networks or more,
+    also a line through the later half of them, extended to FORESEEN times the hours.
 
-    The line is what more time would bring if it went on so, and no more than that: ratings by
-    matches with the network before tell more of a gain than other opponents do, and every network
-    has its limit.
+    The line is what more time would bring if progress went on like this, and no more than that:
+    ratings from matches with the previous network show a larger gain than other opponents do, and
+    every network has its limit.
     """
     (axis,) = axes(1)
     hours = {folder.stem(line["iteration"]): line["hours"] for line in lines}
@@ -327,7 +328,7 @@ def elo_by_hours(axes: Any, lines: list[dict]) -> None:
 def _picture(
     path: pathlib.Path, paint: Callable[[Any, list[dict]], None], lines: list[dict]
 ) -> pathlib.Path:
-    """Paint into panels that `axes(count)` hands out, and write the SVG."""
+    """Draw into the panels that `axes(count)` returns, and write the SVG."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -337,7 +338,7 @@ def _picture(
     figure = pyplot.figure(layout="constrained")
 
     def axes(count: int) -> list:
-        """So many panels above each other."""
+        """`count` panels, one below the other."""
         figure.set_size_inches(7, max(3.6, 2.0 * count))
         return list(figure.subplots(count, sharex=True, squeeze=False)[:, 0])
 

@@ -1,4 +1,4 @@
-"""The presets: each a whole config by name, and which of them a command line names."""
+"""The presets, each a whole config with a name; and which of them a command line names."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def preset_of(argv: Sequence[str], prog: str) -> TrainConfig:
 
 
 def _last(flag: str, argv: Sequence[str]) -> str:
-    """The last value of a flag; "" without."""
+    """The last value of a flag; "" if it is not given."""
     value = ""
     for i, argument in enumerate(argv):
         if argument.startswith(f"{flag}="):

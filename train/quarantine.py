@@ -1,4 +1,4 @@
-"""Removes rows whose updates are not finite from the replay; runs once such an update was made.
+"""Removes rows whose updates are not finite from the replay; used when an update was not finite.
 
 The `game` of a row in the ring says where it is from: games of the run's own are numbered from 0,
 and all rows of the n-th shard that was read have -n. So the rows of a shard, or of a game, are

@@ -1,9 +1,9 @@
 """Elo ratings of many players from their results. NumPy and SciPy only, no JAX.
 
-Bradley & Terry (1952): P(i beats j) = 1 / (1 + 10^((R_j - R_i) / 400)), a draw half of each. The
-ratings are those that make the results most likely, with one player, the anchor, at 0. A weak
-prior, a normal distribution of each rating about the anchor's, keeps a player who won or lost
-everything finite.
+Bradley & Terry (1952): P(i beats j) = 1 / (1 + 10^((R_j - R_i) / 400)); a draw is half a win for
+each. The ratings are those that make the results most likely, with one player, the anchor, at 0. A
+weak prior, a normal distribution of each rating about the anchor's, keeps the rating of a player
+who won or lost everything finite.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import numpy as np
 from scipy import optimize, special
 
 PRIOR_ELO = 5000.0
-"""The prior's standard deviation: it shifts what 64 games say of 200 Elo by less than 1."""
+"""The prior's standard deviation: it shifts a rating of 200 Elo from 64 games by less than 1."""
 
 _NATURAL = math.log(10) / 400
-"""Of one Elo, in the logistic's own unit."""
+"""One Elo, in the logistic's own unit."""
 
 _FLAT = 1e-9
-"""A slope, in games, that counts as none."""
+"""A slope, in games, that counts as 0."""
 
 
 class Result(NamedTuple):
-    """Games of two players; each is any hashable name."""
+    """Games between two players; each is any hashable name."""
 
     first: Hashable
     second: Hashable
@@ -53,24 +53,25 @@ def rate(
     confidence: float = 0.95,
     prior: float = PRIOR_ELO,
 ) -> dict[Any, Rating]:
-    """The ratings of all players that have met someone.
+    """The ratings of all players that have played someone.
 
-    An interval has the ratings at which the likelihood, the others' ratings as they then fit best,
-    is within z^2 / 2 of its greatest logarithm: it leans to the side that is known less, as for a
-    player who has won everything, where the standard error says little. Games count as independent.
+    An interval has the ratings at which the log-likelihood, with the others' ratings fitted anew,
+    is within z^2 / 2 of its maximum. It is longer on the side that is known less, as for a player
+    who has won everything, where the standard error says little. Games count as independent.
 
     Args:
       results: of matches, in any order; a pair of players may have several.
       anchor: the player at 0.
-      wanted: whose ratings to work out, which takes time by the square of the players; all without.
+      wanted: the players whose ratings to compute; None for all, which takes time by the square of
+        their number.
       confidence: of the intervals.
-      prior: its standard deviation, Elo.
+      prior: its standard deviation, in Elo.
 
     Returns:
-      {player: rating}, of those wanted; the anchor's is 0 with no interval.
+      {player: rating}, of those wanted; the anchor's is 0 without an interval.
 
     Raises:
-      ValueError: an anchor that has not played, points that no games can have, a player against
+      ValueError: an anchor that has not played, points that the games cannot have, a player against
         itself, a confidence outside (0, 1), a prior that is not above 0.
     """
     results = list(results)
@@ -117,7 +118,7 @@ class _Fit:
         return Rating(elo, low, high, error, scored, games)
 
     def _end(self, i: int, stride: float, drop: float) -> float:
-        """Where player i's rating costs the logarithm of the likelihood so much."""
+        """The rating of player i at which the log-likelihood has fallen by `drop`."""
         top, free = self._height(self.best), self.free.copy()
         free[i] = False
         others, at = self.best, float(self.best[i])
@@ -133,7 +134,7 @@ class _Fit:
         return optimize.root_scalar(over, bracket=(inner, outer), xtol=1e-6).root
 
     def _height(self, ratings: np.ndarray) -> float:
-        """The log-likelihood, and the prior's."""
+        """The log-likelihood plus the logarithm of the prior."""
         ahead = ratings[:, None] - ratings[None, :]
         likelihood = np.sum(self.points * special.log_expit(ahead))
         return float(likelihood - self.precision * np.sum(ratings**2) / 2)
@@ -148,7 +149,7 @@ class _Fit:
         return between - np.diag(between.sum(axis=1) + self.precision)
 
     def _climb(self, ratings: np.ndarray, free: np.ndarray) -> np.ndarray:
-        """The best ratings of those that are free; the height is concave."""
+        """The ratings with the free ones at their best; the height is concave."""
         if not free.any():
             return ratings
 

@@ -1,13 +1,13 @@
-"""A run's games and replay, dealt to another number of devices.
+"""Redistributes a run's games and replay to another number of devices.
 
-A run has as many games in play, and as many rows in its replay, on any number of devices: each has
-its part of them (`plan.in_parts`). Here what a checkpoint has of each device, [D, ...], becomes
-what each of the new ones is to have, [D', ...]. Lanes stay in their order: they are the same lanes
-with the same games, in other parts. Rows are dealt one by one from the newest on, so all rings are
-as full and as old as each other. Of the games on record for resigning (`resignation.Records`) a
-device has room for a fixed number, and keeps the newest; everything else is kept whole.
+A run has the same number of games in play, and of rows in its replay, on any number of devices:
+each has its part of them (`plan.in_parts`). Here the arrays of a checkpoint, [D, ...], become those
+of the new devices, [D', ...]. Lanes stay in order: they are the same lanes with the same games, in
+other parts. Rows are dealt one by one from the newest on, so all rings are equally full and equally
+old. Of the games on record for resigning (`resignation.Records`) a device has room for a fixed
+number, and keeps the newest; everything else is kept completely.
 
-All is NumPy's, on the host, but for PRNG keys.
+All arrays are NumPy's, on the host, except PRNG keys.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from train.buffer import MAX_ADDED, Buffer
 from train.games import Playing
 
 NEW_KEYS = 0x6B657973
-"""What device d's key is folded with, plus d, if there was none before: no split of a key gives the
-same, for those count from 0."""
+"""A device d that had no key before gets one folded with this plus d: no split of a key gives the
+same, because splits count from 0."""
 
 
 def redistribute(playing: Playing, like: Playing) -> Playing:
-    """What D devices had, as D' devices go on from it.
+    """The state of D devices, as D' devices continue from it.
 
     Args:
       playing: arrays [D, ...].
-      like: shapes [D', ...]: as many lanes as they have together.
+      like: shapes [D', ...], with the same number of lanes in all.
 
     Raises:
       ValueError: another number of lanes, or other games.
@@ -61,7 +61,7 @@ def redistribute(playing: Playing, like: Playing) -> Playing:
 
 
 def place(state: Any, like: Any) -> Any:
-    """What lies on the host, whole at each process, as arrays that lie where others are to."""
+    """Arrays on the host, whole at each process, as device arrays with the shardings of `like`."""
 
     def one(x: Any, shape: jax.ShapeDtypeStruct) -> jax.Array:
         if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
@@ -73,7 +73,7 @@ def place(state: Any, like: Any) -> Any:
 
 
 def _by_lane(playing: Playing) -> tuple[Any, Any]:
-    """(lanes, games) without what a device has one of."""
+    """(lanes, games) without what there is one of for each device."""
     own: Any = dict.fromkeys(("next_game", "moves", "key", "batch_key"))
     watched = playing.lanes.resignation
     if watched is not None:
@@ -82,14 +82,14 @@ def _by_lane(playing: Playing) -> tuple[Any, Any]:
 
 
 def _in_other_parts(x: Any, like: Any) -> Any:
-    """[D, B ...] of B lanes each as [D', B' ...]."""
+    """An array [D, B, ...], of B lanes each, as [D', B', ...]."""
     if x.size != np.prod(like.shape):
         raise ValueError(f"games of {list(x.shape)} are not those of {list(like.shape)}")
     return np.reshape(x, like.shape)
 
 
 def _keys(keys: jax.Array, number: int) -> jax.Array:
-    """The first of some keys, and new ones if there are too few."""
+    """The first `number` of some keys, with new ones if there are too few."""
     new = [jax.random.fold_in(keys[d % len(keys)], NEW_KEYS + d) for d in range(len(keys), number)]
     return jnp.stack([*keys[:number], *new])
 
@@ -117,7 +117,7 @@ def _records(records: Any, like: Any) -> resignation.Records:
 
 
 def _dealt(numbers: np.ndarray, devices: int) -> Any:
-    """Their sum, in as equal parts as can be, the first ones the greater."""
+    """The sum of some numbers in parts as equal as possible, the larger ones first."""
     total = np.sum(numbers, dtype=np.int64)
     return total // devices + (np.arange(devices) < total % devices)
 
@@ -125,17 +125,17 @@ def _dealt(numbers: np.ndarray, devices: int) -> Any:
 def _rings(
     rings: Any, cursor: np.ndarray, size: np.ndarray, shape: tuple[int, int], blank: Any = None
 ) -> tuple[Any, Any]:
-    """Rings dealt anew, from the newest row of each on.
+    """Redistribute rings, from the newest row of each on.
 
     Args:
       rings: arrays [D, C, ...].
       cursor: i32[D], where the next row of each goes.
-      size: i32[D], rows that there are before it.
+      size: i32[D], the number of rows before it.
       shape: (D', C').
-      blank: what slots without a row have, a tree like the rings; None: zeros.
+      blank: the values of slots without a row, a tree like the rings; None: zeros.
 
     Returns:
-      (the rings [D', C', ...] with the oldest row at 0, i32[D'] rows of each).
+      (the rings [D', C', ...] with the oldest row at 0, i32[D'] the number of rows in each).
     """
     devices, capacity = shape
     old = jax.tree.leaves(rings)[0].shape[1]

@@ -1,13 +1,13 @@
 """Reads the shards of workers into the replay ring.
 
 Before each iteration it looks for shards that were not read yet, of the newest few versions of the
-weights. Their rows go to the devices in turn, in chunks of one size. Which were read is remembered
-with the checkpoint that holds their rows, so a run that goes on loses none and reads none twice. A
-shard that is damaged is named once and passed over, one that comes too late is counted; one that
-the disk or the network does not give is asked for again.
+weights. Their rows go to the devices in turn, in chunks of one size. The shards read are recorded
+in the checkpoint that holds their rows, so a resumed run loses none and reads none twice. A damaged
+shard is reported once and skipped, and one that comes too late is counted; one that cannot be read
+because of the disk or the network is tried again.
 
-Of many processes the first looks, and hands the shards out, to each about as many bytes. Each reads
-its own, for its own devices; then all know what was read.
+Of many processes the first looks for shards, and assigns to each process about as many bytes. Each
+reads its own shards, for its own devices; then all are told what was read.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from train.plan import Plan
 CHUNK = 1024
 """Rows that go to a device at a time."""
 SWEEP_S = 60.0
-"""Seconds in which every version that is still read is looked at, in turn; the newest are each
-time. So a look takes as long after a month as on the first day."""
+"""Seconds within which every version that is still read is looked at, in turn; the newest ones are
+looked at each time. So a look takes as long after a month as on the first day."""
 SKIPPED, LATER = -1, -2
-"""In place of the rows of a shard: it cannot be read, or not now."""
+"""In place of the number of rows of a shard: it cannot be read at all, or not now."""
 
 
 class Piece(NamedTuple):
@@ -45,11 +45,11 @@ class Piece(NamedTuple):
 
     rows: Rows
     frequency: np.ndarray  # f32
-    keep: np.ndarray  # bool: which of them there are
+    keep: np.ndarray  # bool: which rows exist
 
 
 class Handed(NamedTuple):
-    """A shard that a process is to read."""
+    """A shard assigned to a process."""
 
     host: int
     place: Place
@@ -58,15 +58,15 @@ class Handed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What came of that."""
+    """The result of reading an assigned shard."""
 
-    turn: int  # of the shard, in the order of all that were handed out
-    rows: int  # or SKIPPED, or LATER
+    turn: int  # of the shard, in the order of all that were assigned
+    rows: int  # their number; or SKIPPED, or LATER
     shard: Shard | None
 
 
 class Ledger:
-    """Which shards are done with, by what they are called without a suffix."""
+    """The shards that are done with, by their names without a suffix."""
 
     def __init__(self, plain: dict[str, list[list[int]]] | None = None):
         self._done = {
@@ -83,13 +83,13 @@ class Ledger:
         self._done.add(shards.key_of(place, "").removeprefix(f"{shards.FOLDER}/"))
 
     def forget(self, version: int) -> None:
-        """Those of earlier versions, which are listed no more."""
+        """Forget the shards of versions before this one, which are no longer listed."""
         first = f"{version:08d}"
         self._done = {name for name in self._done if name >= first or "/" not in name}
 
     @property
     def plain(self) -> dict[str, list[list[int]]]:
-        """{version/worker: [[first, last], ...]}, as JSON has it; the version only if there is."""
+        """{version/worker: [[first, last], ...]}, for JSON; without a version if there is none."""
         numbers = collections.defaultdict(list)
         for name in self._done:
             holder, _, number = name.rpartition("-")
@@ -98,12 +98,13 @@ class Ledger:
 
 
 def _names(place: Place) -> list[str]:
-    """What a shard may be called: leading zeros and folders make no other ones of it."""
+    """The keys that a shard may have. One with other leading zeros or folders is not accepted, so
+    that no shard is read twice."""
     return [shards.key_of(place, suffix) for suffix in shards.SUFFIXES]
 
 
 def _spans(numbers: Iterable[int]) -> list[list[int]]:
-    """Runs of whole numbers: first and last of each."""
+    """Runs of consecutive numbers: [first, last] of each."""
     spans: list[list[int]] = []
     for number in sorted(numbers):
         if spans and spans[-1][1] == number - 1:
@@ -117,14 +118,14 @@ class ShardReader:
     """The reader of a run's shards.
 
     Attributes:
-      read: shards whose rows were taken, over all sessions.
-      skipped: shards that could not be.
-      late: shards that were not taken, for they came after too many versions of the weights.
-      version: of the weights, when it looked last.
-      rows: taken.
-      sources: the newest of them, as many as the rings hold: [n for the n-th that was read, its
-        name, its rows]. As the number of its game each of its rows has -n in the ring.
-      dealt: of many processes, the bytes and the rows of the shards that each has read.
+      read: the number of shards whose rows were taken, over all sessions.
+      skipped: the number of shards that could not be read.
+      late: the number of shards not taken because they came too many versions late.
+      version: of the weights, at the last look.
+      rows: the number of rows taken.
+      sources: the newest shards read, as many as the rings hold: [n for the n-th that was read, its
+        name, its rows]. In the ring, the `game` of each of its rows is -n.
+      dealt: with many processes, the bytes and the rows of the shards that each has read.
     """
 
     def __init__(self, plan: Plan, mesh: Mesh, progress: dict | None = None):
@@ -144,12 +145,12 @@ class ShardReader:
         self._mesh, self._add = mesh, steps.make_add(plan, mesh)
         self._compiled: Any = None
         self._awaited: set[str] = set()  # what could not be read at some time
-        self._looked = -math.inf  # when
-        self._older = 0  # the version before the newest two that was looked at last
+        self._looked = -math.inf  # the time of the last look
+        self._older = 0  # of the versions before the newest two, the one looked at last
 
     @property
     def progress(self) -> dict:
-        """What is remembered, for a checkpoint that holds the rows."""
+        """What to store in a checkpoint that holds the rows."""
         names = ("late", "version", "sources", "dealt")
         return {
             "done": self.ledger.plain,
@@ -161,7 +162,7 @@ class ShardReader:
         }
 
     def name_of(self, source: int) -> str:
-        """Whose rows have this number of a game in the ring, in words."""
+        """The source of the rows with this `game` in the ring, in words."""
         names = {-number: name for number, name, _ in self.sources}
         if source >= 0:
             return f"game {source} of this run's own"
@@ -170,8 +171,8 @@ class ShardReader:
         return f"shard {self.shared.name}/{shards.FOLDER}/{names[source]}"
 
     def take(self, buffer: Buffer) -> Buffer:
-        """The rings with the rows of all shards that are new; those that were given are donated.
-        Every process calls it."""
+        """Add the rows of all new shards to the rings, which are donated. Every process calls
+        this."""
         for piece in self._pieces():
             rows = self._on_devices(piece)
             if self._compiled is None:
@@ -180,7 +181,7 @@ class ShardReader:
         return buffer
 
     def _on_devices(self, piece: Piece) -> Piece:
-        """Of many processes each has the rows for its own devices."""
+        """The piece as arrays of all devices; each of many processes has those of its own."""
         if jax.process_count() == 1:
             return piece
         where = NamedSharding(self._mesh, steps.DIVIDED)
@@ -189,8 +190,8 @@ class ShardReader:
         return jax.tree.map(own, piece)
 
     def _pieces(self) -> Iterator[Piece]:
-        """What the shards that are there now come to, a chunk for each device at a time; at each
-        process as many."""
+        """The rows of the shards that are there now, a chunk for each device at a time. Every
+        process yields the same number of pieces."""
         handed = self._handed_out()
         own = iter([i for i, one in enumerate(handed) if one.host == jax.process_index()])
         while handed:
@@ -205,8 +206,8 @@ class ShardReader:
             yield from self._divided(read, turn, max(most for most, _ in told))
 
     def _handed_out(self) -> list[Handed]:
-        """The shards that are to be read, in order, each by one process: the one that has read the
-        least so far."""
+        """The shards to read, in order, each assigned to the process that has read the least so
+        far."""
         if jax.process_count() == 1:
             return [Handed(0, *one) for one in self._unread()]
         if len(self.dealt) != jax.process_count():
@@ -220,7 +221,7 @@ class ShardReader:
         return [Handed(host, Place(*place), key, size) for host, place, key, size in said]
 
     def _read_some(self, handed: list[Handed], own: Iterator[int]) -> list[Found]:
-        """The next of this process's shards, until there are rows for a chunk of each device."""
+        """Read this process's next shards, until there are rows for a chunk on each device."""
         found, room = [], self.chunk * self.devices
         for turn in own:
             found.append(self._read(turn, handed[turn].key))
@@ -234,7 +235,7 @@ class ShardReader:
         try:
             data = self.shared.get(key, shards.MOST_BYTES)
             shard = shards.read(name, self.plan.said, *self._kept, data)
-        except OSError as error:  # of a shared disk for a moment, say: not the shard's fault
+        except OSError as error:  # a shared disk was away for a moment, say: not the shard's fault
             self._later(key, f"shard {error}")
             return Found(turn, LATER, None)
         except ValueError as error:
@@ -243,14 +244,14 @@ class ShardReader:
         return Found(turn, shard.about.rows, shard)
 
     def _count(self, handed: list[Handed], told: list[list[list[int]]]) -> dict[int, int]:
-        """Take note of what each process has read, [turn, rows] each: what the shards are
-        numbered, by their turns."""
+        """Record what each process has read, [turn, rows] each; returns the numbers given to the
+        shards, by their turns."""
         numbers = {}
         for turn, rows in sorted(one for each in told for one in each):
             host, place, key, size = handed[turn]
             if rows == LATER:
                 continue
-            if hosts.is_first():  # who looks
+            if hosts.is_first():  # only the first looks for shards
                 self.ledger.add(place)
             if rows == SKIPPED:
                 self.skipped += 1
@@ -269,17 +270,17 @@ class ShardReader:
 
     @property
     def _turn(self) -> int:
-        """Which of this process's devices the next row is for."""
+        """The index of the device, among this process's, that the next row is for."""
         several = jax.process_count() > 1
         return (self.dealt[jax.process_index()][1] if several else self.rows) % self.devices
 
     @property
     def _kept(self) -> tuple[PolicyDtype, int]:
-        """The type of policy targets in the ring, and the boards before each row there."""
+        """The type of policy targets in the ring, and the number of boards before each row."""
         return self.plan.buffer.policy_dtype, self.plan.buffer.history
 
     def _unread(self) -> list[tuple[Place, str, int]]:
-        """The shards that are to be read, by version and then in turn; their keys and bytes."""
+        """The shards to read, by version and then in turn, with their keys and bytes."""
         since, unread = self.version - exchange.KEPT, []
         try:
             version = max(self.version, exchange.newest(self.shared).version)
@@ -306,9 +307,9 @@ class ShardReader:
         return sorted(unread, key=lambda one: (one[0].version, *one[0]))
 
     def _listed(self, version: int, now: float) -> list[Entry]:
-        """What is there of the newest versions, and of so many of those before, in turn, that each
-        is looked at in SWEEP_S, or at each second look; at first of half of those that are not too
-        late, the oldest, for they will be soonest."""
+        """The entries of the newest versions, and of some older ones in turn: as many as it takes
+        to look at each within SWEEP_S, or at every second look. The first look takes half of those
+        that are not too late yet: the oldest, which will be too late soonest."""
         first, passed = max(0, self.version - 2 * exchange.KEPT), now - self._looked
         newest = range(max(first, self.version - 1), version + 1)
         older = range(first, newest.start)
@@ -325,10 +326,10 @@ class ShardReader:
         return entries
 
     def _listed_beyond(self, version: int) -> list[Entry]:
-        """What no version up to this has: shards of a run that an earlier version of the program
-        began. All keys after it are listed, which some stores do by going through all that there
-        are, so it is done until the run has seen a version. A key that no store allows fails that,
-        and nothing else."""
+        """Shards that are in no version up to this one: those of a run begun by an earlier version
+        of the program. They need a list of all keys after it, for which some stores go through all
+        their keys, so this is done only until the run has seen a version. A key that no store
+        allows makes only this list fail."""
         try:
             return self.shared.list(shards.FOLDER, f"{shards.FOLDER}/{version + 1:08d}")
         except (OSError, ValueError) as error:
@@ -356,7 +357,7 @@ class ShardReader:
         return Piece(rows, np.zeros(lead, np.float32), np.zeros(lead, bool))
 
     def _divided(self, found: list[Shard], turn: int, num_chunks: int) -> Iterator[Piece]:
-        """The rows of shards as so many chunks, each for the device after the last one's."""
+        """The rows of shards in `num_chunks` chunks: each row goes to the next device in turn."""
         total = sum(shard.about.rows for shard in found)
         place, device = np.divmod(turn + np.arange(total), self.devices)
         whole = self._blank(num_chunks)
@@ -375,7 +376,7 @@ class ShardReader:
 
 
 def _numbered(shard: Shard, number: int) -> Shard:
-    """The n-th that was read, its rows with -n in place of their games."""
+    """The n-th shard read, with -n as the `game` of its rows."""
     game = np.full_like(shard.rows.game, -number)
     return shard._replace(rows=shard.rows.replace(game=game))
 

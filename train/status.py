@@ -1,6 +1,6 @@
-"""``python -m train status --out DIR``: how a run and its workers are.
+"""``python -m train status --out DIR``: the state of a run and its workers.
 
-In words, or with --port as OpenMetrics text, which Prometheus reads.
+It is printed in words, or with --port served as OpenMetrics text, which Prometheus reads.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ _OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 @dataclasses.dataclass(frozen=True)
 class StatusConfig:
-    """Say how a run is: its newest numbers, the weights that workers play with, and who plays."""
+    """Print the state of a run: its newest numbers, the weights that workers play with, and how
+    many workers play."""
 
     out: pathlib.Path = setting()
     """The run's folder, or the URL of its bucket: s3://, gs://, az://."""
 
     port: int | None = setting(None, least=0, most=65535)
-    """Serve http://HOST:PORT/metrics in the format of OpenMetrics until Ctrl-C, instead of saying
-    it once. 0 takes a free port."""
+    """Serve http://HOST:PORT/metrics in the OpenMetrics format until Ctrl-C, instead of printing
+    once. 0 takes a free port."""
 
     host: str = setting("127.0.0.1")
-    """The address that --port is of: 0.0.0.0 answers other machines too."""
+    """The address to serve --port on: 0.0.0.0 answers other machines too."""
 
     EXAMPLES = (
         "python -m train status --out runs/zero-9x9-gpu",
@@ -60,7 +61,8 @@ class StatusConfig:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 if it cannot be read now, 2 for bad input, 130 for Ctrl-C."""
+    """Returns the exit status: 0, 1 if the run cannot be read now, 2 for bad input, 130 for
+    Ctrl-C."""
     config = flags.parse(StatusConfig, argv, prog=PROG)
     with flags.failing(PROG):
         said = status(config.out)
@@ -77,14 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def server(config: StatusConfig) -> http.server.HTTPServer:
-    """Answers GET /metrics with the run's `metrics` of then.
+    """A server that answers GET /metrics with the run's current `metrics`.
 
     Raises:
       OSError: the port is taken.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        timeout = 5  # seconds of a connection that says nothing
+        timeout = 5  # seconds until a silent connection is closed
 
         def do_GET(self) -> None:
             if self.path.partition("?")[0] != "/metrics":
@@ -102,13 +104,13 @@ def server(config: StatusConfig) -> http.server.HTTPServer:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Nothing: it is asked several times a minute."""
+            """Log nothing: there are several requests a minute."""
 
     return http.server.HTTPServer((config.host, config.port or 0), Handler)
 
 
 def metrics(said: dict[str, Any]) -> str:
-    """What `status` says as OpenMetrics text: gauges ``gozero_games_of_its_own 123``."""
+    """The `status` as OpenMetrics text: gauges ``gozero_games_of_its_own 123``."""
     lines = []
     for words, value in said.items():
         name = "gozero_" + re.sub(r"[^a-z0-9]+", "_", words.lower())
@@ -117,7 +119,7 @@ def metrics(said: dict[str, Any]) -> str:
 
 
 def status(out: pathlib.Path) -> dict[str, Any]:
-    """What there is to say, by its name in words.
+    """The state of a run: {name in words: number}.
 
     Raises:
       ValueError: no run is there.
@@ -135,8 +137,8 @@ def status(out: pathlib.Path) -> dict[str, Any]:
 
 
 def _newest_line(shared: Store) -> tuple[dict[str, Any], dict[str, float]]:
-    """(the last line of metrics.jsonl, with the newest Elo; what it and the one before say of the
-    exchange with workers)."""
+    """(the last line of metrics.jsonl, with the newest Elo; the rates of the exchange with workers,
+    from this line and the one before)."""
     try:
         data = shared.get(folder.METRICS, MOST_BYTES)
     except FileNotFoundError:
@@ -164,7 +166,7 @@ def _rates(before: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
 
 
 def _of_workers(shared: Store, newest: exchange.Newest) -> dict[str, Any]:
-    """By the shards of the newest version and the one before."""
+    """The state of the workers, by the shards of the newest version and the one before."""
     after = f"{shards.FOLDER}/{max(0, newest.version - 1):08d}"
     entries = [(shards.place_of(key), size) for key, size in shared.list(shards.FOLDER, after)]
     found = [(place, size) for place, size in entries if place is not None and place.version]

@@ -1,7 +1,7 @@
 """``python -m train --data DIR``: learn from the shards of self-play in a folder.
 
-Writes weights.safetensors, which ``gozero selfplay --weights`` reads, and the losses on the way to
-weights.metrics.jsonl.
+It writes weights.safetensors, which ``gozero selfplay --weights`` reads, and the losses during
+training to weights.metrics.jsonl.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from train.learner import LearnerConfig, Metrics
 from train.optimizer import OptimizerConfig
 
 PROG = "python -m train"
-SAMPLE_ROWS = 2048  # the most rows that are measured before and after
+SAMPLE_ROWS = 2048  # the most rows on which losses are measured, before and after
 PARTS = ("policy", "value")
-INTERVAL_S = 2.0  # a number is read from the device, and waited for, this often only
+INTERVAL_S = 2.0  # reading numbers waits for the device, so they are read only this often
 
 
 @dataclasses.dataclass(frozen=True)
 class SupervisedConfig:
-    """Train a policy and value network on the shards of a folder: of self-play, or of workers."""
+    """Train a policy and value network on the shards in a folder, of self-play or of workers."""
 
     data: pathlib.Path = setting()
     """The folder that self-play or workers wrote to, with shards/*.npz in it."""
@@ -52,13 +52,13 @@ class SupervisedConfig:
     """Optimizer steps."""
 
     weights: pathlib.Path | None = setting(None, unset="random weights")
-    """Weights to go on from."""
+    """Weights to start from."""
 
     out: pathlib.Path | None = setting(None, unset="DIR/weights.safetensors, of --data DIR")
-    """Where the new weights go, a .safetensors file that is not there yet."""
+    """Where the new weights go, a .safetensors file that does not exist yet."""
 
     batch_size: int = setting(256, least=1)
-    """Rows of a step, drawn from all of the data."""
+    """Rows in a step, drawn from all of the data."""
 
     learning_rate: float = same_as(OptimizerConfig, "learning_rate", least=None, above=0)
     weight_decay: float = same_as(OptimizerConfig, "weight_decay")
@@ -71,10 +71,10 @@ class SupervisedConfig:
     features: Literal["compact", "full", "full-no-ladders", "zero"] | None = setting(
         None, unset="compact, or those of --weights"
     )
-    """Planes of a new network."""
+    """Input planes of a new network."""
 
     holdout_fraction: float = setting(0.1, least=0, below=1)
-    """Share of the games that is never trained on, only measured."""
+    """The share of the games that is never trained on, only measured."""
 
     seed: int = settings.seed_setting()
     """The seed of the random weights, the rows drawn and their symmetries."""
@@ -102,7 +102,7 @@ class SupervisedConfig:
 
 
 class Job(NamedTuple):
-    """All that the flags named, read and checked."""
+    """Everything that the flags name, read and checked."""
 
     flags: SupervisedConfig
     rules: Rules | Game  # of Go, or another game
@@ -113,8 +113,8 @@ class Job(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input, 130 for
-    Ctrl-C."""
+    """Returns the exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input,
+    130 for Ctrl-C."""
     config = flags.parse(SupervisedConfig, argv, prog=PROG)
     with flags.failing(PROG):
         job = _prepare(config)
@@ -192,7 +192,7 @@ def _train(job: Job) -> int:
             report.count(taken, metrics)
             if stop.requested or report.failed or not state.ok:
                 break
-    _save(job, state, before, {})  # first of all: what is measured now can be measured again
+    _save(job, state, before, {})  # first of all: the losses can be measured again
     after = measure(state.params)
     finite = bool(state.ok) and all(map(math.isfinite, after.values()))
     if not finite:
@@ -209,11 +209,11 @@ def _train(job: Job) -> int:
 
 
 class Report(Progress):
-    """Progress of the steps, with the losses; every INTERVAL_S also as a line of the metrics.
+    """Displays progress and losses; every INTERVAL_S it also writes them as a line of the metrics.
 
     Attributes:
       positions_per_s: since `start`.
-      failed: why a line could not be written, a full disk say: it is time to save and end.
+      failed: why a line could not be written, such as a full disk: it is time to save and end.
     """
 
     def __init__(self, config: SupervisedConfig):
@@ -223,12 +223,12 @@ class Report(Progress):
         self.failed: OSError | None = None
 
     def start(self) -> None:
-        """The first step is about to be taken."""
+        """Start the clock: the first step is about to be taken."""
         self.phase("learning")
         self.begun = self.last = time.perf_counter()
 
     def count(self, taken: int, metrics: Metrics) -> None:
-        """How many steps are taken, and what the last ones saw."""
+        """Report how many steps are taken, and the metrics of the last ones."""
         if taken < self.total and time.perf_counter() - self.last < INTERVAL_S:
             return
         seen = metrics.losses._asdict() | {"gradient_norm": metrics.gradient_norm}
@@ -259,7 +259,8 @@ def _learner_config(job: Job) -> LearnerConfig:
 
 
 def _measurer(job: Job) -> Callable[[dict], dict[str, float]]:
-    """Losses of parameters on the same rows every time, evenly spread, as they lie."""
+    """A function that measures the losses of parameters, always on the same, evenly spread rows and
+    without symmetries."""
     evaluate = learner.make_evaluate(job.rules, _learner_config(job))
     samples = {"": job.rows} | ({"holdout_": job.held} if job.held is not None else {})
     for prefix, rows in samples.items():

@@ -12,26 +12,26 @@ FOLDER = "tensorboard"
 
 
 def check() -> None:
-    """Say before anything is played that the writer is missing.
+    """Check that the writer is installed, before anything is played.
 
     Raises:
-      ValueError: without tensorboardX.
+      ValueError: tensorboardX is missing.
     """
     if importlib.util.find_spec("tensorboardX") is None:
         raise ValueError("--tensorboard: needs tensorboardX; pip install -e '.[tensorboard]'")
 
 
 class Events:
-    """A context manager: the scalars of metrics, as events of TensorBoard.
+    """Writes the scalars of metrics as TensorBoard events; a context manager.
 
-    The file is made anew, so a run that goes on has one curve, and none of lines cut off.
+    The file is written anew, so a resumed run has one curve, without lines that were cut off.
 
     Args:
       folder: of the event file; earlier ones in it are removed.
-      before: the metrics of those iterations that were done before.
+      before: the metrics of the iterations done before.
 
     Raises:
-      OSError: as each method, if it cannot be written.
+      OSError: the file cannot be written; each method may raise it.
     """
 
     def __init__(self, folder: pathlib.Path, before: Iterable[Mapping[str, Any]] = ()):
@@ -40,7 +40,7 @@ class Events:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("events.out.tfevents.*"):
             old.unlink()
-        # Not SummaryWriter: its thread dies of a full disk, and whoever flushes waits for ever.
+        # Not SummaryWriter: its thread dies on a full disk, and a flush then waits for ever.
         self._writer = EventsWriter(str(folder / "events"))
         self._last: dict[str, float] = {}
         for line in before:
@@ -53,7 +53,7 @@ class Events:
         self._writer.close()
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """A line of the metrics; if it comes again with more, only what is new is written."""
+        """Write a line of the metrics; if it comes again with more, write only what is new."""
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.summary_pb2 import Summary
 
@@ -70,7 +70,8 @@ class Events:
 
 
 def scalars(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """(name, number) of a line of the metrics; of a group in it GROUP/NAME. Lists have none."""
+    """(name, number) for each number in a line of the metrics; in a group its name is GROUP/NAME.
+    Lists are left out."""
     for name, value in line.items():
         if isinstance(value, Mapping):
             yield from scalars(value, f"{prefix}{name}/")

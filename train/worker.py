@@ -1,9 +1,9 @@
 """``python -m train worker``: self-play for a run that learns elsewhere.
 
-It plays by the settings of the run at --out with the newest weights there, and writes the rows of
-finished games there as shards, which the run reads if it was begun with --workers; see
-`train.exchange`. It keeps nothing: its name is drawn at each start, and a kill at any moment costs
-the games in play and the rows of half a minute. A launcher may start as many as it likes.
+It plays with the settings of the run at --out and the newest weights there, and writes the rows of
+finished games there as shards, which the run reads if it was started with --workers; see
+`train.exchange`. It stores no state: its name is drawn at each start, and a kill at any moment
+costs the games in play and the rows of half a minute. A launcher may start any number of workers.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ LINE_S = 10.0
 REFRESH_S = 5.0
 """Seconds between looks for newer weights."""
 HOLD_S = 30.0
-"""Seconds between shards, where there are rows."""
+"""Seconds between shards, if there are rows."""
 VALUE_PARTS = 512
-"""Shards have the root's values in whole parts: what is finer is noise, and takes a byte a row."""
+"""Shards have the root's values in multiples of 1 / VALUE_PARTS: anything finer is noise, and takes
+a byte a row."""
 PAUSE_S = 1800.0
-"""Seconds without newer weights after which a worker waits for them: nobody seems to learn."""
+"""A worker pauses after this many seconds without newer weights: nobody seems to be learning."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +66,8 @@ class WorkerFlags:
     """The run's folder, or the URL of its bucket: s3://, gs://, az://."""
 
     devices: int | None = setting(None, least=1)
-    """How many of this machine's devices play, each --batch games of its own. (default: all)"""
+    """The number of this machine's devices that play, each --batch games of its own. (default:
+    all)"""
 
     EXAMPLES = (
         "python -m train worker --out runs/zero-9x9-gpu",
@@ -77,8 +79,8 @@ class WorkerFlags:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0 after SIGTERM, 130 after Ctrl-C, both once the call in flight is done and
-    written; 1 if something cannot be written, 2 for bad input."""
+    """Returns the exit status: 0 after SIGTERM, 130 after Ctrl-C, both once the call in progress is
+    done and its rows are written; 1 if something cannot be written, 2 for bad input."""
     asked = flags.parse(WorkerFlags, argv, prog=PROG)
     with runtime.StopRequest() as stop, flags.failing(PROG):
         work(asked, stop)
@@ -89,8 +91,8 @@ def work(asked: WorkerFlags, stop: runtime.StopRequest) -> None:
     """Wait for a run, and play for it until told to stop.
 
     Raises:
-      ValueError: a run that reads no shards, a name that is taken, too little memory.
-      OSError: something cannot be written.
+      ValueError: a run that reads no shards, too little memory.
+      OSError: something cannot be written, or another worker has written it already.
     """
     shared = store.at(asked.out)
     if not _wait_for_run(shared, stop):
@@ -109,7 +111,7 @@ def work(asked: WorkerFlags, stop: runtime.StopRequest) -> None:
 
 
 def _wait_for_run(shared: Store, stop: runtime.StopRequest) -> bool:
-    """Whether there is one, now or later; False: told to stop before."""
+    """Wait until there is a run; returns False if told to stop before."""
     told = False
     while not stop.requested:
         with contextlib.suppress(FileNotFoundError):
@@ -140,7 +142,7 @@ def _play_on(player: SelfPlay, source: Source, writer: Writer, stop: runtime.Sto
 
 
 def plan_of(config: TrainConfig) -> Plan:
-    """The plan of self-play alone, whose ring holds what one call may hand over."""
+    """The plan of self-play alone; its ring holds the rows that one call may give."""
     capacity = config.batch * (as_game(rules_of(config)).max_moves + config.moves)
     return make_plan(
         dataclasses.replace(config, capacity=capacity, min_rows=1, batch_size=1, rows_per_device=1)
@@ -152,7 +154,7 @@ class Source:
 
     Attributes:
       params: of the network.
-      newest: which they are.
+      newest: which weights they are.
     """
 
     def __init__(self, plan: Plan, shared: Store):
@@ -164,7 +166,8 @@ class Source:
 
     @property
     def is_old(self) -> bool:
-        """Whether these weights were the newest for so long that it is time to pause; says so."""
+        """Whether these weights have been the newest for PAUSE_S, so that it is time to pause;
+        prints it once."""
         old = time.monotonic() - self._loaded >= PAUSE_S
         if old and not self._told:
             minutes = f"{PAUSE_S / 60:.0f} minutes"
@@ -172,10 +175,10 @@ class Source:
         return old
 
     def refresh(self) -> bool:
-        """Read them if they have changed; whether there are any.
+        """Read the newest weights if they have changed; returns whether there are any.
 
-        Those that cannot be read are named, and tried again next time; until then the ones before
-        go on.
+        Weights that cannot be read are reported, and tried again next time; until then the previous
+        ones are used.
         """
         try:
             found = exchange.newest(self.shared)
@@ -209,7 +212,7 @@ class Source:
 
 
 class SelfPlay:
-    """Self-play on the devices of a mesh, each of which has games of its own."""
+    """Self-play on the devices of a mesh, each with games of its own."""
 
     def __init__(self, plan: Plan, seed: int, shard: int, mesh: Mesh):
         self.plan, self.mesh = plan, mesh
@@ -221,7 +224,7 @@ class SelfPlay:
         self.playing = on_each(mesh, start, (), DIVIDED)()
 
     def play(self, params: Any, iteration: int) -> tuple[Rows, np.ndarray]:
-        """Some moves of every game, with the weights of an iteration.
+        """Play some moves of every game, with the weights of an iteration.
 
         Returns:
           (rows [n] of the games that ended, their frequencies [n] in `buffer.FREQUENCY_UNIT`s).
@@ -231,7 +234,7 @@ class SelfPlay:
         return self.taken()
 
     def taken(self) -> tuple[Rows, np.ndarray]:
-        """What `play` returns, off the devices."""
+        """What `play` returns, copied from the devices."""
         ring = jax.device_get(self.playing.buffer)
         filled = np.arange(self.plan.buffer.capacity) < ring.size[:, None]
         own = lambda x: x[filled]  # a copy: the ring itself is donated to the next call
@@ -250,7 +253,7 @@ def _play_on_each(plan: Plan, num_simulations: int, mesh: Mesh) -> Callable[...,
 
 
 def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing) -> Playing:
-    """An iteration's moves; the ring holds the rows that they gave, and no others."""
+    """Play an iteration's moves; the ring then holds the rows that they gave, and no others."""
     zero = jnp.int32(0)
     emptied = playing.buffer.replace(cursor=zero, size=zero, added=zero, owed=zero)
     playing, _ = games.play_moves(
@@ -270,7 +273,7 @@ def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing)
 
 
 def in_parts(rows: Rows) -> Rows:
-    """With the root's values in `VALUE_PARTS`, as shards have them."""
+    """Rows with the root's values in multiples of 1 / VALUE_PARTS, as in shards."""
     return rows.replace(root_value=np.round(rows.root_value * VALUE_PARTS) / VALUE_PARTS)
 
 
@@ -278,9 +281,9 @@ class Writer:
     """Writes what a worker has played, a shard every `HOLD_S` seconds.
 
     Attributes:
-      name: drawn at the start, after the machine's: no other worker has it.
+      name: the machine's name and a random suffix: no other worker has it.
       number: of the next shard.
-      rows, games: written.
+      rows, games: the numbers written.
     """
 
     def __init__(self, plan: Plan, shared: Store):
@@ -295,15 +298,15 @@ class Writer:
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """(u32, i31) of all chance; see `games.start`."""
+        """(u32, i31): the seed and the shard of all random draws; see `games.start`."""
         drawn = hashlib.sha256(self.name.encode()).digest()
         low, high = (int.from_bytes(drawn[i : i + 4], "big") for i in (0, 4))
         return low, high >> 1
 
     def add(self, newest: exchange.Newest, rows: Rows, frequency: np.ndarray) -> None:
-        """Take rows [n] that were played with some weights, and write if it is time to. Rows of
-        so long ago that the run looks for no such any more, of a machine that slept, say, are
-        written where it finds, and counts, what comes too late.
+        """Take rows [n] that were played with some weights, and write a shard if it is time. Rows
+        so old that the run no longer looks for their version, of a machine that slept, say, are
+        written where the run finds them and counts them as too late.
 
         Raises:
           OSError: it cannot be written.
@@ -320,7 +323,7 @@ class Writer:
             self.write()
 
     def write(self) -> None:
-        """The next shard, of all that is held."""
+        """Write all rows held as the next shard."""
         if not self._held:
             return
         rows, frequency = jax.tree.map(lambda *parts: np.concatenate(parts), *self._held)
