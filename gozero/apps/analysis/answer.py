@@ -1,4 +1,4 @@
-"""Answers of KataGo's analysis protocol, from what a search found."""
+"""Answers in KataGo's analysis protocol, made from the results of a search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Z = 1.96  # standard deviations of the lower confidence bound
 
 
 class Wanted(Protocol):
-    """What is to be told besides; a `Query` says it."""
+    """The optional parts of an answer; a `Query` has these fields."""
 
     @property
     def pv_length(self) -> int: ...
@@ -33,11 +33,11 @@ def answer(query: Query, turn: int, told: Told, view: str, during: bool) -> dict
     """The answer for one position.
 
     Args:
-      query: what was asked.
-      turn: after how many moves.
-      told: what was found of this position.
-      view: whose winrates are told: BLACK, WHITE or SIDETOMOVE.
-      during: the search goes on.
+      query: the query.
+      turn: the number of moves before the position.
+      told: the search's results for this position.
+      view: whose winrates are reported: BLACK, WHITE or SIDETOMOVE.
+      during: whether the search is still running.
     """
     mover = query.mover(turn)
     side = {"BLACK": 0, "WHITE": 1, "SIDETOMOVE": mover}[view]
@@ -46,15 +46,16 @@ def answer(query: Query, turn: int, told: Told, view: str, during: bool) -> dict
 
 
 def position(wanted: Wanted, size: int, mover: int, side: int, told: Told, least: int = 0) -> dict:
-    """What was found of a position: rootInfo, moveInfos, the best first, and what is wanted.
+    """The results for a position: rootInfo, moveInfos (best first), and the parts wanted.
 
     Args:
-      wanted: what is.
+      wanted: the optional parts.
       size: points on a side.
       mover: who is to play: 0 Black, 1 White.
-      side: whose winrates, leads and ownership are told.
-      told: what was found.
-      least: moves, if there are so many: those of the highest priors follow those with visits.
+      side: whose winrates, leads and ownership are reported.
+      told: the search's results.
+      least: the fewest moves, if that many are legal: after the visited moves, those with the
+        highest priors are added.
     """
     to_side, of_black = (1 if side == mover else -1), (1 if side == 0 else -1)
     winrate = (1 + to_side * float(told.value)) / 2
@@ -85,7 +86,7 @@ def position(wanted: Wanted, size: int, mover: int, side: int, told: Told, least
 def _info(
     wanted: Wanted, size: int, to_side: int, of_black: int, told: Told, action: int, i: int | None
 ) -> dict:
-    """Of one move, the i-th of those whose lines are told."""
+    """The moveInfo of one move, the i-th of those with lines; None: it has none."""
     name = lambda action: coords.to_gtp(size, int(action))
     line, visits = _line(told, i, wanted.pv_length)
     lead = told.lead if i is None else told.leads[i]
@@ -122,12 +123,12 @@ def _line(told: Told, i: int | None, length: int) -> tuple[list[int], list[int]]
 
 
 def _leads(lead: float) -> dict[str, float]:
-    """KataGo has several kinds of score; here they are one."""
+    """The lead under the names of KataGo's several kinds of score, which are all the same here."""
     return {"scoreLead": _round(lead), "scoreMean": _round(lead), "scoreSelfplay": _round(lead)}
 
 
 def _bound(share: float, count: int, to_side: int) -> float:
-    """Wilson's bound of the winrate that is worse for the player to move."""
+    """The Wilson bound of the winrate on the side that is worse for the player to move."""
     z = _Z * to_side
     middle = share + z * z / (2 * count)
     spread = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))

@@ -16,8 +16,9 @@ WinratesAs = Literal["BLACK", "WHITE", "SIDETOMOVE"]
 
 @dataclasses.dataclass(frozen=True)
 class AnalyzeConfig(AnalystConfig):
-    """Analyse positions for other programs, KaTrain say, by KataGo's protocol: a query on a line of
-    standard input, its answers on lines of standard output. Many queries are searched in lockstep.
+    """Analyse positions for other programs, such as KaTrain, by KataGo's protocol: each line of
+    standard input is a query, each line of standard output an answer. Many queries are searched in
+    lockstep.
     """
 
     search: TreeName = settings.same_as(PlayerConfig, "search")  # noqa: RUF009 (a string)
@@ -30,22 +31,22 @@ class AnalyzeConfig(AnalystConfig):
     )
 
     json: bool = setting(False, group="analysis")
-    """KataGo's JSON lines; there is no other protocol."""
+    """Use KataGo's JSON lines; required, as there is no other protocol."""
 
     batch: int = setting(64, least=1, most=4096, unit="positions")
-    """Positions searched at once, at most."""
+    """The most positions searched at once."""
 
     report_winrates_as: WinratesAs = setting("BLACK")
-    """Whose the winrates, leads and ownership are that are told; a query may say another."""
+    """The player whose winrates, leads and ownership are reported; a query may name another."""
 
     score_playouts: int = setting(16, least=1, most=2**16)
-    """Playouts of each position that say who will own what, if the network does not."""
+    """Playouts per position that forecast score and ownership, if the network does not."""
 
     ko: KoRule = setting("positional")
-    """The ko rule of queries that name no rules, or rules that leave it open."""
+    """The ko rule of queries that name no rules."""
 
     seed: int = settings.seed_setting()
-    """The seed of all that is random."""
+    """The random seed."""
 
     EXAMPLES = (
         "gozero analyze --json",

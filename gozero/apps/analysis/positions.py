@@ -1,4 +1,4 @@
-"""The games that queries are about: replayed from the longest line that is known already."""
+"""The games that queries are about, each replayed from the longest prefix already known."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gozero.go.rules import GameState, Rules, with_to_play
 from gozero.go.setup import from_points
 
 KEPT_BYTES = 2**27
-"""Of games that are kept to go on from, about: of 9x9 some thousands, of 19x19 some hundreds."""
+"""About the most bytes of games kept to continue from: some thousands on 9x9, hundreds on 19x19."""
 
 RulesKey = tuple[int, str, bool, bool]
-"""Size, ko, suicide, and whether simple ko keeps its boards."""
+"""Size, ko, suicide, and whether simple ko remembers earlier boards."""
 
 
 def rules_of(key: RulesKey) -> Rules:
@@ -29,7 +29,7 @@ def rules_of(key: RulesKey) -> Rules:
 
 
 class Positions:
-    """Games by what led to them."""
+    """A cache of games, by the rules, stones and moves that led to them."""
 
     def __init__(self):
         self._known: collections.OrderedDict[Any, GameState] = collections.OrderedDict()
@@ -38,12 +38,12 @@ class Positions:
         """Replay all moves of a query.
 
         Raises:
-          QueryError: stones without liberties, or a move that is illegal, naming it.
+          QueryError: stones have no liberties, or a move, which the text names, is illegal.
         """
         self._state(query, len(query.moves), key)
 
     def asked(self, query: Query, turn: int, key: RulesKey) -> Asked:
-        """The game after so many moves, for the player to move, and what is to be avoided."""
+        """The game after `turn` moves, with the player to move on turn, and the moves to avoid."""
         state = with_to_play(self._state(query, turn, key), query.mover(turn))
         avoid = np.zeros((2, query.size**2 + 1), np.int32)
         for place, depth in query.avoid.items():

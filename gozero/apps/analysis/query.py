@@ -1,4 +1,4 @@
-"""Queries of KataGo's analysis protocol: what a line asks for, and what is wrong with it.
+"""Queries of KataGo's analysis protocol: parsing and checking their lines.
 
 https://github.com/lightvector/KataGo/blob/master/docs/Analysis_Engine.md
 """
@@ -14,9 +14,9 @@ from gozero.go.coords import MAX_SIZE, MIN_SIZE
 from gozero.runs import files
 
 MAX_LINE = 1 << 20
-"""Bytes of a line."""
+"""The most bytes of a line."""
 MAX_ID = 1000
-"""Characters of an id."""
+"""The most characters of an id."""
 
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 _KO = {"SIMPLE": "simple", "POSITIONAL": "positional", "SITUATIONAL": "situational"}
@@ -33,7 +33,7 @@ _RULES = {
     "new-zealand": ("situational", True, "AREA"),
     "aga-button": ("situational", False, "AREA"),
 }
-"""Name: (ko, suicide, scoring)."""
+"""Name of the rules -> (ko, suicide, scoring)."""
 
 KNOWN = frozenset(
     (
@@ -45,11 +45,11 @@ KNOWN = frozenset(
         *("overrideSettings", "reportDuringSearchEvery", "priority", "priorities"),
     )
 )
-"""Fields of KataGo's; what changes the search in ways that ours has not is ignored."""
+"""KataGo's fields; those that change the search in ways that ours does not support are ignored."""
 
 
 class QueryError(ValueError):
-    """What is wrong with a field of a query."""
+    """A field of a query is invalid; the text says why."""
 
     def __init__(self, field: str | None, message: str):
         super().__init__(message)
@@ -58,7 +58,7 @@ class QueryError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """A query; moves are (0 Black or 1 White, action), stones the same."""
+    """A query; moves and stones are pairs (0 Black or 1 White, action)."""
 
     id: str
     size: int
@@ -67,7 +67,7 @@ class Query:
     suicide: bool
     moves: tuple[tuple[int, int], ...]
     stones: tuple[tuple[int, int], ...]
-    first: int | None  # who is to play first, if it is said
+    first: int | None  # who plays first, if the query says so
     turns: tuple[int, ...]
     priorities: tuple[float, ...]  # of each turn
     visits: int | None
@@ -83,7 +83,7 @@ class Query:
     warnings: tuple[tuple[str, str], ...]  # field, message
 
     def mover(self, turn: int) -> int:
-        """Who is to play after so many moves."""
+        """Who is to play after `turn` moves."""
         if turn < len(self.moves):
             return self.moves[turn][0]
         if self.moves:
@@ -92,10 +92,10 @@ class Query:
 
 
 def decode(line: bytes | str, is_whole: bool = True) -> dict:
-    """The object that a line is, if that is all of it.
+    """Parse a line as a JSON object.
 
     Raises:
-      QueryError: it is none.
+      QueryError: the line is not whole, or is not a JSON object.
     """
     if not is_whole:
         raise QueryError(None, f"a line of more than {MAX_LINE} bytes")
@@ -109,10 +109,10 @@ def decode(line: bytes | str, is_whole: bool = True) -> dict:
 
 
 def read(fields: Mapping[str, Any]) -> Query:
-    """The query that an object is.
+    """The query in a JSON object.
 
     Raises:
-      QueryError: what is missing, of another kind, or cannot be.
+      QueryError: a field is missing, has the wrong type, or is invalid.
     """
     size = _size(fields)
     warnings = [(name, "Unknown field, it is ignored") for name in fields if name not in KNOWN]
@@ -155,7 +155,7 @@ def read(fields: Mapping[str, Any]) -> Query:
 
 
 def _id(fields: Mapping[str, Any]) -> str:
-    """It is told with each position."""
+    """The id, which every answer repeats."""
     name = _of(fields, "id", str)
     if len(name) > MAX_ID:
         raise QueryError("id", f"Must be of {MAX_ID} characters at most")
@@ -223,7 +223,7 @@ def _action(name: str, value: Any, size: int) -> int:
 def _moves(
     fields: Mapping[str, Any], name: str, size: int, stones: bool = False
 ) -> tuple[tuple[int, int], ...]:
-    from gozero.apps.host_game import roomy_limit  # JAX, which takes seconds
+    from gozero.apps.host_game import roomy_limit  # imports JAX, which takes seconds
 
     found, most = [], roomy_limit(size)
     pairs = _of(fields, name, list, [] if stones else None)
@@ -273,7 +273,8 @@ def _rules(rules: Any) -> tuple[str | None, bool, list[tuple[str, str]]]:
 
 
 def _avoid(fields: Mapping[str, Any], size: int) -> dict[tuple[int, int], int]:
-    """Of avoidMoves those named, of allowMoves all others; the greatest depth of each."""
+    """{(player, action): depth}: the moves in avoidMoves and those not in allowMoves; if a move is
+    named more than once, the greatest depth."""
     found: dict[tuple[int, int], int] = {}
     for name in ("avoidMoves", "allowMoves"):
         for one in _of(fields, name, list, []):

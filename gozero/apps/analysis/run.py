@@ -1,7 +1,7 @@
 """``gozero analyze --json``: queries of KataGo's protocol, answered as they are done.
 
-A thread reads; the others of a batch are searched together, in pieces of a tenth of a second, and
-between two pieces what has come is read: queries wait, and those to be ended end.
+One thread reads lines. The positions of a batch are searched together, in pieces of a tenth of a
+second; between two pieces, new lines are handled: queries are queued, and terminated ones end.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 PROG = "gozero analyze"
 PIECE = 0.1
-"""Seconds between two looks at what has come, about."""
+"""About how many seconds pass between two checks for input."""
 MOST_HELD = 2**25
-"""Bytes of lines that are read ahead, with those of positions that wait; beyond, input waits."""
+"""The most bytes of lines read ahead and of waiting positions; beyond that, input has to wait."""
 LEAST_HELD = 2**10
-"""Bytes that a position counts for at least."""
+"""The fewest bytes that a position counts for."""
 
 __all__ = ["AnalyzeConfig", "run"]
 
 
 def run(config: AnalyzeConfig, stdin: Any = None, stdout: Any = None) -> int:
-    """Answer until the end of input, and all that was asked before; the exit status.
+    """Answer all queries until the end of input; returns the exit status.
 
     Raises:
-      SystemExit: status 2 and one line for files that cannot be used, before any answer; as
+      SystemExit: status 2 and one line for files that do not exist, before any answer; or as
         `streams.serving`.
     """
     if config.is_random:
@@ -60,16 +60,16 @@ def run(config: AnalyzeConfig, stdin: Any = None, stdout: Any = None) -> int:
 
 @dataclasses.dataclass
 class Job:
-    """A position of a query that is to be searched."""
+    """A position of a query, to be searched."""
 
     query: Query
     turn: int
     priority: float
-    number: int  # in the order in which they came
+    number: int  # by order of arrival
     size: int  # its share of the line, in bytes
     begun: float = 0.0
     reported: float = 0.0
-    ended: bool = False  # it is to be told as it is
+    ended: bool = False  # it was terminated, and is answered as it stands
 
 
 class Server:
@@ -77,8 +77,8 @@ class Server:
 
     Args:
       config: the flags.
-      out: where answers go, a line each.
-      clock: seconds, from any moment on.
+      out: where answers are written, one per line.
+      clock: seconds, from any origin.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class Server:
     ):
         self._config, self._out, self._clock = config, out, clock
         self._inbox: queue.Queue[tuple[bytes | str, bool] | OSError | None] = queue.Queue()
-        self._came = 0  # bytes of lines; `listen` counts them, and `serve` these two
-        self._handled = self._held = 0  # those looked at, and those of positions that wait
+        self._came = 0  # bytes of lines read, counted by `listen`; the next two by `serve`
+        self._handled = self._held = 0  # bytes of lines handled, and of waiting positions
         self._waiting: list[Job] = []
         self._running: list[Job] = []
         self._count, self._batches, self._closed = 0, 0, False
@@ -112,7 +112,7 @@ class Server:
         """Answers until the end of input.
 
         Raises:
-          OSError: a line cannot be read, or an answer not be written.
+          OSError: a line cannot be read, or an answer cannot be written.
         """
         while not (self._closed and not self._waiting):
             self._take(wait=not self._waiting and not self._closed)
@@ -122,19 +122,19 @@ class Server:
                     self._search(self._running)
                 except OSError:
                     raise
-                except Exception as error:  # of one batch; others may go well
+                except Exception as error:  # fails this batch only; others may succeed
                     self._fail(error)
                 self._running = []
 
     def _fail(self, error: Exception) -> None:
-        """Those that are searched have no answer."""
+        """Answer the positions being searched with an error."""
         told = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
         print(f"{PROG}: {told}", file=sys.stderr, flush=True)
         for job in self._running:
             self._say({"id": job.query.id, "turnNumber": job.turn, "error": told})
 
     def _take(self, wait: bool) -> None:
-        """What has come; waits for something, if it is told to, and then for what comes with it."""
+        """Handle the lines that have come; with `wait`, wait for at least one."""
         while True:
             try:
                 line = self._inbox.get(block=wait, timeout=None)
@@ -178,7 +178,7 @@ class Server:
             self._held += size
 
     def _act(self, fields: dict) -> None:
-        """query_version, clear_cache, terminate, terminate_all, query_models."""
+        """Perform query_version, clear_cache, terminate, terminate_all or query_models."""
         action = fields["action"]
         if not isinstance(fields.get("id"), str):
             raise QueryError("id", "Must be a string")
@@ -215,12 +215,12 @@ class Server:
             self._say(_nothing(job))
 
     def _wait_for(self, jobs: list[Job]) -> None:
-        """These are left to be searched."""
+        """Set the jobs that wait to be searched."""
         self._waiting, self._held = jobs, sum(job.size for job in jobs)
 
     def _positions(self) -> Positions:
         if self._known is None:
-            from gozero.apps.analysis.positions import Positions  # JAX, which takes seconds
+            from gozero.apps.analysis.positions import Positions  # imports JAX, which takes seconds
 
             self._known = Positions()
         return self._known
@@ -230,7 +230,7 @@ class Server:
         return query.size, ko, query.suicide, self._config.on(query.size).looks_back
 
     def _next_batch(self) -> list[Job]:
-        """The most wanted, and others under the same rules."""
+        """The waiting job of the highest priority, and others under the same rules."""
         self._waiting.sort(key=lambda job: (-job.priority, job.number))
         rules = self._rules_of(self._waiting[0].query)
         fit = [job for job in self._waiting if self._rules_of(job.query) == rules]
@@ -273,8 +273,8 @@ class Server:
         self._advance(searches, *searches.begin(self._batches, padded))
 
     def _advance(self, searches: Searches, running: Any, states: Any) -> None:
-        """Go on with a search until each job has been told: as soon as it has its visits or its
-        time, and in between as often as it asks."""
+        """Run a search until each job is answered: when its visits or its time are used up, and
+        before that as often as its query asks."""
         from gozero.search.runner import next_chunk
 
         leaves, open_ = searches.settings.leaves, dict(enumerate(self._running))
@@ -299,11 +299,11 @@ class Server:
             self._running = list(open_.values())
 
     def _visits(self, job: Job) -> int:
-        """How many it wants, and there is room for."""
+        """The visits that a job asks for, at most as many as trees have room for."""
         return min(job.query.visits or self._config.simulations, self._config.simulations)
 
     def _is_over(self, job: Job, done: int, now: float) -> bool:
-        """It has its visits or its time, or is to end."""
+        """Whether a job has used up its visits or its time, or was terminated."""
         is_late = now - job.begun >= job.query.max_time
         return job.ended or done >= self._visits(job) or is_late
 
@@ -328,5 +328,5 @@ def _nothing(job: Job) -> dict:
 
 
 def _rounded(count: int, most: int) -> int:
-    """Positions of a search for so many: few numbers, for each is compiled."""
+    """The size that a batch of `count` positions is padded to: one of few, as each is compiled."""
     return next((size for size in (1, 8, most) if size >= count and size <= most), most)

@@ -1,4 +1,4 @@
-"""Searches of many positions in lockstep, in pieces, for queries of the analysis engine."""
+"""Searches of many positions in lockstep, run in pieces, for queries of the analysis engine."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from gozero.search.game import Evaluator, Game, History, Trail
 from gozero.search.variations import lines_below
 
 DETAILED = 12
-"""Moves of a position whose lines and outcomes are told."""
+"""The number of a position's moves that get a line and a forecast."""
 
 LINE = 15
-"""Moves of a line after its first."""
+"""The number of moves of a line, after its first."""
 
 
 class Asked(NamedTuple):
-    """A game, and which moves a search is not to look at."""
+    """A game, and the moves that its search must not consider."""
 
     state: GameState
-    avoid: Any  # i32[2, A]: until which depth, by the player and the action; 0: it may
+    avoid: Any  # i32[2, A]: depth until which a player avoids an action; 0: it does not
 
 
 class Found(NamedTuple):
-    """What a search found of positions [B]; Q and values are for the player to move."""
+    """The results of a search for positions [B]; Q and values are for the player to move."""
 
     visits: jax.Array  # i32[B, A]
     q: jax.Array  # f32[B, A]
@@ -45,12 +45,12 @@ class Found(NamedTuple):
     value: jax.Array  # f32[B]
     ok: jax.Array  # bool[B]
     actions: jax.Array  # i32[B, M]: the most visited
-    lines: jax.Array  # i32[B, M, L]: what is expected after each
+    lines: jax.Array  # i32[B, M, L]: the moves expected after each
     line_visits: jax.Array  # i32[B, M, L]
 
 
 class Told(NamedTuple):
-    """`Found`, and how the games will end."""
+    """`Found`, and forecasts of how the games will end."""
 
     visits: jax.Array
     q: jax.Array
@@ -62,13 +62,13 @@ class Told(NamedTuple):
     line_visits: jax.Array
     lead: jax.Array  # f32[B]: Black's
     ownership: jax.Array  # f32[B, N]: +1 Black's
-    leads: Any  # f32[B, M]: after each of the actions, Black's
+    leads: Any  # f32[B, M]: Black's, after each of the actions
     ownerships: Any  # f32[B, M, N]
 
 
 def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
-    """The game and its evaluator, with states `Asked`: avoided moves are illegal in the search,
-    unless it would have no other."""
+    """The game and its evaluator for states `Asked`: avoided moves are illegal in the search,
+    unless no other move is legal."""
     history, own = game.history, evaluator.observe
     assert history is not None  # Go has one
 
@@ -98,7 +98,7 @@ def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
 
 
 def found_by(settings: SearchConfig, running: pieces.Running) -> Found:
-    """What a search has found so far. Of several trees of a game the lines are the first's."""
+    """The results of a search so far. If a game has several trees, the lines are the first's."""
     result = pieces.finish(running, settings)
     tree, trees_each = result.tree, settings.ensemble.trees if settings.ensemble else 1
     edges = trees.by_action(tree, trees.ROOT, tree.num_actions)
@@ -120,7 +120,7 @@ def found_by(settings: SearchConfig, running: pieces.Running) -> Found:
 
 
 class Searches:
-    """Searches under some rules; each number of positions is compiled once."""
+    """Searches under given rules; each number of positions is compiled once."""
 
     def __init__(self, rules: Rules, config: PlayerConfig, seed: int, score_playouts: int):
         setup = make_setup(rules, config, seed)
@@ -160,24 +160,24 @@ class Searches:
         self._compiled: set[int] = set()
 
     def compile(self, asked: Sequence[Asked]) -> None:
-        """Compile what searches of so many positions take, unless it is: a time limit is for the
-        search itself."""
+        """Compile searches of this many positions, unless that was done, so that a time limit
+        covers the search only."""
         if len(asked) not in self._compiled:
             running, states = self.begin(0, asked)
             self.tell(self.advance(running, 1), states)
             self._compiled.add(len(asked))
 
     def begin(self, number: int, asked: Sequence[Asked]) -> tuple[pieces.Running, GameState]:
-        """A search of some positions, whose streams go by a number: (it, the games)."""
+        """Begin a search whose random streams `number` selects; returns (search, games)."""
         stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *asked)
         key = jax.random.fold_in(self._key, number)
         return self._begin(self._params, key, stacked), stacked.state
 
     def advance(self, running: pieces.Running, steps: int) -> pieces.Running:
-        """So many steps more, unless it is at its end. The search that is given is used up."""
+        """Run `steps` more steps, unless the search is at its end. `running` is donated."""
         running = self._advance(self._params, running, jnp.int32(steps))
         return jax.block_until_ready(running)
 
     def tell(self, running: pieces.Running, states: GameState) -> Told:
-        """What it has found so far, on the host."""
+        """The results so far with forecasts, on the host."""
         return jax.device_get(self._tell(running, self._key, states))

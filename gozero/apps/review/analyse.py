@@ -1,4 +1,4 @@
-"""Every position of some games searched in lockstep: who is ahead, what was best, what was lost."""
+"""Searches all positions of the games in lockstep: who is ahead, what was best, what was lost."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from gozero.search.search import search
 from gozero.search.variations import principal_variation
 
 VARIATION = 10
-"""Moves of a variation, at most."""
+"""The most moves of a variation."""
 
 
 class Judged(NamedTuple):
-    """What is thought of a position of a game; shares of wins are from 0 to 1."""
+    """The evaluation of a position of a game; winning probabilities are from 0 to 1."""
 
     stones: np.ndarray  # i8[size, size]: +1 Black, -1 White
     to_play: int  # 0 Black, 1 White
-    win: float  # Black's, by the search; of a game that is over 0, 1/2 or 1
-    lead: float  # Black's score, as it is expected to end: points after komi
+    win: float  # Black's winning probability by the search; 0, 1/2 or 1 once the game is over
+    lead: float  # Black's expected final score: points after komi
     ownership: np.ndarray  # f32[size * size]: +1 Black's at the end, -1 White's
     visits: np.ndarray  # i32[A]
-    variation: tuple[int, ...]  # what the search expects to be played; nothing once it is over
-    played: int | None  # the move of the game; None at its end
-    lost: float  # share of wins that it lost its player; 0 where the search would play it, too
+    variation: tuple[int, ...]  # what the search expects to be played; empty once the game is over
+    played: int | None  # the move that was played; None at the end
+    lost: float  # winning probability that it lost; 0 if the search would play it, too
 
 
 class Reviewed(NamedTuple):
-    """A game, and its positions from the first on: one more than it has moves."""
+    """A game and its positions, from the first on: one more than it has moves."""
 
     name: str
     record: GameRecord
     positions: list[Judged]
 
     def mistakes(self, count: int) -> list[int]:
-        """The positions whose moves lost the most, the greatest first; none that lost under 1%."""
+        """The positions whose moves lost the most, in descending order; only losses from 1% on."""
         numbers = sorted(range(len(self.positions)), key=lambda i: -self.positions[i].lost)
         return [i for i in numbers[:count] if self.positions[i].lost >= 0.01]
 
@@ -64,11 +64,11 @@ def analyse(
     Args:
       config: the flags.
       games: (name, game) of each, all of one size.
-      progress: told (positions searched, of how many).
+      progress: called with (positions searched, total).
 
     Raises:
-      ValueError: games of several sizes, with moves that are illegal, or without any; files that
-        the flags name and that do not fit.
+      ValueError: there are no games, or they have several sizes or illegal moves; files that the
+        flags name do not fit; or the evaluator's values are not finite or not in [-1, 1].
     """
     sizes = sorted({record.size for _, record in games})
     if len(sizes) != 1:
@@ -80,7 +80,7 @@ def analyse(
     lines = [_states(rules, name, record) for name, record in games]
     states = [state for line in lines for state in line]
     judge = _judge(rules, config)
-    told, batch = [], config.batch  # always so many: another number would be compiled anew
+    told, batch = [], config.batch  # always full: another number would be compiled anew
     for start in range(0, len(states), batch):
         chunk = states[start : start + batch]
         padded = chunk + chunk[-1:] * (batch - len(chunk))
@@ -102,7 +102,7 @@ def analyse(
 
 
 def _states(rules: Rules, name: str, record: GameRecord) -> list[GameState]:
-    """The game before each move, for the player who made it, and at its end; on the host."""
+    """The game before each move, with the player who made it on turn, and at its end; on host."""
     try:
         start = from_points(rules, record.black_stones, record.white_stones, komi=record.komi)
         game = HostGame(rules, start=start)
@@ -119,7 +119,7 @@ def _states(rules: Rules, name: str, record: GameRecord) -> list[GameState]:
 
 
 class _Found(NamedTuple):
-    """What the device says of positions [B]; values are for the player to move."""
+    """The device's results for positions [B]; values are for the player to move."""
 
     stones: jax.Array
     ended: jax.Array

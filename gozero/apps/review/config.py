@@ -22,26 +22,26 @@ KINDS = (".html", ".sgf", ".csv")
 
 @dataclasses.dataclass(frozen=True)
 class ReviewConfig(AnalystConfig):
-    """Review games of Go from SGF files: who was ahead when, and which moves lost the most. All
-    positions of all games are searched in lockstep."""
+    """Review games of Go from SGF files: who was ahead at each move, and which moves lost the most.
+    All positions of all games are searched in lockstep."""
 
     search: TreeName = settings.same_as(PlayerConfig, "search")  # noqa: RUF009 (a string)
     simulations: int = settings.same_as(PlayerConfig, "simulations", 200)
 
     games: Positional[tuple[pathlib.Path, ...]] = setting((), group="review", positional=True)
-    """Games as SGF files, of one board size."""
+    """The games, as SGF files of one board size."""
 
     out: pathlib.Path | None = setting(None, unset="a summary on the terminal")
     """The report to write: .html with pictures, .sgf with variations, or .csv of all positions."""
 
     mistakes: int = setting(5, least=0)
-    """Of each game so many moves are shown, those that lost the most."""
+    """The number of moves of each game to show, those that lost the most."""
 
     batch: int = setting(64, least=1, most=2**16, unit="positions")
     """Positions searched at once."""
 
     score_playouts: int = setting(32, least=1, most=2**16)
-    """Playouts of each position that say who will own what, if the network does not."""
+    """Playouts per position that forecast score and ownership, if the network does not."""
 
     ko: KoRule = setting("positional")
     """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier one
@@ -51,7 +51,7 @@ class ReviewConfig(AnalystConfig):
     """Whether a play may remove its own chain; never a single stone."""
 
     seed: int = settings.seed_setting()
-    """The seed of all that is random: the same seed, games and flags give the same report."""
+    """The random seed: the same seed, games and flags give the same report."""
 
     EXAMPLES = (
         "gozero review GAME.sgf --out REPORT.html",
@@ -60,7 +60,7 @@ class ReviewConfig(AnalystConfig):
 
     @classmethod
     def _size_of(cls, given: Mapping[str, Any]) -> int:
-        """That of the games; where they cannot be read, the command says so."""
+        """The board size of the games; if they cannot be read, the command reports that later."""
         for path in given.get("games", ()):
             with contextlib.suppress(ValueError):
                 return sgf.read(path).size

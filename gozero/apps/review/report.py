@@ -20,11 +20,11 @@ COLUMNS = (
     *("played", "lost", "best", "variation"),
 )
 _OWNED = 0.5
-"""Ownership from which a point is marked as territory."""
+"""The least ownership of a point that is marked as territory."""
 
 
 def summary(games: Sequence[Reviewed], mistakes: int) -> str:
-    """Who was ahead, and the greatest mistakes, in plain text."""
+    """Who is ahead at the end of each game, and its greatest mistakes, as plain text."""
     lines = []
     for game in games:
         last = game.positions[-1]
@@ -50,8 +50,8 @@ def table(games: Sequence[Reviewed]) -> str:
 
 
 def annotated(games: Sequence[Reviewed], mistakes: int) -> str:
-    """The games as SGF, one after the other: Black's wins in per cent (SBKV) and a comment at each
-    move, what was better than the greatest mistakes as variations, territory at the end."""
+    """The games as SGF, one after the other, with Black's winning percentage (SBKV) and a comment
+    at each move, better variations at the greatest mistakes, and territory at the end."""
     return "".join(_annotated(game, game.mistakes(mistakes)) for game in games)
 
 
@@ -82,7 +82,7 @@ def _annotated(game: Reviewed, mistakes: Sequence[int]) -> str:
 
 
 def page(games: Sequence[Reviewed], mistakes: int) -> str:
-    """A page of HTML that needs no other file."""
+    """A self-contained HTML page."""
     body = "".join(_section(game, game.mistakes(mistakes)) for game in games)
     return (
         '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Review</title><style>'
@@ -107,7 +107,7 @@ def _section(game: Reviewed, mistakes: Sequence[int]) -> str:
 
 
 def _mistake_board(game: Reviewed, number: int) -> Svg:
-    """The position before a mistake: a cross where it was, and what was better, numbered."""
+    """The position before a mistake, which a cross marks; the better variation is numbered."""
     one = game.positions[number]
     before = game.positions[number - 1].played if number else None
     title = f"Move {number + 1}: {_name(game, one.played)}"
@@ -128,7 +128,7 @@ def _figure(svg: str, caption: str) -> str:
 def curve(
     values: Sequence[float], least: float, most: float, title: str, marks: Sequence[int] = ()
 ) -> Svg:
-    """A number after each move, as a line; some moves are marked with their number."""
+    """A line chart of the values after each move; `marks` are moves (from 0) to mark by a dot."""
     width, height, left, top = 640, 170, 46, 26
     across = (width - left - 12) / max(1, len(values) - 1)
     x = lambda number: left + across * number
@@ -176,4 +176,4 @@ WRITERS: dict[str, Callable[[Sequence[Reviewed], int], str]] = {
     ".sgf": annotated,
     ".csv": lambda games, mistakes: table(games),
 }
-"""By the suffix of the file."""
+"""The writer of each file suffix."""

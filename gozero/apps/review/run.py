@@ -1,4 +1,4 @@
-"""``gozero review``: games from SGF files, searched in lockstep, and a report of them."""
+"""``gozero review``: search the games of SGF files in lockstep, and write a report on them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["ReviewConfig", "run"]
 
 
 def run(config: ReviewConfig) -> int:
-    """Write the report and print the summary; the exit status.
+    """Write the report and print the summary; returns the exit status.
 
     Raises:
-      SystemExit: one line; status 2 for games or flags that cannot be, 1 for a report that
-        cannot be written.
+      SystemExit: one line; status 2 for invalid games or flags, 1 for a report that cannot be
+        written.
     """
     with flags.failing(PROG):
         games = [(path.name, sgf.read(path)) for path in config.games]
@@ -25,7 +25,7 @@ def run(config: ReviewConfig) -> int:
             print(runtime.random_network(), file=sys.stderr)
         size = games[0][1].size
         print(runtime.compiling(size), file=sys.stderr, flush=True)
-        from gozero.apps.review import analyse, report  # JAX, which takes seconds
+        from gozero.apps.review import analyse, report  # imports JAX, which takes seconds
 
         reviewed = analyse.analyse(config, games, _progress)
         if config.out is not None:

@@ -17,7 +17,7 @@ _MANY = 2**31 - 1
 
 @dataclasses.dataclass(frozen=True)
 class SelfPlayFlags:
-    """Play games of Go, or of another game, against itself, in lockstep, and write them down."""
+    """Play games of Go, or of another game, by self-play in lockstep, and record them."""
 
     games: int = setting(64, "Games to play.", group="run", least=1, most=_MANY)
     batch: int = setting(32, "Games played at once.", least=1, most=_MANY, unit="games")

@@ -1,4 +1,4 @@
-"""A run of ``gozero selfplay`` on the device: its session, its records and what is said of it."""
+"""A run of ``gozero selfplay`` on the device: its session, its records and its messages."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from gozero.search.move_choice import Temperature
 
 MOVES_PER_CALL = 4
 SAVE_EVERY_S = 60.0
-"""What was played since the state was saved is played again after a kill."""
+"""Seconds between two saves of the state; after a kill, what came after a save is played again."""
 
 
 def play(config: SelfPlayFlags, prog: str) -> int:
-    """Play the games, as `run`; the folder is there and empty, or of a run to go on with.
+    """Play the games as `run` says; the folder exists and is empty, or holds a run to resume.
 
     Raises:
-      SystemExit: as `run`, by one line that begins with `prog`.
+      SystemExit: as for `run`, with one line that begins with `prog`.
     """
     runtime.cores_as_devices()
     with flags.failing(prog):
@@ -54,12 +54,12 @@ def play(config: SelfPlayFlags, prog: str) -> int:
         try:
             return _play(config, prog, folder, rules, settings, evaluator)
         finally:
-            if not (config.out / folders.CONFIG).exists():  # it did not come to that
+            if not (config.out / folders.CONFIG).exists():  # the run did not get that far
                 (config.out / LOCK).unlink(missing_ok=True)
 
 
 def _must_agree(config: SelfPlayFlags, before: dict) -> None:
-    """Refuse the folder of a run by other flags."""
+    """Refuse the folder of a run with other flags."""
     asked = json.loads(json.dumps(vars(config), default=str))
     folders.must_agree(config.out, KIND, before, asked, {"resume", "out"})
 
@@ -98,10 +98,10 @@ def _play(
 def _settings(
     config: SelfPlayFlags, rules: Rules | NamedGame
 ) -> tuple[selfplay.SelfPlayConfig, Evaluator]:
-    """What the flags mean.
+    """The settings of self-play and the evaluator that the flags ask for.
 
     Raises:
-      ValueError: naming the flag, what it was and what is allowed.
+      ValueError: a flag is invalid; the text names it, its value and what is allowed.
     """
     own = rules.game if isinstance(rules, NamedGame) else rules
     evaluator = make_evaluator(own, config.evaluator, config.weights, config.seed, config.features)
@@ -122,7 +122,7 @@ def _settings(
 def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
     if config.game != "go":
         return named_game(config.game, config.size)
-    assert config.size is not None  # since it was made
+    assert config.size is not None  # set when it was made
     remember = looks_back(config.weights) or config.features not in (None, "compact")
     return Rules(config.size, config.ko, config.suicide, config.max_moves, remember)
 
@@ -130,7 +130,7 @@ def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
 def _compile(
     settings: selfplay.SelfPlayConfig, evaluator: Evaluator, lanes: selfplay.Lanes, mesh: Mesh
 ):
-    """(the program, the shapes of its moves): compiled ahead, so that rates count play only."""
+    """(the program, the shapes of its moves); compiled ahead, so that rates measure play only."""
     started = time.perf_counter()
     play_moves = selfplay.make_play_moves(settings, evaluator, MOVES_PER_CALL, mesh)
     lowered = play_moves.lower(evaluator.params, lanes)
@@ -160,10 +160,10 @@ class _Run:
         self.saved, self.saving_s = time.monotonic(), 0.0
 
     def go_on(self, lanes: selfplay.Lanes, moves: selfplay.Move) -> selfplay.Lanes:
-        """The games in play of the run in the folder; those given, if it is a new one.
+        """The lanes of the run in the folder; those given, if the run is new or had saved none.
 
         Raises:
-          ValueError: what it wrote is damaged, or it was by other weights.
+          ValueError: the run's files are damaged, or it used other weights.
         """
         before, done = self.folder.manifest, 0
         if self.folder.before is not None:
@@ -184,7 +184,7 @@ class _Run:
         return lanes
 
     def _cut_metrics(self) -> None:
-        """Leave out what will be played, and measured, again."""
+        """Drop the lines of moves that will be played, and measured, again."""
         lines = files.read_lines(self.metrics, damaged=[])
         moves = [line.get("moves") if type(line) is dict else None for line in lines]
         done = [type(count) is int and count <= self.writer.num_moves for count in moves]
@@ -193,7 +193,7 @@ class _Run:
     def play(self, play_moves: Callable, lanes: selfplay.Lanes) -> int:
         self.folder.write_manifest(self.manifest)
         self.started = time.perf_counter()
-        whole = True  # all moves of the lanes are with the writer
+        whole = True  # the writer has all moves of the lanes
         with runtime.StopRequest() as stop, Progress("self-play", self.config.games) as progress:
             try:
                 while self.writer.num_games < self.config.games and not stop.requested:
@@ -216,7 +216,7 @@ class _Run:
                 raise
 
     def _give_up(self) -> None:
-        """Write what can be written still."""
+        """Write what can still be written."""
         with contextlib.suppress(OSError):
             self.writer.flush()
         with contextlib.suppress(OSError):
@@ -228,7 +228,7 @@ class _Run:
         progress.show(numbers["games"], rates(numbers))
 
     def _save_if_due(self, lanes: selfplay.Lanes) -> None:
-        """Now and then: at most a twentieth of the time goes into it."""
+        """Save the state now and then, which takes at most a twentieth of the time."""
         begun = time.monotonic()
         if begun - self.saved > max(SAVE_EVERY_S, 20 * self.saving_s):
             self._save(lanes)
@@ -253,7 +253,7 @@ class _Run:
         }
 
     def _finish(self, lanes: selfplay.Lanes | None) -> int:
-        """What is left to write; the lanes, if they can be gone on from."""
+        """Write what is left, with the state of `lanes` if the run can resume from it."""
         self.writer.flush()
         complete = self.writer.num_games == self.config.games
         numbers, results = self._numbers(), dict(self.writer.results)

@@ -1,5 +1,5 @@
-"""``gozero selfplay``: play games in batch, keep every one as SGF (of other games than Go, as text)
-and as rows to learn from."""
+"""``gozero selfplay``: play games in batch, and write each as SGF (as text for games other than
+Go) and as rows to learn from."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["SelfPlayFlags", "run"]
 
 
 def run(config: SelfPlayFlags) -> int:
-    """Play the games; the exit status: 0, or 130 if it was stopped before the last.
+    """Play the games; the exit status is 0, or 130 if stopped before the last one.
 
     Raises:
-      SystemExit: one line; status 2 for a flag that cannot be, before anything is played, and
-        1 if the device has not the memory, or the folder cannot be written any more.
+      SystemExit: one line; status 2 for an invalid flag, before anything is played, and 1 if the
+        device is out of memory, or the folder cannot be written any more.
     """
     with folders.gone_if_empty(config.out):
         with flags.failing(PROG):
@@ -29,16 +29,16 @@ def run(config: SelfPlayFlags) -> int:
         if config.evaluator == "network" and config.weights is None:
             print(runtime.random_network(game=config.game), file=sys.stderr)
         print(runtime.compiling(config.size, config.game), file=sys.stderr, flush=True)
-        from gozero.apps.selfplay.play import play  # JAX, which takes seconds
+        from gozero.apps.selfplay.play import play  # imports JAX, which takes seconds
 
         return play(config, PROG)
 
 
 def _check_folder(config: SelfPlayFlags) -> None:
-    """Refuse a folder before JAX is imported; the run itself looks again, and locks it.
+    """Check the folder before JAX is imported; the run itself checks again, and locks it.
 
     Raises:
-      ValueError: it holds something, and this is not to go on with it; or there is nothing.
+      ValueError: it is not empty, and --resume is not given; or --resume is, and there is no run.
     """
     before = folders.read_config(config.out, KIND)
     if config.resume and before is None:

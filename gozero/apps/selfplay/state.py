@@ -1,9 +1,9 @@
-"""What a run of ``gozero selfplay`` goes on from: the games in play, in one file.
+"""The checkpoint from which ``gozero selfplay`` resumes: the games in play, in one file.
 
-    state.safetensors    the lanes, the moves of their games so far, and what was counted
+    state.safetensors    the lanes, the moves of their games so far, and the counts
 
-It is written now and then, after the rows of all games that have ended. What was played after it is
-played again when the run goes on, and comes out the same.
+It is written now and then, after the rows of all finished games. What was played after it is
+played again when the run resumes, with the same result.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ STATE = "state.safetensors"
 KIND = "selfplay-state"
 
 OpenGames = dict[int, list[Move]]
-"""By the game's number, its moves so far, in parts [n] each."""
+"""The number of a game -> its moves so far, in parts of [n] moves each."""
 
 
 class State(NamedTuple):
-    """What was written."""
+    """A checkpoint as it was read."""
 
     lanes: Lanes  # on the device
     open_games: OpenGames
@@ -34,12 +34,12 @@ class State(NamedTuple):
 
 
 def save(out: pathlib.Path, lanes: Lanes, open_games: OpenGames, counted: dict) -> None:
-    """Write the state, whole or not at all; it is then on the disk.
+    """Write the state atomically and durably.
 
-    One that is larger than files that are read is not written: the run can be played again then.
+    A state too large to be read back is not written: the run can then be played again.
 
     Raises:
-      OSError: it cannot be written; the one before is still there.
+      OSError: it cannot be written; the previous state is still there.
     """
     parts = [part for number in sorted(open_games) for part in open_games[number]]
     moves = jax.tree.map(lambda *x: np.concatenate(x), *parts) if parts else None
@@ -58,11 +58,11 @@ def load(out: pathlib.Path, lanes: Lanes, moves: Move) -> State | None:
 
     Args:
       out: the run's folder.
-      lanes: of its beginning, whose shapes and places on the devices they have.
-      moves: [T, B] of one call, as shapes.
+      lanes: the lanes at the start of a run; those loaded get the same shapes and shardings.
+      moves: the shapes of the moves [T, B] of one call.
 
     Raises:
-      ValueError: it is damaged, or of other games or another number of devices.
+      ValueError: the state is damaged, or of other games or another number of devices.
     """
     if not (out / STATE).exists():
         return None
@@ -110,12 +110,12 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _plain(leaf: Any) -> Any:
-    """Keys as their data."""
+    """A leaf as plain data; a random key as its key data."""
     return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 
 def _placed(like: Any, data: np.ndarray) -> Any:
-    """On the device, where `like` lies."""
+    """The data on the devices, with the sharding of `like`."""
     if _is_key(like):
         return jax.device_put(jax.random.wrap_key_data(jnp.asarray(data)), like.sharding)
     return jax.device_put(data, like.sharding)

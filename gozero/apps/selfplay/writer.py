@@ -1,7 +1,8 @@
-"""Self-play's games on disk: an SGF or text when one ends, and shards of a few games' rows.
+"""Self-play's games on disk: an SGF or text file per finished game, and shards of their rows.
 
-A kill costs the rows that no shard holds yet: of at most SECONDS_AT_RISK, and of ROWS_AT_RISK and
-the games that end at the same moment. Going on, these games are played again.
+A kill loses the rows that no shard holds yet: at most those of SECONDS_AT_RISK, and at most
+ROWS_AT_RISK plus those of the games that end at the same moment. These games are played again when
+the run resumes.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ SECONDS_AT_RISK = 15.0
 
 
 class GameWriter:
-    """Collects the rows of games in play; writes games and rows when they end.
+    """Collects the moves of games in play; writes games and their rows when they end.
 
     Attributes:
       open_games: the moves of games in play, by number.
-      published: games that are yet to be played again, and whose rows a shard holds: one that was
-        written after the state that the run goes on from.
+      published: the numbers of games still to be played again although a shard already holds
+        their rows, because it was written after the state from which the run resumed.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class GameWriter:
             (out / folder).mkdir(exist_ok=True)
         self.open_games: OpenGames = defaultdict(list)
         self.shapes = row_shapes(settings.game)
-        self.pending: list[Rows] = []  # of a game each
+        self.pending: list[Rows] = []  # one per game
         self.num_games = self.num_moves = self.num_plies = self.num_rows = self.num_shards = 0
         self.num_pending = 0
         self.results = Counter(black=0, white=0, drawn=0, truncated=0, unsound=0)
@@ -62,17 +63,17 @@ class GameWriter:
 
     @property
     def counted(self) -> dict:
-        """What was counted, as plain data, when no rows are pending."""
+        """The counts as plain data; valid when no rows are pending."""
         plain = {"results": dict(self.results), "published": sorted(self.published)}
         return {name: getattr(self, name) for name in COUNTS} | plain
 
     def go_on(self, open_games: OpenGames, counted: dict | None) -> None:
-        """Continue where a state was saved: its games in play, and what was `counted`.
+        """Continue from a saved state, with its games in play and what was `counted`.
 
-        None: no state was saved, and the games are played again from the first.
+        If `counted` is None, no state was saved, and the games are played again from the first.
 
         Raises:
-          ValueError: a shard that was written since is damaged, or the counts are none.
+          ValueError: a shard that was written since is damaged, or the counts are invalid.
         """
         if counted is not None:
             self._recount(counted)
@@ -99,7 +100,7 @@ class GameWriter:
         self.published |= set(published)
 
     def take(self, rows: selfplay.Move) -> None:
-        """Moves [T, B] from the device, NumPy; games are written in the order in which they end."""
+        """Take moves [T, B] as NumPy arrays; games are written in the order in which they end."""
         self.num_moves += int((rows.game != selfplay.NO_GAME).sum())
         num_moves, num_lanes = rows.game.shape
         begins = [0] * num_lanes
@@ -120,14 +121,14 @@ class GameWriter:
             self.flush()
 
     def _keep(self, rows: selfplay.Move, lane: int, begin: int, end: int) -> None:
-        """What was played of a lane's game."""
+        """Keep the moves from `begin` to `end` of the game in a lane."""
         number = int(rows.game[begin, lane])
         if number != selfplay.NO_GAME:
             part = jax.tree.map(lambda x: x[begin:end, lane].copy(), rows)
             self.open_games[number].append(part)
 
     def _write_game(self, number: int, game: selfplay.Move) -> None:
-        """A finished game, moves [n]."""
+        """Write a finished game, given its moves [n]."""
         last = jax.tree.map(lambda x: x[-1], game)
         path, outcome = self.out / "games" / f"{number:06d}", float(last.outcome)
         path = path.with_suffix(".txt" if isinstance(self.rules, NamedGame) else ".sgf")
@@ -144,7 +145,7 @@ class GameWriter:
         self._keep_rows(number, game, last)
 
     def _text(self, rules: NamedGame, number: int, game: selfplay.Move) -> str:
-        """A heading, the moves in a line, and who has won."""
+        """A game as text: a heading, the moves in one line, and the result."""
         heading = f"{rules.name}, self-play of {self.name}, game {number}"
         result = result_text(float(game.outcome[-1]))
         return f"{heading}\n{rules.record(game.action.tolist())}\n{result}\n"
@@ -169,7 +170,7 @@ class GameWriter:
         )
 
     def _keep_rows(self, number: int, game: selfplay.Move, last: selfplay.Move) -> None:
-        """The rows of a finished game; of a move whose search saw a nan there is none."""
+        """Keep the rows of a finished game, except for moves whose search met a NaN."""
         moves = jax.tree.map(lambda x: x[game.ok], game)
         count = len(moves.ply)
         if not count:
@@ -186,7 +187,7 @@ class GameWriter:
         self.num_pending += count
 
     def sync(self) -> None:
-        """Have all games and rows on the disk: a state that goes on after them may be saved."""
+        """Flush all games and rows to disk, so that a state that follows them may be saved."""
         self.flush()
         for path in self.unsynced:
             sync(path)

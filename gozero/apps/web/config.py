@@ -17,12 +17,12 @@ from gozero.runs import settings
 from gozero.runs.settings import setting
 
 _PLAYERS = {field.name for field in dataclasses.fields(NamedPlayerConfig)}
-"""Flags that say who our player is."""
+"""Flags that define our player."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ThinkingConfig(NamedPlayerConfig):
-    """What players and analysis of the web page and the notebook's board go by."""
+    """The settings of players and analysis on the web page and the notebook's board."""
 
     size: int | None = setting(
         None,
@@ -44,10 +44,10 @@ class ThinkingConfig(NamedPlayerConfig):
     """Whether a play may remove its own chain; never a single stone."""
 
     visits: int = setting(200, group="session", least=2, most=100_000)
-    """Visits of the analysis of a position."""
+    """Visits per position in the analysis."""
 
     seed: int = settings.seed_setting()
-    """The seed of all that is random."""
+    """The random seed."""
 
     def __post_init__(self):
         self.check()
@@ -57,15 +57,15 @@ class ThinkingConfig(NamedPlayerConfig):
 
     @property
     def is_by_name(self) -> bool:
-        """Whether our player is that of its name, and no flag changes it."""
+        """Whether our player is a named player that no other flag changes."""
         given = self.given or {}
         return self.player is not None and not (_PLAYERS - {"player"}) & given.keys()
 
     def to_play(self, name: str | None, size: int) -> GtpConfig:
-        """The flags of `gozero gtp` for a player by its name, or that of our flags (None).
+        """The flags of `gozero gtp` for a named player, or for that of our flags (None).
 
         Raises:
-          ValueError: as those.
+          ValueError: as for `GtpConfig`.
         """
         ours = {"size": size, "reuse": False, "seed": self.seed}
         if name is not None:
@@ -73,32 +73,32 @@ class ThinkingConfig(NamedPlayerConfig):
         return GtpConfig.of_flags({**self._of_ours(GtpConfig), **ours})
 
     def to_analyse(self) -> AnalyzeConfig:
-        """The flags of `gozero analyze` for our player; for one that does not search by trees,
-        those of the player `strong`."""
+        """The flags of `gozero analyze` for our player, or for the default player if ours searches
+        no tree."""
         ours = self._of_ours(AnalyzeConfig)
-        ours.pop("resign", None)  # no move is played there
+        ours.pop("resign", None)  # the analysis plays no move
         if self.search in TREELESS:
             ours = {"player": players.DEFAULT}
         more = {"json": True, "simulations": self.visits, "seed": self.seed, "batch": 8}
         return AnalyzeConfig.of_flags({**ours, "trees": 1, **more})
 
     def _of_ours(self, wanted: type) -> dict[str, Any]:
-        """The flags that were given, of those that another command has too."""
+        """Those of the given flags that the class `wanted` has, too."""
         given: Mapping[str, Any] = self.given or {"player": players.DEFAULT}
         return {f.name: given[f.name] for f in dataclasses.fields(wanted) if f.name in given}
 
 
 @dataclasses.dataclass(frozen=True)
 class WebConfig(ThinkingConfig):
-    """Play, analyse and watch Go in a browser on this machine: the address to open is printed.
+    """Play, analyse and watch Go in a browser on this machine; the address to open is printed.
 
-    The page is answered on 127.0.0.1 only, and only to those who know the word in the address.
+    The page is served on 127.0.0.1 only, and only to those who know the token in the address.
     """
 
     port: int = setting(0, group="server", least=0, most=65_535)
-    """The port; 0: any that is free."""
+    """The port; 0: any free one."""
 
     watch: pathlib.Path | None = setting(None, unset="none")
-    """A folder of games (SGF) that the page shows as they come, that of a match or of self-play."""
+    """A folder of SGF games, of a match or of self-play, which the page shows as they come."""
 
     EXAMPLES = ("gozero web", "gozero web --player fast --size 13 --port 8000")

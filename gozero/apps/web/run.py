@@ -17,11 +17,11 @@ _TOKEN_BYTES = 18
 
 
 def run(config: WebConfig) -> int:
-    """Serve until Ctrl-C; the exit status.
+    """Serve until Ctrl-C; returns the exit status.
 
     Raises:
-      SystemExit: one line; status 1 where the packages of the extra are missing, or the port is
-        taken, 2 for files that cannot be used.
+      SystemExit: one line; status 1 if the packages of the extra `web` are missing or the port is
+        taken, 2 for a --watch folder that does not exist.
     """
     try:
         import uvicorn
@@ -52,7 +52,7 @@ def run(config: WebConfig) -> int:
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    # A tab that is open at Ctrl-C may keep its connection: no error, and nothing for the user.
+    # A tab that is open at Ctrl-C may keep its connection; that is no error to show the user.
     is_wanted = lambda said: not said.getMessage().startswith("Cancel ")
     logging.getLogger("uvicorn.error").addFilter(is_wanted)
     uvicorn.Server(settings).run(sockets=[listener])

@@ -1,7 +1,7 @@
 """The web server of the board: three files and a WebSocket, for those who know the token.
 
 It is for the user of this machine alone. Every address begins with the token; others get 404, as
-do requests whose Host is not ours (DNS rebinding), and a WebSocket wants our Origin too.
+do requests whose Host is not ours (DNS rebinding), and a WebSocket must have our Origin, too.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gozero.runs import files
 
 HOST = "127.0.0.1"
 MAX_MESSAGE = 1 << 20
-"""Characters of a message."""
+"""The most characters of a message."""
 
 MOST_BOARDS = 64
-"""Tabs at once."""
+"""The most tabs open at once."""
 
 MOST_UNREAD = 1 << 25
-"""Characters of messages to a tab that it has not read; with more it is closed."""
+"""The most characters of unread messages to a tab; with more, it is closed."""
 
 _FILES = {
     "": ("page.html", "text/html; charset=utf-8"),
@@ -54,21 +54,21 @@ _TOO_LONG, _REFUSED, _BUSY = 1009, 1008, 1013  # codes of RFC 6455
 
 
 class Board(Protocol):
-    """What the server needs of a `session.Session`."""
+    """The part of a `session.Session` that the server needs."""
 
     tell: Callable[[dict], None]
 
     @property
     def is_full(self) -> bool:
-        """It has more messages than it could take."""
+        """Whether so many messages wait that no more should be put."""
         ...
 
     def put(self, message: dict | None) -> None:
-        """A message from the tab; None: it is closed."""
+        """Queue a message from the tab; None: the tab is closed."""
         ...
 
     def run(self) -> None:
-        """Take messages until it is closed."""
+        """Take messages until the tab is closed."""
         ...
 
 
@@ -80,8 +80,8 @@ def make_app(token: str, port: int, new_board: NewBoard) -> Starlette:
 
     Args:
       token: the word that addresses begin with.
-      port: where it is served; part of the Host and Origin that are let in.
-      new_board: makes a board's session, given what takes messages to its tab.
+      port: the port it is served on; part of the Host and Origin that are accepted.
+      new_board: makes a board's session, given the function that sends messages to its tab.
     """
     own_hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
     open_boards: set[Board] = set()
@@ -121,7 +121,7 @@ def _read(name: str) -> bytes:
 
 
 async def _serve(websocket: WebSocket, new_board: NewBoard, open_boards: set[Board]) -> None:
-    """A board's session in a thread of its own, until its tab is closed, or reads no more."""
+    """Run a board's session in its own thread, until its tab is closed or stops reading."""
     loop, outbox = asyncio.get_running_loop(), asyncio.Queue[str]()
     unread = 0
 
@@ -164,7 +164,7 @@ async def _serve(websocket: WebSocket, new_board: NewBoard, open_boards: set[Boa
 
 
 async def _take(websocket: WebSocket, session: Board) -> None:
-    """Hand messages to a session until the tab is closed, or sends what no board sends."""
+    """Pass messages to a session until the tab is closed, or sends bytes or too long a message."""
     while True:
         try:
             text = await websocket.receive_text()

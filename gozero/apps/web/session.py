@@ -1,12 +1,13 @@
-"""A board that somebody looks at: messages from a browser or a notebook, and what it is told.
+"""The session behind a board in a browser or a notebook: the messages from it and to it.
 
-Both are JSON objects. From the board, by ``do``: ``new`` (size, komi, black, white, handicap),
+Messages are JSON objects. From the board, by ``do``: ``new`` (size, komi, black, white, handicap),
 ``play`` (at), ``undo``, ``goto`` (node), ``resign``, ``move`` (the engine plays), ``pause``,
 ``analyse`` (on), ``review``, ``load`` (sgf), ``save``, ``watch`` (what, player, size, games),
 ``unwatch``, ``open`` (game: of those watched), ``hello``. To the board, by ``tell``: ``hello``,
-``game`` (all nodes), ``node`` (a new one), ``at`` (where the game stands), ``analysis``, ``busy``,
-``sgf``, ``games``, ``error``. `Session.take` has the first, `Session.tell` the second. Actions are
-numbers, row-major from the top left, size * size the pass; wins and leads are Black's.
+``game`` (all nodes), ``node`` (a new one), ``at`` (the current position), ``analysis``, ``busy``,
+``sgf``, ``games``, ``error``. `Session.take` handles the former, `Session.tell` sends the latter.
+Actions are numbers, row-major from the top left, and size * size is the pass; wins and leads are
+Black's.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ YOU = "you"
 """The name of a player who moves by hand."""
 
 _CANDIDATES = 10
-"""Moves of a position that the board is told of."""
+"""The most moves of a position in the analysis sent to the board."""
 
 _MOST_WAITING = 64  # messages
 
 
 class BadMessage(ValueError):
-    """A message that is not as the board sends them."""
+    """A message that a board would not send."""
 
 
 class Session:
-    """One board: its game, who plays it, and what it is told.
+    """One board: its game, its players, and the messages to it.
 
     Args:
-      thinking: players and analysis.
-      tell: takes a message to the board; may be called from any thread.
-      folder: games to watch, if any.
+      thinking: the players and the analysis.
+      tell: sends a message to the board; may be called from any thread.
+      folder: the folder of games to watch, if any.
     """
 
     def __init__(
@@ -64,24 +65,24 @@ class Session:
         self._inbox: queue.Queue[dict | None] = queue.Queue()
         self._variations: Variations | None = None
         self._players = (YOU, YOU)
-        self._is_engines_turn = False  # and it is to move now
+        self._is_engines_turn = False  # and it must move now
         self._resigned: int | None = None
-        self._query: str | None = None  # of the position where the game stands
+        self._query: str | None = None  # of the current position
         self._reviews: list[str] = []
         self._is_analysing = False
         self._known: dict[int, dict] = {}
 
     def put(self, message: dict | None) -> None:
-        """A message for `run`; None ends it."""
+        """Queue a message for `run`; None ends it."""
         self._inbox.put(message)
 
     @property
     def is_full(self) -> bool:
-        """So many messages wait for `run` that there should be no more."""
+        """Whether so many messages wait for `run` that no more should be put."""
         return self._inbox.qsize() >= _MOST_WAITING
 
     def run(self) -> None:
-        """Take messages until the end, and between two of them play what engines are to play."""
+        """Take messages until the end, and play the engines' moves in between."""
         while True:
             wait = 0.0 if self._is_engines_turn else self._pause_of_watching
             try:
@@ -95,16 +96,16 @@ class Session:
             self._attempt(functools.partial(self.take, message))
 
     def settle(self) -> None:
-        """Play what engines are to play, for a board that waits for it.
+        """Play the engines' moves that are due, for a board that waits for them.
 
         Raises:
-          ValueError: a player that is not for this board.
+          ValueError: a player cannot play on this board.
         """
         while self._is_engines_turn:
             self._engine_moves()
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """What cannot be is told, and the session goes on."""
+        """Do `work`; an error is sent to the board, and the session goes on."""
         try:
             work()
         except Exception as error:  # a device without memory, say: the board must not stand still
@@ -116,7 +117,7 @@ class Session:
             self._busy("")
 
     def _hello(self, message: dict) -> None:
-        """What the board needs to know of us; and the game, where there is one already."""
+        """Tell the board about players and sizes, and the game if there is one already."""
         del message
         config = self._thinking.config
         names = list(typing.get_args(players.PlayerName))
@@ -131,7 +132,7 @@ class Session:
         self.tell({"tell": "hello", "players": names, "player": ours, "about": about, **told})
         if self._variations is not None:
             self._tell_game()
-            for known in list(self._known.values()):  # the analysis finds more meanwhile
+            for known in list(self._known.values()):  # a copy: the analysis adds to it meanwhile
                 self.tell(known)
             self._look()
 
@@ -139,7 +140,7 @@ class Session:
         """Do what a message asks.
 
         Raises:
-          ValueError: what is wrong with it, or cannot be.
+          ValueError: the message is wrong, or what it asks is impossible.
         """
         do = message.get("do")
         if not isinstance(do, str) or do not in _DOES:
@@ -150,13 +151,13 @@ class Session:
 
     @property
     def has_game(self) -> bool:
-        """Whether there is a game: `new` or `load` was taken."""
+        """Whether there is a game, from a message `new`, `load` or `open`."""
         return self._variations is not None
 
     @property
     def tree(self) -> Variations:
-        """The game; there is one once `new` or `load` was taken."""
-        assert self._variations is not None  # `take` looks
+        """The game; only valid if `has_game`."""
+        assert self._variations is not None  # `take` checks this
         return self._variations
 
     def _new(self, message: dict) -> None:
@@ -189,7 +190,7 @@ class Session:
         self._look()
 
     def _begin(self, record: GameRecord, both: tuple[str, str]) -> None:
-        """Another game, in place of that in play once it is made."""
+        """Begin another game, which replaces the current one once it is set up."""
         from gozero.apps.web.variations import Variations
 
         config = self._thinking.config
@@ -243,7 +244,7 @@ class Session:
         self._resigned = None
 
     def _engine_moves(self) -> None:
-        """The engine's move where the game stands."""
+        """Let the engine move in the current position."""
         tree = self.tree
         name = self._players[tree.game.to_play]
         if name == YOU:
@@ -271,7 +272,7 @@ class Session:
         self._look()
 
     def _undo(self, message: dict) -> None:
-        """Back to where a hand was to move, or to the move before."""
+        """Go back to the last position in which a human was to move, else by one move."""
         del message
         tree, self._is_engines_turn = self.tree, False
         if tree.at == 0:
@@ -301,7 +302,7 @@ class Session:
         self.tell({"tell": "sgf", "text": self.tree.to_sgf(self._result())})
 
     def _result(self) -> str | None:
-        """Of the game where it stands; None: it goes on."""
+        """The result at the current position; None if the game goes on."""
         if self._resigned is not None:
             return "BW"[1 - self._resigned] + "+R"
         game = self.tree.game
@@ -312,7 +313,7 @@ class Session:
         self._look()
 
     def _review(self, message: dict) -> None:
-        """Analyse every position of the line on which the game stands."""
+        """Analyse every position of the current line."""
         del message
         self._cancel()
         tree = self.tree
@@ -322,7 +323,7 @@ class Session:
             self._reviews.append(self._ask(line, turns))
 
     def _look(self) -> None:
-        """Tell the board where the game stands, and ask what there is to know of it."""
+        """Send the current position to the board, and ask for its analysis if that is on."""
         from gozero.apps.web.variations import board_text
 
         tree, game = self.tree, self.tree.game
@@ -345,7 +346,7 @@ class Session:
             self._query = self._ask(line, [len(line) - 1])
 
     def _ask(self, line: list[int], turns: list[int]) -> str:
-        """A query about positions of a line of nodes; its answers are told as they come."""
+        """Query positions of a line of nodes; the answers are passed to the board as they come."""
         tree = self.tree
         words = self._thinking.waiting_text(None, tree.game.rules) or _progress(0, len(turns))
         self.tell({"tell": "busy", "text": words, "of": "analysis"})
@@ -355,8 +356,8 @@ class Session:
     def _hear(
         self, tree: Variations, line: list[int], left: set[int], count: int, answer: dict
     ) -> None:
-        """An answer of the analysis engine, in its thread, for the board; `left` are the turns to
-        come."""
+        """Pass an answer of the analysis engine to the board; called in the engine's thread. `left`
+        are the turns still to come."""
         known = self._known  # read first: `_begin` may be at work, and changes it last
         if tree is not self._variations:
             return
@@ -375,7 +376,7 @@ class Session:
             self.tell(told)
 
     def _watch(self, message: dict) -> None:
-        """Show games that go on elsewhere, in place of the board's own."""
+        """Show games played elsewhere, in place of the board's own."""
         from gozero.apps.web import watch
 
         self._is_engines_turn, config = False, self._thinking.config
@@ -404,7 +405,7 @@ class Session:
         self._watched, self._pause_of_watching = None, None
 
     def _open(self, message: dict) -> None:
-        """One of the games that are watched, to look at and to play on."""
+        """Open one of the watched games, to look at it and to play on."""
         if self._watched is None:
             raise BadMessage("open: no games are watched")
         number = _whole(message, "game", 0, 15)
@@ -417,7 +418,7 @@ class Session:
         self._look()
 
     def _cancel(self) -> None:
-        """No more answers to what was asked."""
+        """Cancel all queries, so that no more answers come."""
         for id_ in [self._query, *self._reviews]:
             if id_ is not None:
                 self._thinking.cancel(id_)
@@ -464,7 +465,7 @@ def _is_whole(told: dict | None) -> bool:
 
 
 def _analysis(size: int, node: int, answer: dict) -> dict:
-    """What the board is told of an answer: Black's wins from 0 to 1 and lead in points."""
+    """An answer as a message to the board: Black's wins from 0 to 1, and lead in points."""
     action = lambda vertex: coords.from_gtp(size, vertex)
     root = answer["rootInfo"]
     moves = [

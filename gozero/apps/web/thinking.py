@@ -1,4 +1,4 @@
-"""Players and the analysis engine that all boards of a process share. JAX is imported when used."""
+"""The players and the analysis engine that all boards of a process share. JAX is imported late."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from gozero.go.rules import Rules
 
 OURS = "flags"
-"""The name of the player that the command's flags describe, where they say more than a name."""
+"""The name of the player that the command's flags describe, if they say more than a name."""
 
 OnAnswer = Callable[[dict], None]
 """Takes an answer of KataGo's analysis protocol; called in the analysis engine's thread."""
 
 
 class Thinking:
-    """What boards ask: a move of a player, and what an analysis finds.
+    """Answers the requests of boards: moves of players, and analyses.
 
     Args:
       config: the flags.
-      prog: the name of the command, which says on stderr what takes long.
+      prog: the name of the command, for messages on stderr about compilation.
     """
 
     def __init__(self, config: ThinkingConfig, prog: str):
@@ -43,27 +43,27 @@ class Thinking:
         self._lock, self._device = threading.Lock(), threading.Lock()
         self._numbers = itertools.count(1)
         self._queries: queue.Queue[str] = queue.Queue()
-        self._asked: dict[str, tuple[OnAnswer, set[int]]] = {}  # and the turns that are left
+        self._asked: dict[str, tuple[OnAnswer, set[int]]] = {}  # with the turns left
         self._engine: threading.Thread | None = None
         self._analysed: set[int] = set()
 
     def waiting_text(self, name: str | None, rules: Rules) -> str | None:
-        """What to say before a player, or the analysis (None), is asked under some rules for the
-        first time: that it compiles."""
+        """The notice that a player, or the analysis (None), will compile, before its first use
+        under these rules; None if it is compiled."""
         analysed = rules.size in self._analysed
         known = analysed if name is None else (name, rules) in self._searchers
         return None if known else runtime.compiling(rules.size)
 
     def choose(self, name: str, variations: Variations) -> int | None:
-        """The action of a player where the game stands; None: it resigns.
+        """The action of a player in the current position; None: it resigns.
 
         Raises:
-          ValueError: a player that is not for this board.
+          ValueError: the player cannot play on this board, or its evaluation is not finite.
         """
         game = variations.game
         if game.ended or game.wins_by_passing(game.to_play):
             return game.rules.pass_action
-        with self._device:  # a search waits for the one before
+        with self._device:  # one search at a time
             searcher = self._searcher(name, variations)
             found = searcher.search(game.state, game.to_play, next(self._numbers))
         if not found.ok:
@@ -91,8 +91,8 @@ class Thinking:
         Args:
           variations: the game.
           moves: (colour, action) of the line.
-          turns: after how many of its moves.
-          on_answer: takes the answers.
+          turns: the positions, each by the number of moves before it.
+          on_answer: called with each answer.
 
         Returns:
           The query's id, for `cancel`.
@@ -124,36 +124,34 @@ class Thinking:
         return id_
 
     def cancel(self, id_: str) -> None:
-        """No more answers to a query; what is searched of it ends."""
+        """Cancel a query: no more answers come, and its searches end."""
         if self._asked.pop(id_, None) is not None:
             self._ask({"id": f"end {id_}", "action": "terminate", "terminateId": id_})
 
     def _ask(self, query: dict) -> None:
         with self._lock:
             if self._engine is None:
-                self._queries = (
-                    queue.Queue()
-                )  # the reader of an engine that has ended keeps its own
+                self._queries = queue.Queue()  # the reader of an earlier engine keeps its own queue
                 self._engine = threading.Thread(target=self._serve, daemon=True)
                 self._engine.start()
             self._queries.put(json.dumps(query))
 
     def _serve(self) -> None:
-        """The analysis engine, in a thread of its own: we are its standard input and output."""
+        """Run the analysis engine, in its own thread, with this object as its input and output."""
         queries = self._queries
         stdin = types.SimpleNamespace(readline=lambda size: queries.get() + "\n")
         try:
             server = Server(self.config.to_analyse(), self)
             threading.Thread(target=server.listen, args=(stdin,), daemon=True).start()
             server.serve()
-        except Exception as error:  # its thread ends: whoever waits must hear of it
+        except Exception as error:  # its thread ends, so tell all who wait for answers
             with self._lock:
                 asked, self._asked, self._engine = self._asked, {}, None
             for on_answer, _ in asked.values():
                 on_answer({"error": f"the analysis ended: {type(error).__name__}: {error}"})
 
     def write(self, line: str) -> None:
-        """Hand an answer of the analysis engine to who asked."""
+        """Pass an answer of the analysis engine to its query's `on_answer`."""
         answer = json.loads(line)
         on_answer, left = self._asked.get(answer.get("id"), (None, set()))
         if on_answer is None:
@@ -165,4 +163,4 @@ class Thinking:
         on_answer(answer)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Does nothing, as nothing is buffered."""

@@ -1,4 +1,4 @@
-"""A game with its variations: a tree of moves over one `HostGame`, which stands at one of them."""
+"""A game with its variations: a tree of moves, with a `HostGame` at the current node."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from gozero.go.rules import Rules
 from gozero.go.setup import from_points
 
 MOST_NODES = 20_000
-"""Of a tree: a browser may ask for no more."""
+"""The most nodes of a tree, as a browser could ask for any number."""
 
 
 def board_text(stones: np.ndarray) -> str:
-    """The stones as boards are told of them: X Black, O White, row by row from the top left."""
+    """The stones as sent to boards: X Black, O White, . empty; row by row from the top left."""
     return "".join(".XO"[value] for value in stones.reshape(-1).tolist())
 
 
 @dataclasses.dataclass
 class Node:
-    """A move, or the beginning; it knows its place by numbers in `Variations.nodes`."""
+    """A move, or the root; `parent` and `children` are indices into `Variations.nodes`."""
 
-    parent: int  # -1 for the beginning
-    colour: int  # 0 Black, 1 White
-    action: int  # -1 for the beginning
+    parent: int  # -1 for the root
+    colour: int  # 0 Black, 1 White; at the root, who is to play
+    action: int  # -1 for the root
     children: list[int] = dataclasses.field(default_factory=list)
-    win: float | None = None  # Black's, from 0 to 1, once it was analysed
+    win: float | None = None  # Black's, from 0 to 1, once analysed
 
 
 class Variations:
-    """A game and every variation that was played of it.
+    """A game and every variation of it that was played.
 
     Args:
-      record: what it begins with, and its moves; the game stands at its beginning.
+      record: the starting position and the moves; the current node is the root at first.
       ko, suicide, remember: the rules, see `Rules`.
 
     Raises:
-      ValueError: a position or a move that cannot be, which is named.
+      ValueError: the position is impossible, or a move, which the text names, is illegal.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class Variations:
         return self.record.size
 
     def play(self, action: int, colour: int | None = None) -> int:
-        """Play on from where the game stands; the node, which may have been there already.
+        """Play a move at the current node; returns its node, which may have existed already.
 
         Args:
           action: the point, row-major from the top left, or size * size for a pass.
-          colour: whose move it is; None: of who is to play.
+          colour: who plays it; None: the player to move.
 
         Raises:
-          ValueError: what forbids it.
+          ValueError: the move is illegal, or the tree has no room for another node.
         """
         colour = self.game.to_play if colour is None else colour
         known = self.nodes[self.at].children
@@ -100,8 +100,8 @@ class Variations:
         return self.at
 
     def go_to(self, node: int) -> None:
-        """Stand at a node: back to where the lines part, or to the beginning if that is nearer,
-        and on from there.
+        """Make a node the current one: undo moves to where the lines part, or restart from the root
+        if that is shorter, and replay from there.
 
         Raises:
           ValueError: there is no such node.
@@ -120,29 +120,29 @@ class Variations:
             self.at = child
 
     def path(self, node: int) -> list[int]:
-        """The nodes from the beginning to a node, with both."""
+        """The nodes from the root to a node, both included."""
         line = [node]
         while line[-1] != 0:
             line.append(self.nodes[line[-1]].parent)
         return line[::-1]
 
     def line(self) -> list[int]:
-        """The nodes of the line on which the game stands: to it, and on by first children."""
+        """The nodes of the current line: from the root to the current node, then first children."""
         line = self.path(self.at)
         while self.nodes[line[-1]].children:
             line.append(self.nodes[line[-1]].children[0])
         return line
 
     def moves(self, node: int) -> list[tuple[int, int]]:
-        """(colour, action) of each move to a node."""
+        """(colour, action) of each move from the root to a node."""
         return [(self.nodes[i].colour, self.nodes[i].action) for i in self.path(node)[1:]]
 
     def to_sgf(self, result: str | None = None) -> str:
         """The game as SGF, with its variations, and Black's wins (SBKV) where they are known.
 
         Args:
-          result: of the line on which the game stands, which counts where that is the first; None:
-            what the record says.
+          result: the result at the current node, used only if that is the end of the main line;
+            None: the record's result.
         """
         main = [0]
         while self.nodes[main[-1]].children:

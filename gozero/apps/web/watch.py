@@ -1,4 +1,4 @@
-"""Games that go on while somebody looks: in lockstep on our device, or in a folder that grows."""
+"""Games to watch while they are played: in lockstep on our device, or in a growing folder."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ from gozero.play.setups import make_player
 
 MOST_GAMES = 16
 _OPENING = 2
-"""Random plies that a game begins with: without them a search without noise repeats itself."""
+"""Random opening plies: without them, a search without noise would repeat the same game."""
 
 _STAYS = 6
-"""Looks at games that are over, before the next begin."""
+"""How many looks the finished games are shown for, before new ones begin."""
 
 
 class Watched(Protocol):
-    """What a board can watch."""
+    """Games that a board can watch."""
 
     def look(self) -> dict | None:
-        """The games as the board is told of them; None: as they were."""
+        """The games as a message to the board; None if nothing has changed."""
         ...
 
     def record(self, number: int) -> GameRecord:
-        """One of them so far."""
+        """One of the games, so far."""
         ...
 
 
 class SelfPlay:
-    """A player against itself, in lockstep; a look is a move of each game.
+    """A player against itself, in lockstep; each look plays a move of each game.
 
     Args:
-      config: the player, and the board's size.
-      name: what it is called.
-      games: how many.
+      config: the player, and the board size.
+      name: the player's name.
+      games: the number of games.
       komi: points for White.
 
     Raises:
-      ValueError: files that are missing, damaged or for another size.
+      ValueError: files are missing, damaged or for another size.
     """
 
     def __init__(self, config: GtpConfig, name: str, games: int, komi: float):
-        assert config.size is not None  # since it was made
+        assert config.size is not None  # set when it was made
         limit, remember = roomy_limit(config.size), config.looks_back
         self._rules = Rules(config.size, config.ko, config.suicide, limit, remember)
         self._game, self._komi, self._name = go_game(self._rules), komi, name
@@ -80,7 +80,7 @@ class SelfPlay:
         self._since_end = 0
 
     def look(self) -> dict | None:
-        """The next move of every game; a while after all have ended, new games."""
+        """Play the next move of every game; some looks after all have ended, begin new games."""
         if self._since_end == _STAYS:
             self._begin()
         if self._since_end:
@@ -119,15 +119,15 @@ class SelfPlay:
 
 
 class _Seen(NamedTuple):
-    """A file that was read."""
+    """A file that has been read."""
 
     changed: float
-    record: GameRecord | None  # None: no game that can be shown
+    record: GameRecord | None  # None: it has no game that can be shown
     told: Any
 
 
 class Folder:
-    """The newest games of a folder, whose files are read as they come.
+    """The newest games of a folder, whose files are read as they appear.
 
     Args:
       path: the folder; SGF files anywhere below it.
@@ -141,9 +141,9 @@ class Folder:
         self._shown: list[pathlib.Path] | None = None
 
     def look(self) -> dict | None:
-        """What has come since the last look."""
+        """The newest games, if any have come or changed since the last look."""
         found, count = [], 0
-        for folder, _, names in os.walk(self._path):  # which passes over folders that are gone
+        for folder, _, names in os.walk(self._path):  # skips folders that are gone
             for file in (pathlib.Path(folder, name) for name in names if name.endswith(".sgf")):
                 count += 1
                 with contextlib.suppress(OSError):  # gone meanwhile
@@ -176,7 +176,7 @@ class Folder:
         return _Seen(changed, record, told)
 
     def record(self, number: int) -> GameRecord:
-        """A game as it was read."""
+        """One of the games shown, as it was read."""
         records = [self._seen[file].record for file in self._shown or ()]
         shown = [record for record in records if record is not None]
         return shown[number]
