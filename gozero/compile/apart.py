@@ -1,12 +1,12 @@
-"""A function that asks once for something dear, as two programs: before it asks, and after.
+"""Splits a function that makes one expensive request into two programs: before it and after it.
 
-What it asks for is computed by other programs, or by the host. Where several functions ask for the
-same, as the begin of a search and each of its steps do for evaluations, that is compiled once, and
-all of the programs at the same time.
+The answer to the request is computed by other programs, or by the host. Where several functions
+make the same request, as the begin of a search and each of its steps do for evaluations, the code
+for the answer is compiled once, and all programs are compiled at the same time.
 
-A program is given the arrays that it looks at, and gives what it makes: a call takes some time for
-each array, and XLA copies what is only handed on. Which those are is found by tracing, and kept
-beside the programs.
+A program takes only the arrays that it uses and returns only those that it computes: a call costs
+some time per array, and XLA copies arrays that are only passed through. Which arrays these are is
+found by tracing, and kept beside the programs.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from jax.interpreters import partial_eval
 from gozero.compile import executables
 
 TypesOf = Callable[[Any], Any]
-"""The types of a question, a pytree of `jax.ShapeDtypeStruct` -> those of what is said to it."""
+"""The types of a question, a pytree of `jax.ShapeDtypeStruct` -> the types of the answer."""
 
 NeededOf = Callable[[Any], Sequence[bool]]
-"""The types of a question -> which of its leaves are looked at."""
+"""The types of a question -> which of its leaves are used."""
 
 Options = Callable[[], dict[str, Any]]
-"""Gives the compiler's, when a program is compiled."""
+"""Returns the compiler options; called when a program is compiled."""
 
 Leaves = list[Any]
-"""Arrays; None: one that nobody looks at."""
+"""Arrays; None for one that is not used."""
 
 _asked = core.Primitive("gozero_ask")
 _asked.multiple_results = True
@@ -43,15 +43,17 @@ _asked.def_abstract_eval(lambda *question, said: list(said))
 
 
 class InTwo:
-    """``function(ask, *args)``, which calls `ask` exactly once and not within a loop or a branch.
+    """``function(ask, *args)`` as two programs; it calls `ask` exactly once, outside loops and
+    branches.
 
     Args:
-      function: jittable; what it hands `ask`, and what that returns, are pytrees of arrays.
-      types_of: of what is said to a question.
-      needed_of: None: all of a question is looked at.
-      donated: whether the arrays of the first argument are used up; those that are part of the
-        result as they are stay.
-      options: of both programs.
+      function: jittable; the argument of `ask` (the question) and its result (the answer) are
+        pytrees of arrays.
+      types_of: gives the types of the answer.
+      needed_of: gives the leaves of a question that are used; None: all are.
+      donated: whether the arrays of the first argument are donated; those that are passed through
+        to the result are not.
+      options: the compiler options of both programs.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class InTwo:
         self._halves: dict[tuple, Halves] = {}
 
     def at(self, *args: Any) -> Halves:
-        """The programs for arguments, arrays or `jax.ShapeDtypeStruct`, of such types."""
+        """The programs for arguments of these types, arrays or `jax.ShapeDtypeStruct`."""
         given = _types(args)
         if given not in self._halves:
             self._halves[given] = Halves(*self._made_of, *given, self._options)
@@ -88,7 +90,7 @@ class Halves:
         self._second_again: Callable | None = None
 
     def before(self, *args: Any) -> tuple[Leaves, Leaves]:
-        """The leaves of the question, and what `after` is to be given beside what is said to it."""
+        """Runs the first program: (the leaves of the question, arrays to pass on to `after`)."""
         held = jax.tree.leaves(args)
         given = _of(held, self._layout.used), _of(held, self._layout.read)
         made = (self._first_again or self._first)(*given)
@@ -97,7 +99,7 @@ class Halves:
         return [None if i is None else held[i] for i in self._layout.question], held
 
     def after(self, held: Leaves, said: Any) -> Any:
-        """What the function returns."""
+        """Runs the second program on the answer `said`; returns the function's result."""
         layout = self._layout
         given = _of(held, layout.used_later), _of(held, layout.read_later), said
         made = (self._second_again or self._second)(*given)
@@ -116,17 +118,17 @@ class Halves:
         return self._first.is_missing(*self._types_first())
 
     def prepare_before(self) -> None:
-        """As `executables.Kept.prepare`."""
+        """`executables.Kept.prepare` for the first program."""
         self._first.prepare(*self._types_first())
 
     def prepare_after(self, said: Any) -> None:
-        """The same, with the types of what is said."""
+        """The same for the second program; `said` has the types of the answer."""
         held, layout = [*self._types, *self._cut().made], self._layout
         self._second.prepare(_of(held, layout.used_later), _of(held, layout.read_later), said)
 
     @property
     def result(self) -> Any:
-        """The types of what the function returns."""
+        """The types of the function's result."""
         cut = self._cut()
         held = [*self._types, *cut.made, *cut.made_later]
         return jax.tree.unflatten(cut.layout.result_tree, [held[i] for i in cut.layout.result])
@@ -136,15 +138,15 @@ class Halves:
 
 
 class Trimmed:
-    """``function(*args)``, a pytree of arrays, as a program of the leaves that it looks at.
+    """``function(*args)``, a pytree of arrays, as a program that takes only the leaves it uses.
 
     Args:
       function: jittable.
-      args: of the types of the arguments, arrays or `jax.ShapeDtypeStruct`.
-      options: of the program.
+      args: arrays or `jax.ShapeDtypeStruct` of the types of the arguments.
+      options: the compiler options of the program.
 
     Attributes:
-      said: the types of what it gives.
+      said: the types of the result.
     """
 
     def __init__(self, function: Callable, args: tuple, options: Options):
@@ -156,7 +158,7 @@ class Trimmed:
         self._again: Callable | None = None
 
     def __call__(self, leaves: Leaves) -> Any:
-        """What the function gives of arguments with such leaves."""
+        """The function's result for arguments with these leaves."""
         given = _of(leaves, self._looks_at)
         said = (self._again or self._program)(given)
         self._again = self._again or self._program.again(given)
@@ -164,25 +166,25 @@ class Trimmed:
 
     @property
     def needed(self) -> list[bool]:
-        """Which of the leaves it looks at."""
+        """Which of the leaves it uses."""
         return [i in self._looks_at for i in range(len(self._types))]
 
     def prepare(self) -> None:
-        """As `executables.Kept.prepare`."""
+        """`executables.Kept.prepare` for the program."""
         self._program.prepare(_of(self._types, self._looks_at))
 
 
 class Layout(NamedTuple):
-    """Which arrays two programs take and give, by their numbers.
+    """Which arrays the two programs take and return, by number.
 
-    The leaves of the arguments are numbered first, then what the first program makes, then what the
-    second does.
+    The leaves of the arguments are numbered first, then the results of the first program, then
+    those of the second.
     """
 
-    used: tuple[int, ...]  # by the first, which uses them up
-    read: tuple[int, ...]
-    question: tuple[int | None, ...]  # None: it is not looked at
-    used_later: tuple[int, ...]  # by the second
+    used: tuple[int, ...]  # donated to the first program
+    read: tuple[int, ...]  # its other arguments
+    question: tuple[int | None, ...]  # None: it is not used
+    used_later: tuple[int, ...]  # as `used` and `read`, for the second program
     read_later: tuple[int, ...]
     result: tuple[int, ...]
     question_types: Any
@@ -190,12 +192,12 @@ class Layout(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """A traced function, divided at the equation that asks."""
+    """A traced function, split at the equation that asks."""
 
-    first: core.ClosedJaxpr  # what it uses up, what it reads -> what it makes
-    second: core.ClosedJaxpr  # the same, and what is said -> what it makes
-    made: list  # the types of what the first makes
-    made_later: list
+    first: core.ClosedJaxpr  # (donated arrays, other arrays) -> results
+    second: core.ClosedJaxpr  # (donated arrays, other arrays, the answer) -> results
+    made: list  # the types of the first program's results
+    made_later: list  # the same, of the second
     layout: Layout
 
 
@@ -206,7 +208,7 @@ class _Trim(NamedTuple):
 
 
 def _types(args: Any) -> tuple[tuple, Any]:
-    """(type of each array, structure), to trace with and to compare."""
+    """(type of each array, tree structure), for tracing and as a key."""
     leaves, tree = jax.tree.flatten(args)
     leaves = [x if hasattr(x, "dtype") else jax.typeof(x) for x in leaves]
     return tuple(map(_type, leaves)), tree
@@ -281,11 +283,11 @@ def _divided(
     question_types: Any,
     result_tree: Any,
 ) -> _Cut:
-    """A traced function that asks in the equation at a place.
+    """Splits a traced function at the equation that asks, the one at `place`.
 
     Args:
-      needed: which of what is asked is looked at.
-      num_donated: arguments, the first ones, that may be used up.
+      needed: which leaves of the question are used.
+      num_donated: how many of the arguments, the first ones, may be donated.
     """
     jaxpr, args = traced.jaxpr, list(traced.jaxpr.invars)
     asking, later = jaxpr.eqns[place], jaxpr.eqns[place + 1 :]
@@ -295,7 +297,7 @@ def _divided(
     said, given = list(asking.outvars), args[num_donated:]
     known = {*jaxpr.constvars, *said, *(x for equation in later for x in equation.outvars)}
 
-    # A result that is there already is handed on beside the second program, once.
+    # A donated argument or a result of the first program bypasses the second program, once.
     is_handed = _are_first(jaxpr.outvars, but=known | set(given))
     made_later = [x for x, handed in zip(jaxpr.outvars, is_handed, strict=True) if not handed]
     handed_on = [x for x, handed in zip(jaxpr.outvars, is_handed, strict=True) if handed]
@@ -336,7 +338,7 @@ def _divided(
 
 
 def _needing(jaxpr, equations, args: list, more: list, results: list) -> tuple[core.Jaxpr, list]:
-    """(a part of a function, those of `args` that it needs); all of `more` are arguments too."""
+    """(a part of a function, the `args` that it needs); all of `more` are arguments too."""
     about = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
     part = jaxpr.replace(eqns=equations, invars=args + more, outvars=results, debug_info=about)
     always = [False] * len(args) + [True] * len(more)
@@ -345,13 +347,13 @@ def _needing(jaxpr, equations, args: list, more: list, results: list) -> tuple[c
 
 
 def _variables(some: Iterable[Any], but: Iterable[core.Var] = ()) -> list[core.Var]:
-    """Each variable once, without the others: literals, and None."""
+    """Each variable in `some` once, without literals, None and those in `but`."""
     wanted = dict.fromkeys(x for x in some if isinstance(x, core.Var))
     return [x for x in wanted if x not in but]
 
 
 def _are_first(some: Sequence[Any], but: set[core.Var]) -> list[bool]:
-    """Which are a variable that is not among those before, nor in `but`."""
+    """Which entries are variables that do not occur earlier in `some`, nor in `but`."""
     return [
         isinstance(x, core.Var) and x not in but and x not in some[:i] for i, x in enumerate(some)
     ]
@@ -360,7 +362,7 @@ def _are_first(some: Sequence[Any], but: set[core.Var]) -> list[bool]:
 def _by_use(
     read: list[core.Var], may_go: set[core.Var], made: list[Any]
 ) -> tuple[list[core.Var], list[core.Var]]:
-    """(those that may go, each for a result of the same shape and type; the others)."""
+    """(variables to donate, each matched to a result of the same shape and type; the others)."""
     left = collections.Counter(str(x.aval) for x in made)
     used: list = []
     for x in read:

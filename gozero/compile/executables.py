@@ -1,16 +1,16 @@
-"""Programs that the next start of a command loads from files: it traces and lowers nothing.
+"""A cache of whole executables: the next start of a command neither traces nor lowers them.
 
-JAX's own cache spares a later start XLA's part of compiling, not tracing and lowering: 2.7 of the
-5.3 seconds of processor time to a first move on 9x9 (jax 0.10.1, two cores). `jit` is ``jax.jit``,
-and once a command has asked with `keep`, it keeps whole executables, in a folder of JAX's cache.
+JAX's own cache saves a later start XLA's part of compiling, but not tracing and lowering: 2.7 of
+the 5.3 seconds of processor time to a first move on 9x9 (jax 0.10.1, two cores). `jit` is
+``jax.jit``; after a call of `keep` it stores whole executables in a folder of JAX's cache.
 
-A file is named by all that decides its program: the files of this package, what the function is
-made of (`_parts`), its arguments' types, the versions, JAX's settings, XLA's flags, the processor.
-A function that is made of anything else, as one of other packages, is compiled as ever; so is all
-that fails. What is loaded is code: a folder or a file that another user owns or may write is not
-read. For a CPU only; on others this is untried.
+A file's name is a digest of all that determines its program: the files of this package, what the
+function is made of (`_parts`), its arguments' types, the versions, JAX's settings, XLA's flags, the
+processor. A function made of anything else, such as other packages' functions, is compiled as
+usual; so is everything that fails. Loading a file executes code: a folder or file that another user
+owns or can write is not read. For CPUs only; untried on other platforms.
 
-Imports no JAX by itself: commands ask before they do.
+Does not import JAX at module level: commands use this module before they import JAX.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from typing import Any
 from gozero.compile import mode
 
 FOLDER = "programs"
-"""In JAX's cache of compiled programs."""
+"""The name of the folder in JAX's cache of compiled programs."""
 
 MOST_BYTES = 2**29
-"""Of all files; those that were not used for longest go first."""
+"""The limit for all files together; the least recently used are removed first."""
 
 _PACKAGES = ("gozero", "jax", "jaxlib", "flax", "numpy", "functools", "builtins", "pathlib")
-"""Whose functions and types are the same wherever their versions are, and `gozero`'s files."""
+"""Packages whose functions and types are determined by their versions, and by `gozero`'s files."""
 
 _VERSIONS = ("jax", "jaxlib", "flax", "numpy")
 _SETTINGS = (mode.VARIABLE, "XLA_FLAGS", "LIBTPU_INIT_ARGS")
@@ -58,11 +58,11 @@ waiting: dict[str, concurrent.futures.Future] = {}
 """Programs that are being loaded, by the names of their files (`gozero.compile.expected`)."""
 
 taken: Callable[[str], None] = lambda name: None
-"""Is told the name of each program that is taken for the first time."""
+"""Called with the name of each program that is used for the first time."""
 
 
 def keep(at_first: Callable[[], None] | None = None) -> None:
-    """From now on keep programs, if JAX keeps its own.
+    """Keeps programs from now on, if JAX's own cache is enabled.
 
     Args:
       at_first: called once, when JAX has started: see `begin`.
@@ -73,14 +73,14 @@ def keep(at_first: Callable[[], None] | None = None) -> None:
 
 
 def begin() -> None:
-    """JAX has started, and programs will be taken; the first that is taken says so too."""
+    """To be called when JAX has started and programs will be used; their first calls do so too."""
     if _at_first:
         _at_first.pop()()
 
 
 @functools.cache
 def folder() -> pathlib.Path | None:
-    """Where programs are kept; None: they are not."""
+    """The folder where programs are kept; None if they are not kept."""
     import jax
 
     settings: dict[str, Any] = jax.config.values
@@ -98,17 +98,17 @@ def folder() -> pathlib.Path | None:
 
 
 def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any) -> Kept:
-    """``jax.jit(function, static_argnums=static_argnums, **options)`` of positional arguments, a
-    program of which may be kept. ``compiler_options`` may be a function that gives them, which is
-    called when the program is: they may ask for the backend."""
+    """``jax.jit(function, static_argnums=static_argnums, **options)`` for positional arguments;
+    its programs may be kept. ``compiler_options`` may be a function that returns them; it is called
+    with the first call of the program, so it may use the backend."""
     made = Kept(function, static_argnums, options)
     functools.update_wrapper(made, function)
     return made
 
 
 def remembered(make: Callable[[], Any], *made_of: Any) -> Any:
-    """What `make` gives, plain data that follow from what they are made of: it is kept beside the
-    programs, so that a later start does not call it."""
+    """Returns ``make()``, plain data that `made_of` determines. They are kept beside the programs,
+    so that a later start does not call `make`."""
     with contextlib.suppress(Exception):
         if (where := folder()) is not None:
             place = where / name_of(*made_of)
@@ -121,8 +121,8 @@ def remembered(make: Callable[[], Any], *made_of: Any) -> Any:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """No garbage is collected meanwhile: of what is traced little is garbage, and the collector
-    would look at all of it again and again."""
+    """Disables garbage collection in this context: tracing creates little garbage, but the
+    collector would scan all traced objects again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -138,7 +138,7 @@ class Kept:
     def __init__(self, function: Callable, static: tuple[int, ...], options: dict[str, Any]):
         self.function, self._static, self._given = function, static, options
         self._programs: dict[tuple, Callable | None] = {}
-        self._lock = threading.RLock()  # who calls what another thread compiles waits for it
+        self._lock = threading.RLock()  # a caller waits while another thread compiles its program
 
     @functools.cached_property
     def _options(self) -> dict[str, Any]:
@@ -149,14 +149,14 @@ class Kept:
 
     @functools.cached_property
     def jitted(self) -> Any:
-        """`jax.jit` of the function: what is called where nothing is kept."""
+        """`jax.jit` of the function, for calls where nothing is kept."""
         import jax
 
         return jax.jit(self.function, static_argnums=self._static, **self._options)
 
     @functools.cached_property
     def traced(self) -> Any:
-        """The same without options of the compiler: to look at, and to compile by `_compiled`."""
+        """The same without compiler options: for inspection, and for `_compiled`."""
         import jax
 
         options = {k: v for k, v in self._options.items() if k != "compiler_options"}
@@ -179,14 +179,14 @@ class Kept:
         return self.jitted(*args) if program is None else program(*given)
 
     def again(self, *args: Any) -> Callable:
-        """What a call with such arguments comes to, after a first one: it does not look at the
-        types of each array again. Without static arguments."""
+        """The callable that later calls with such arguments, none of them static, can use directly:
+        it does not examine the type of each array again."""
         if not _is_on:
             return self.jitted
         return self._programs.get(self._signature(args)[0]) or self.jitted
 
     def is_missing(self, *args: Any) -> bool:
-        """Whether a first call would compile, and keep the program; see `prepare`."""
+        """Whether a first call would compile the program and keep it; see `prepare`."""
         if not _is_on:
             return False
         signature, _ = self._signature(args)
@@ -196,8 +196,8 @@ class Kept:
         return place is not None and not place.exists()
 
     def prepare(self, *args: Any) -> None:
-        """Compile the program for such arguments, arrays or `jax.ShapeDtypeStruct`, if it
-        `is_missing`: a call takes it then. On any thread."""
+        """Compiles the program for such arguments, arrays or `jax.ShapeDtypeStruct`, if it
+        `is_missing`, so that a call finds it ready. May run on any thread."""
         with self._lock:
             if self.is_missing(*args):
                 signature, _ = self._signature(args)
@@ -206,7 +206,7 @@ class Kept:
                     self._programs[signature] = self._compiled(place, args)
 
     def _signature(self, args: tuple) -> tuple[tuple, tuple]:
-        """(static arguments, tree and types of the others; the others)."""
+        """((the static arguments, the others' tree, the others' types), the others)."""
         import jax
 
         static = tuple(args[i] for i in self._static)
@@ -217,7 +217,7 @@ class Kept:
         return (static, tree, kinds), given
 
     def _place(self, signature: tuple) -> pathlib.Path | None:
-        """The file of a program; None: it cannot be kept."""
+        """The file of a program; None if it cannot be kept."""
         with contextlib.suppress(Exception):
             if (where := folder()) is not None:
                 static, tree, kinds = signature
@@ -225,7 +225,7 @@ class Kept:
         return None
 
     def _first(self, signature: tuple, args: tuple, given: tuple) -> Any:
-        """A first call: by the program of a file, or by one compiled and then written there."""
+        """A first call: uses the program in its file, or compiles it and writes the file."""
         import jax
 
         self._programs[signature] = None
@@ -236,7 +236,7 @@ class Kept:
         with contextlib.suppress(Exception):
             ahead = waiting.pop(place.name, None)
             program = loaded(place) if ahead is None else ahead.result()
-            if program.in_tree.children()[0] != signature[1]:  # beside it: arguments by name
+            if program.in_tree.children()[0] != signature[1]:  # its other child: keyword arguments
                 raise ValueError("made for other arguments")
             out = jax.block_until_ready(program(*given))
             self._programs[signature] = program
@@ -257,8 +257,8 @@ class Kept:
 
 
 def _strip(lowered: Any) -> None:
-    """Take the places in sources out of a program: loading parses and copies all of it, and names
-    of operations are the most of that."""
+    """Removes source locations from a program: loading parses and copies the whole program, and
+    names of operations are most of it."""
     from jaxlib.mlir.passmanager import PassManager
 
     module = lowered.compiler_ir()
@@ -271,8 +271,8 @@ _num_compiling = 0
 
 
 def _compiled(lowered: Any, options: Any = None) -> Any:
-    """Compiled beside JAX's cache: what was loaded from there is not serialized whole (jaxlib
-    0.10.1), and would be twice on the disk."""
+    """Compiles without JAX's cache: a program loaded from there does not serialize completely
+    (jaxlib 0.10.1), and would be on the disk twice."""
     _count_compiling(1)
     try:
         return lowered.compile(options)
@@ -292,10 +292,10 @@ def _count_compiling(change: int) -> None:
 
 
 def loaded(place: pathlib.Path) -> Any:
-    """The program of a file.
+    """Loads the program in a file.
 
     Raises:
-      Exception: of any kind, where it is damaged, another's, or cannot be loaded.
+      Exception: of any kind, if the file is damaged, another user's, or cannot be loaded.
     """
     import jax
     from jax.experimental import serialize_executable
@@ -306,10 +306,10 @@ def loaded(place: pathlib.Path) -> Any:
 
 
 def name_of(*made_of: Any) -> str:
-    """Of the file of a program; see the module.
+    """The name of a program's file; see the module docstring.
 
     Raises:
-      ValueError: it is made of something that is not known to be the same in another process.
+      ValueError: the program is made of something that may differ in another process.
     """
     import jax
 
@@ -339,7 +339,7 @@ def _sources() -> str:
 
 
 def _tell(hear: Callable[[bytes], None], value: Any, seen: dict[int, Any]) -> None:
-    """A value and all it is made of, to a digest."""
+    """Feeds a value and all that it is made of to a digest."""
     kind = type(value)
     if isinstance(value, _PLAIN):
         text = repr(value)
@@ -348,7 +348,7 @@ def _tell(hear: Callable[[bytes], None], value: Any, seen: dict[int, Any]) -> No
     if id(value) in seen:
         hear(f"again {list(seen).index(id(value))}".encode())
         return
-    if isinstance(value, types.FunctionType):  # may be made of itself
+    if isinstance(value, types.FunctionType):  # may refer to itself
         seen[id(value)] = value
     parts = list(_parts(value))
     hear(f"{_known(kind)} {len(parts)} ".encode())
@@ -396,7 +396,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _known(value: Any) -> str:
-    """The full name of a function or type of a package that is known."""
+    """The full name of a function or type from one of `_PACKAGES`."""
     module = value.__module__ or ""
     if module.partition(".")[0] not in _PACKAGES:
         raise ValueError(f"of {module}.{value.__qualname__}")
@@ -404,7 +404,7 @@ def _known(value: Any) -> str:
 
 
 def read(path: pathlib.Path) -> bytes:
-    """What `write` wrote.
+    """Reads data written by `write`.
 
     Raises:
       OSError: there is no such file.
@@ -427,7 +427,7 @@ def _check_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
 
 
 def write(path: pathlib.Path, data: bytes) -> None:
-    """Whole or not at all, whoever else writes it; and remove what is too much."""
+    """Writes a file atomically, even with other writers; removes old files above `MOST_BYTES`."""
     handle, part = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -446,7 +446,7 @@ def write(path: pathlib.Path, data: bytes) -> None:
 
 @functools.cache
 def processor() -> str:
-    """This kind of processor, for whose features programs are compiled: they run on no other."""
+    """The kind of this processor: programs are compiled for its features and run on no other."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,9 +1,9 @@
-"""Programs that a command took the last time, loaded while it starts.
+"""Loads the programs that a command used the last time while the command starts.
 
-Much of what an engine's first move waits for is the loading of its programs, one by one as they
-are called (19x19, jax 0.10.1). Here two threads load them while Python still imports, which holds
-no lock that they need. A file beside the programs names those of a command line, in the order in
-which they were taken.
+An engine's first move waits long for its programs, which are loaded one by one as they are called
+(19x19, jax 0.10.1). Here two threads load them while Python is still importing, which holds no lock
+that they need. A file beside the programs lists those of a command line, in the order in which they
+were first used.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from gozero.compile import executables
 
 MOST = 32
-"""Programs of a command line."""
+"""The most programs that are listed for a command line."""
 
 _THREADS = 2
 
 
 def load(command: Sequence[str]) -> None:
-    """Begin to load what a command line took the last time, and note what it takes from now on.
+    """Begins to load the programs that a command line used last time; records those it uses now.
 
-    JAX has started. Nothing fails: what is not loaded so is loaded, or compiled, when it is called.
+    JAX must have started. Raises nothing: a program that is not loaded this way is loaded, or
+    compiled, when it is called.
     """
     with contextlib.suppress(Exception):
         if (place := executables.folder()) is not None:
@@ -38,8 +39,8 @@ def load(command: Sequence[str]) -> None:
 
 
 class _Taken:
-    """Notes the names of programs, called with each that is taken, in that order; those that it
-    knows and that are not taken come last."""
+    """Records the names of programs in the order in which they are used; names from the last time
+    that are not used come last."""
 
     def __init__(self, path: pathlib.Path, names: list[str]):
         self._path, self._names, self._now = path, names, []

@@ -1,7 +1,7 @@
-"""How rows are read and kernels return, where XLA has to be told what it cannot infer.
+"""Reads, writes and small kernels in the form that XLA compiles well.
 
-For arrays that a loop reads and then writes in place, and for small kernels on a CPU. None of it
-changes a number.
+For arrays that a loop reads and then writes in place, for small kernels on a CPU, and for forms
+that a TPU or a GPU prefers. None of it changes a result.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gozero.compile.kernels import paths
 def read_rows(array: jax.Array, rows: jax.Array) -> jax.Array:
     """array [R, ...] at rows i32[...], all inside the array.
 
-    A read of one row XLA makes a slice, and fuses that into what comes after, be it beyond the next
-    write; then it has to keep the old array: two copies of each tree-sized array a step, with a
-    single tree (jaxlib 0.10.1, `tests/test_invariants.py`, invariant 2). So one row is read twice.
+    XLA turns a read of one row into a slice and fuses it into later code, even past the next write;
+    then it has to keep the old array: two copies of each tree-sized array per step, with a single
+    tree (jaxlib 0.10.1, `tests/test_invariants.py`, invariant 2). So a single row is read twice.
     """
     if rows.size == 1 and not mode.plain():
         twice = array.at[jnp.tile(rows.reshape(1), 2)].get(mode="promise_in_bounds")
@@ -35,16 +35,17 @@ def read_rows(array: jax.Array, rows: jax.Array) -> jax.Array:
 
 
 _WIDTH = 32
-"""Of vectors that lie across: more of a row a TPU would rather have together."""
+"""Up to how many numbers of each row are gathered at a time; for more, XLA would rather make the
+rows contiguous."""
 
 
 def take(array: jax.Array, rows: jax.Array) -> jax.Array:
     """array [C, ...] at rows i32[n], all inside the array.
 
-    A TPU keeps the C last, so that nothing is padded. To gather from it, it copies an array of
-    vectors with the vectors last, and one of numbers that lies as [1, C], as a device's share does,
-    with an axis less (jaxlib 0.10.1): neither where [1, C] is indexed, and few numbers of each
-    vector at a time.
+    On a TPU axis C is last in memory, so that nothing is padded. For a gather, XLA copies an array
+    of vectors so that the vectors are contiguous, and copies an array of numbers stored as [1, C],
+    as a device's shard is, to one with an axis less (jaxlib 0.10.1). It does neither where [1, C]
+    is indexed, and few numbers of each vector at a time.
     """
     if mode.plain() or mode.backend() != "tpu":
         return array[rows]
@@ -60,9 +61,9 @@ def take(array: jax.Array, rows: jax.Array) -> jax.Array:
 
 
 def write_rows(arrays: Any, rows: jax.Array, values: Any) -> Any:
-    """A pytree of arrays [R, ...] with values [n, ...] at rows i32[n], no row twice.
+    """Writes values [n, ...] into a pytree of arrays [R, ...] at distinct rows i32[n].
 
-    Rows >= R are dropped. A GPU takes a kernel for each scatter, and so one for all in Pallas.
+    Rows >= R are dropped. On a GPU each scatter takes a kernel, so one Pallas kernel writes all.
     """
 
     def in_kernel(arrays, rows, values):
@@ -81,10 +82,10 @@ def _write_rows(arrays: Any, rows: jax.Array, values: Any) -> Any:
 
 
 def write_in_turn(array: jax.Array, places: tuple[jax.Array, ...], values: jax.Array, adds=False):
-    """array with values [M, ...] written at places, i32[M] for each axis that is indexed, in turn.
+    """Writes values [M, ...] into array at places, i32[M] for each indexed axis, one after another.
 
-    Or added, if it `adds`. A place outside the array is dropped; none is below 0. What a scatter
-    does, where there is no code for one. Trip bound: M; as far as the last place inside.
+    With `adds`, adds them. Places outside the array are dropped; none may be negative. Does what a
+    scatter does, where there is no code for one. Trip bound: M, up to the last place inside.
     """
     given, flat = len(places), [place.reshape(-1) for place in places]
     rest = array.shape[given:]
@@ -106,9 +107,9 @@ def write_in_turn(array: jax.Array, places: tuple[jax.Array, ...], values: jax.A
 def scan(step: Callable, carry: Any, length: int, shapes: Shapes = ()) -> tuple[Any, Any]:
     """``lax.scan(step, carry, length=length)``.
 
-    On a GPU each array of the outputs is a kernel in every step, and each of the carry is copied
-    by one where its old value is still asked for. So there small arrays of numbers are one: outputs
-    of one shape, and what is carried of each of `shapes`.
+    On a GPU each output array takes a kernel in every step, and each array of the carry is copied
+    by one if its old value is still used. So there small arrays are packed into one: outputs of the
+    same shape, and arrays in the carry of each of the `shapes`.
     """
     if mode.plain() or mode.backend() != "gpu":
         return lax.scan(step, carry, length=length)
@@ -124,7 +125,7 @@ def scan(step: Callable, carry: Any, length: int, shapes: Shapes = ()) -> tuple[
 
 
 def while_loop(goes_on: Callable, step: Callable, carry: Any, shapes: Shapes) -> Any:
-    """``lax.while_loop(goes_on, step, carry)``; what is carried of these shapes as by `scan`."""
+    """``lax.while_loop(goes_on, step, carry)``; arrays of these shapes are packed as in `scan`."""
     if mode.plain() or mode.backend() != "gpu":
         return lax.while_loop(goes_on, step, carry)
     packing = _Packing(carry, shapes)
@@ -137,22 +138,22 @@ def while_loop(goes_on: Callable, step: Callable, carry: Any, shapes: Shapes) ->
 
 
 def ranks(these: jax.Array) -> jax.Array:
-    """i32[n]: of these bool[n], how many come before each; less by one for others.
+    """i32[n]: for each true entry of bool[n], how many true ones precede it; for others 1 less.
 
-    On a GPU it is one kernel with `these_first` and `how_many` of the same: a running sum would be
-    several, a sort and a sum one each.
+    On a GPU one kernel computes this, `these_first` and `how_many` for the same flags: a running
+    sum would take several, a sort and a sum one each.
     """
     return _in_turn(0, lambda these: jnp.cumsum(these, dtype=jnp.int32) - 1, these)
 
 
 def these_first(these: jax.Array) -> jax.Array:
-    """i32[n]: where these bool[n] are, in order, and then where the others are."""
+    """i32[n]: the indices of the true entries of bool[n], in order, then those of the others."""
     first = lambda these: jnp.argsort(~these, stable=True).astype(jnp.int32)
     return _in_turn(1, first, these)
 
 
 def how_many(these: jax.Array) -> jax.Array:
-    """i32[]: of these bool[n]."""
+    """i32[]: the number of true entries of bool[n]."""
     return _in_turn(2, lambda these: jnp.sum(these, dtype=jnp.int32), these)
 
 
@@ -167,15 +168,15 @@ Shapes = Collection[tuple[int, ...]]
 
 
 class _Packing:
-    """How the arrays of a pytree that have one of some shapes are those shapes' words u32[n, ...].
+    """Packs those arrays of a pytree that have one of some shapes: words u32[n, ...] per shape.
 
-    Numbers of at most 32 bits; others stay by themselves.
+    Only arrays of numbers of at most 32 bits are packed; others are kept as they are.
     """
 
     def __init__(self, tree: Any, shapes: Shapes):
         leaves, self.treedef = jax.tree.flatten(tree)
         self.dtypes = [x.dtype for x in leaves]
-        self.places: dict[tuple[int, ...], list[int]] = {}  # of the leaves that lie together
+        self.places: dict[tuple[int, ...], list[int]] = {}  # shape -> leaves packed together
         for i, x in enumerate(leaves):
             if x.shape in shapes and x.dtype in paths.AS_WORDS:
                 self.places.setdefault(x.shape, []).append(i)
@@ -196,11 +197,11 @@ class _Packing:
 
 
 def put(array: jax.Array, place: jax.Array, values: jax.Array, axis: int = 0) -> jax.Array:
-    """An array of one game, with values at place i32[] of an axis; 0 <= place < its length T.
+    """Writes values at place i32[] of an axis of one game's array; 0 <= place < its length T.
 
-    Under ``vmap`` each game has a place of its own. What is elementwise over games a TPU keeps with
-    the games last, and scatters and gathers otherwise: for those it copies the array to another
-    layout and back, padded up to 128 times (jaxlib 0.10.1). So there each element is selected.
+    Under ``vmap`` each game has its own place. On a TPU, XLA puts the games last in elementwise
+    code, but not in scatters and gathers: for those it copies the array to another layout and back,
+    padded up to 128 times (jaxlib 0.10.1). So there each element is selected by a mask.
     """
     by_select = functools.partial(put_by_select, axis)
     default = functools.partial(_put, axis)
@@ -208,7 +209,7 @@ def put(array: jax.Array, place: jax.Array, values: jax.Array, axis: int = 0) ->
 
 
 def get(array: jax.Array, place: jax.Array) -> jax.Array:
-    """array [T, ...] of one game at place i32[], 0 <= place < T: see `put`."""
+    """Reads one game's array [T, ...] at place i32[], 0 <= place < T; see `put`."""
     return mode.by_platform(array, place, tpu=get_by_select, default=_get)
 
 
@@ -221,12 +222,12 @@ def _get(array: jax.Array, place: jax.Array) -> jax.Array:
 
 
 def put_by_select(axis: int, array: jax.Array, place: jax.Array, values: jax.Array) -> jax.Array:
-    """`put` as a TPU does it."""
+    """`put` in the form for a TPU."""
     return jnp.moveaxis(_put_by_select(jnp.moveaxis(array, axis, -1), place, values), -1, axis)
 
 
 def get_by_select(array: jax.Array, place: jax.Array) -> jax.Array:
-    """`get` as a TPU does it."""
+    """`get` in the form for a TPU."""
     return _get_by_select(jnp.moveaxis(array, 0, -1), place)
 
 
@@ -234,7 +235,8 @@ def get_by_select(array: jax.Array, place: jax.Array) -> jax.Array:
 def _put_by_select(array: jax.Array, place: jax.Array, values: jax.Array) -> jax.Array:
     """Arrays [..., T, B], i32[B], [..., B].
 
-    A TPU makes the new array twice, if that is read before the loop ends; but not behind a barrier.
+    A TPU would compute the new array twice if it is read before the loop ends; the barrier prevents
+    that.
     """
     array = in_this_order(array)
     found = jnp.where(_is_at(place, 0, array), values[..., None, :], array)
@@ -246,16 +248,16 @@ _CHUNK = 32
 
 @batching.over_games
 def _get_by_select(array: jax.Array, place: jax.Array) -> jax.Array:
-    """Of an array [..., T, B], i32[B].
+    """Array [..., T, B], i32[B] -> [..., B].
 
-    Chunks of the T are united first: to reduce all of them takes twice as long.
+    Chunks along T are combined first: reducing over all of T takes twice as long.
     """
     array = in_this_order(array)
     length = array.shape[-2]
     size = min(length, _CHUNK)
     united = jnp.zeros_like(array[..., :size, :])
     for start in range(0, length, size):
-        start = min(start, length - size)  # no harm: a place of two chunks is found twice
+        start = min(start, length - size)  # harmless: a place in two chunks is found twice
         chunk = lax.slice_in_dim(array, start, start + size, axis=-2)
         united |= jnp.where(_is_at(place, start, chunk), chunk, 0)
     united = lax.optimization_barrier(united)
@@ -263,17 +265,17 @@ def _get_by_select(array: jax.Array, place: jax.Array) -> jax.Array:
 
 
 def _is_at(place: jax.Array, start: int, array: jax.Array) -> jax.Array:
-    """bool[1, ..., T, B]: whether it is the place of its game; the first of the T is `start`."""
+    """bool[1, ..., T, B]: whether each index is its game's place; the indices begin at `start`."""
     here = start + lax.iota(jnp.int32, array.shape[-2])[:, None] == place[None]
     return here.reshape((1,) * (array.ndim - 2) + here.shape)
 
 
 def in_this_order(array: jax.Array) -> jax.Array:
-    """An array that a TPU lays out in the order of its axes, with tiles of the last two.
+    """Makes a TPU lay an array out in the order of its axes, with tiles of the last two.
 
-    Nothing on a CPU, which returns an array with such a layout from a program as if it had another
-    (jaxlib 0.10.1), nor where programs for several platforms are exported: JAX serialises none with
-    such a custom call.
+    Does nothing on a CPU, which returns an array with such a layout from a program as if it had
+    another (jaxlib 0.10.1), nor where programs are exported for several platforms: JAX does not
+    serialise programs with such a custom call.
     """
     if mode.backend() != "tpu":
         return array
@@ -285,7 +287,7 @@ def in_this_order(array: jax.Array) -> jax.Array:
 def small_kernel(function: Callable, *args: Any, reduced: int = 0) -> jax.Array:
     """``function(*args)``, an integer array, as `stages.one_kernel`.
 
-    A kernel has two results or more (jaxlib 0.10.1, see there); the second is the first plus 1.
+    A kernel must have two results or more (jaxlib 0.10.1, see there); the second is the first + 1.
     """
     if mode.plain():
         return function(*args)
@@ -298,15 +300,15 @@ def small_kernel(function: Callable, *args: Any, reduced: int = 0) -> jax.Array:
 
 
 def all_used(function: Callable, one: Any, found: jax.Array, given: Any) -> jax.Array:
-    """f32[M, K] `found`, as if each array [M, K] of `given` were needed for it.
+    """Returns `found`, f32[M, K], made to depend on each array [M, K] of `given`.
 
-    XLA:CPU stops the process where it finds an array of a kernel to be useless (jaxlib 0.10.1;
-    `stages.one_kernel`), and a function of the user may ignore some of its arguments. Where it
-    does, the result is made to depend on whether a number is a number.
+    XLA:CPU aborts the process if a kernel does not use one of its arrays (jaxlib 0.10.1;
+    `stages.one_kernel`), and a user's function may ignore some of its arguments. For those the
+    result is made to depend on whether their numbers are NaN (or the lowest integer).
 
     Args:
-      function: what made `found` of one of the M.
-      one: its argument, or the shapes of that: a pytree of arrays [K] and [].
+      function: the function that computed `found`, for one of the M.
+      one: its argument, or the argument's shapes: a pytree of arrays [K] and [].
       found: the results.
       given: the arguments of all M.
     """
@@ -322,15 +324,15 @@ def all_used(function: Callable, one: Any, found: jax.Array, given: Any) -> jax.
 
 
 _VECTOR = 16
-"""Numbers of 32 bits that are compared at once."""
+"""How many 32-bit numbers are compared at once."""
 
 
 def highest(numbers: jax.Array) -> jax.Array:
-    """``jnp.max(numbers, axis=-1)`` of numbers of 32 bits, [..., K] with K > 0.
+    """``jnp.max(numbers, axis=-1)`` of 32-bit numbers, [..., K] with K > 0.
 
-    LLVM finds the most of many one after another: of floats, because XLA wants a nan if there is
-    one, and of up to a hundred whole numbers too (jaxlib 0.10.1). Slices it compares by vectors.
-    (Of subnormal numbers it is the highest itself, where XLA:CPU otherwise gives 0.)
+    LLVM computes a maximum of many numbers one after another: for floats, because XLA returns NaN
+    if there is one, and for up to a hundred integers too (jaxlib 0.10.1). Slices are compared as
+    vectors. (If all are subnormal, this returns the highest, where XLA:CPU otherwise returns 0.)
     """
     most = functools.partial(jnp.max, axis=-1)
     by_slices = _highest_by_slices if numbers.shape[-1] > _VECTOR else most
@@ -340,44 +342,45 @@ def highest(numbers: jax.Array) -> jax.Array:
 def _highest_by_slices(numbers: jax.Array) -> jax.Array:
     if not jnp.issubdtype(numbers.dtype, jnp.floating):
         return _most_of_slices(numbers)
-    # In whole numbers of the same order: the bits, of negative ones all but the sign reversed.
+    # As integers of the same order: the bits, with all but the sign inverted in negative ones.
     ordered = lambda bits: bits ^ ((bits >> 31) & np.int32(2**31 - 1))  # its own inverse
     bits = ordered(lax.bitcast_convert_type(numbers, jnp.int32))
-    # A nan, but not the last: of a maximum with that LLVM would make a choice, and no vectors.
+    # A NaN, but not the highest integer: LLVM would turn a maximum with that into a select and not
+    # vectorise it.
     most = _most_of_slices(jnp.where(jnp.isnan(numbers), np.int32(2**31 - 2), bits))
     return lax.bitcast_convert_type(ordered(most), numbers.dtype)
 
 
 def _most_of_slices(numbers: jax.Array) -> jax.Array:
     last = numbers.shape[-1] - _VECTOR
-    starts = [*range(0, last, _VECTOR), last]  # no harm: numbers of two slices are found twice
+    starts = [*range(0, last, _VECTOR), last]  # harmless: numbers in two slices are found twice
     slices = [lax.slice_in_dim(numbers, x, x + _VECTOR, axis=-1) for x in starts]
     return jnp.max(functools.reduce(jnp.maximum, slices), axis=-1)
 
 
 def after(decision: jax.Array, sound: jax.Array) -> jax.Array:
-    """bool[B]: a decision, which is made to depend on what was read.
+    """bool[B]: the decision, made to depend on what was read.
 
-    Where an array is read and then written, the write stays in place only if what it writes, or
-    where, depends on what was read: else XLA may put the read behind it, and copies the array
-    (jaxlib 0.10.1, invariant 2 of `tests/test_invariants.py`).
+    Where an array is read and then written, the write is done in place only if what it writes, or
+    where, depends on what was read: otherwise XLA may move the read after the write, and copies the
+    array (jaxlib 0.10.1, invariant 2 of `tests/test_invariants.py`).
 
     Args:
       decision: bool[B].
-      sound: bool[B]: true of whatever is read, which the compiler does not know.
+      sound: bool[B], computed from what was read; always true, but the compiler does not know that.
     """
     return decision if mode.plain() else decision & sound
 
 
 def by_row(decision: jax.Array, by_entry: Callable[[], jax.Array]) -> jax.Array:
-    """bool[B]: a decision by one entry of rows that are read whole, and written next.
+    """bool[B]: a decision that depends on one entry of rows that are read whole and written next.
 
-    As with `after`: made of the rows that were read it keeps the write in place; read by itself it
-    does not, and a single tree is copied (jaxlib 0.10.1, invariant 2 of
-    `tests/test_invariants.py`).
+    As with `after`: computed from the rows that were read, it keeps the write in place; computed
+    from a separate read of the entry it does not, and a single tree is copied (jaxlib 0.10.1,
+    invariant 2 of `tests/test_invariants.py`).
 
     Args:
-      decision: bool[B], made of the rows.
-      by_entry: the same, made of the entries alone.
+      decision: bool[B], computed from the rows.
+      by_entry: the same, computed from the entries alone.
     """
     return by_entry() if mode.plain() else decision
