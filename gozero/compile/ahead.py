@@ -1,19 +1,19 @@
-"""Programs compiled for TPUs and GPUs that are not there, on a machine with only a CPU.
+"""Compiles programs for TPUs and GPUs on a machine that has only a CPU.
 
     target = ahead.target("v5e")                       # or v6e, v5p, h100, v5litepod-64, v5e:4x4
     compiled = ahead.compile(target, function, *args)  # from shapes; nothing is run
     compiled.temp_bytes, compiled.text                 # `gozero.compile.estimate` reads the text
 
 The compiler is in libtpu (extra `tpu-ahead`) or in JAX's CUDA plugin (extra `gpu-ahead`); neither
-looks for a device. JAX itself does, when its backend starts: set JAX_PLATFORMS=cpu before.
+looks for a device. JAX itself does when its backend starts: set JAX_PLATFORMS=cpu before that.
 
-A program for several devices takes arguments whose shardings are of the target's mesh:
+A program for several devices takes arguments with shardings on the target's mesh:
 
     mesh = ahead.target("v5litepod-64").mesh("device")
     shapes = ahead.place(shapes, NamedSharding(mesh, PartitionSpec("device")))
 
-For a GPU nothing is tuned, for tuning runs kernels: its matrix products and convolutions are not
-the fastest that XLA would find on the card. (Seen with jax 0.10.1.)
+For a GPU nothing is autotuned, because autotuning runs kernels: matrix products and convolutions
+are not the fastest that XLA would find on the card. (Seen with jax 0.10.1.)
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Chip:
 
     Attributes:
       platform: "tpu", "gpu" or "cpu".
-      kinds: what JAX calls it; the names of GPUs begin so.
-      memory_bytes: of one device; 0 where it is the host's.
+      kinds: JAX's names for it; for GPUs, prefixes of the names.
+      memory_bytes: the memory of one device; 0 if it uses the host's.
     """
 
     platform: str
@@ -54,7 +54,7 @@ class Chip:
     memory_bytes: int = 0
 
     def is_called(self, kind: str) -> bool:
-        """Whether JAX calls it so."""
+        """Whether this is one of JAX's names for it."""
         return kind in self.kinds or (self.platform == "gpu" and kind.startswith(self.kinds))
 
 
@@ -65,16 +65,16 @@ CHIPS = {
     "h100": Chip("gpu", ("NVIDIA H100", "NVIDIA H200"), 80 * GIB),
     "cpu": Chip("cpu", ("cpu",)),
 }
-"""By the names of targets."""
+"""Chips by the names of their targets."""
 
 _FLAT = {1: "", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
 _SOLID = {8: "2x2x1", 16: "2x2x2", 32: "2x2x4", 64: "2x4x4", 128: "4x4x4", 256: "4x4x8"}
 _SLICES = {"v5litepod": ("v5e", _FLAT), "v6e": ("v6e", _FLAT), "v5p": ("v5p", _SOLID)}
-"""The chip of a slice's name, and the topology by the number of cores in it; a v5p has two."""
+"""The chip of a slice's name, and its topology by the number of cores; a v5p chip has two."""
 _NAME = re.compile(r"(?P<chip>v5e|v6e|v5p|h100|cpu)(:(?P<topology>\d+(x\d+){1,2}))?")
 _SLICE = re.compile(r"(?P<kind>v5litepod|v6e|v5p)-(?P<cores>\d+)")
 
-_SMALLEST = {"v5e": "2x2", "v6e": "2x2", "v5p": "2x2x1"}  # of one chip there is no topology
+_SMALLEST = {"v5e": "2x2", "v6e": "2x2", "v5p": "2x2x1"}  # one chip alone has no topology
 _TPU_WITHOUT_A_HOST = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
@@ -98,17 +98,17 @@ _UNTUNED = {"xla_gpu_autotune_level": 0}
 
 
 class MissingCompiler(RuntimeError):
-    """The library with the compiler of a target is not installed; says which extra has it."""
+    """The library with the compiler for a target is not installed; names the extra that has it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Devices to compile for. `target` makes one.
+    """The devices to compile for. Made by `target`.
 
     Attributes:
-      name: as it was asked for.
+      name: the name given to `target`.
       chip: their kind, a key of `CHIPS`.
-      topology: how they are connected, "4x4" say; "" for one device by itself.
+      topology: how they are connected, for example "4x4"; "" for a single device.
       is_here: whether they are JAX's own devices in this process, so that programs can run.
     """
 
@@ -119,21 +119,21 @@ class Target:
 
     @property
     def platform(self) -> str:
-        """ "tpu", "gpu" or "cpu", as `mode.backend` says it."""
+        """ "tpu", "gpu" or "cpu", as in `mode.backend`."""
         return CHIPS[self.chip].platform
 
     @property
     def num_devices(self) -> int:
-        """How many devices programs may use."""
+        """The number of devices that programs may use."""
         return _count(self.topology) if self.topology else 1
 
     @functools.cached_property
     def devices(self) -> list[Any]:
-        """The devices; they hold no arrays unless they are here.
+        """The devices; they cannot hold arrays unless `is_here`.
 
         Raises:
-          MissingCompiler: without the library that compiles for them.
-          ValueError: there is no such topology, or there are not so many devices here.
+          MissingCompiler: the library that compiles for them is not installed.
+          ValueError: there is no such topology, or there are too few devices here.
         """
         if self.is_here:
             found = jax.devices()
@@ -146,21 +146,21 @@ class Target:
         return found[: self.num_devices]
 
     def mesh(self, axis: str) -> Mesh:
-        """All devices, on one axis."""
+        """A mesh of all devices, on one axis."""
         return Mesh(np.array(self.devices), (axis,), axis_types=(AxisType.Auto,))
 
 
 def target(name: str, is_here: bool = False) -> Target:
-    """The target of a name.
+    """The target with this name.
 
     Args:
-      name: one device of `CHIPS`; several, by a topology: v5e:4x4, h100:1x8; or a slice as Google
-        names it, v5litepod-64 or v5p-128, whose number counts cores.
-      is_here: whether JAX has such devices in this process, and is to compile for those. It always
-        has a CPU.
+      name: one device of `CHIPS`; several, with a topology: v5e:4x4, h100:1x8; or a slice by its
+        Google name, v5litepod-64 or v5p-128, whose number counts cores.
+      is_here: whether JAX has such devices in this process and should compile for them; always
+        true for a CPU.
 
     Raises:
-      ValueError: no such name.
+      ValueError: there is no such target.
     """
     if found := _NAME.fullmatch(name):
         chip = found["chip"]
@@ -209,14 +209,15 @@ def _gpu(num_devices: int) -> list[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """A compiled program, and what the compiler says of it.
+    """A compiled program, with what the compiler reports about it.
 
     Attributes:
-      target: what it is for.
-      program: JAX's; to be called where the target is here.
-      trace_seconds: of tracing and lowering.
-      compile_seconds: of XLA; little if JAX's compile cache had it.
-      compile_cpu_seconds: of all its threads; of more use where others use the machine too.
+      target: the target it was compiled for.
+      program: JAX's compiled program; can be called if the target `is_here`.
+      trace_seconds: the time of tracing and lowering.
+      compile_seconds: the time of XLA; short if JAX's compilation cache had the program.
+      compile_cpu_seconds: XLA's processor time, on all threads; the better measure if other
+        processes use the machine.
     """
 
     target: Target
@@ -231,17 +232,17 @@ class Compiled:
 
     @property
     def temp_bytes(self) -> int:
-        """What a device needs beside arguments and results while it runs."""
+        """Bytes that a device needs while it runs, in addition to arguments and results."""
         return self._memory.temp_size_in_bytes
 
     @property
     def argument_bytes(self) -> int:
-        """Of the arguments, on one device."""
+        """Bytes of the arguments, on one device."""
         return self._memory.argument_size_in_bytes
 
     @property
     def output_bytes(self) -> int:
-        """Of the results on one device that are not written over donated arguments."""
+        """Bytes of the results, on one device, that do not reuse donated arguments."""
         return self._memory.output_size_in_bytes - self._memory.alias_size_in_bytes
 
     @functools.cached_property
@@ -251,24 +252,24 @@ class Compiled:
 
 
 def compile(target: Target, function: Callable, *args: Any) -> Compiled:
-    """A function compiled for a target; it is traced as for its platform (`mode.target`).
+    """Compiles a function for a target; it is traced for the target's platform (`mode.target`).
 
     Args:
-      target: what for.
-      function: of arrays; one that is jitted keeps what it donates.
-      args: pytrees of arrays or of their shapes; those that lie on none of the target's devices
-        are placed on the first.
+      target: the target.
+      function: a function of arrays; if it is jitted, its donations are kept.
+      args: pytrees of arrays or of their shapes; those that are not on the target's devices are
+        placed on its first.
 
     Raises:
       MissingCompiler: see `Target.devices`.
-      Exception: whatever the compiler says that is wrong with the program.
+      Exception: any error that the compiler finds in the program.
     """
     jitted = function if hasattr(function, "trace") else jax.jit(function)
     platform = mode.IN_LOWERING.get(target.platform, target.platform)
     options: Any = None if target.is_here or target.platform != "gpu" else _UNTUNED
     placed = _placed(target, args)
     with mode.target(target.platform), warnings.catch_warnings():
-        # JAX keeps what it compiled for a device that is not here, and cannot load it again.
+        # JAX caches a program compiled for a device that is not here, but cannot load it again.
         warnings.filterwarnings("ignore", ".*persistent compilation cache entry", UserWarning)
         started = time.perf_counter()
         lowered = jitted.trace(*placed).lower(lowering_platforms=(platform,))
@@ -279,7 +280,7 @@ def compile(target: Target, function: Callable, *args: Any) -> Compiled:
 
 
 def place(tree: Any, where: Any) -> Any:
-    """The shapes of a pytree of arrays or shapes, with shardings: one, or a pytree of them."""
+    """The shapes of a pytree of arrays or shapes, with one sharding, or a pytree of shardings."""
     put = lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at)
     if isinstance(where, jax.sharding.Sharding):
         return jax.tree.map(lambda x: put(x, where), tree)

@@ -1,20 +1,21 @@
-"""What a compiled program would cost on a TPU or a GPU, from its text alone.
+"""Estimates what a compiled program would cost on a TPU or a GPU, from its HLO text alone.
 
     program = estimate.read(compiled.text, "v5e", {"flood": 3})
-    program.seconds, program.network_share        # of a TPU
+    program.seconds, program.network_share        # for a TPU
     simulation = program.find(32)                  # the loop of 32 rounds
-    simulation.kernels, simulation.host_loops     # of a GPU: of one round
+    simulation.kernels, simulation.host_loops     # for a GPU: per round
 
-A TPU's text has the compiler's own estimate of each fusion, in cycles; what has none is taken to
-move its result to memory and back, and an exchange between devices twice over a chip's links, as an
-all-reduce does. Of a conditional the dearest branch counts. No other transfer is waited for. So the
-figures are optimistic, right to a factor of two at best: compare programs by them.
+A TPU's text contains the compiler's own estimate for each fusion, in cycles. An instruction without
+one is assumed to move its result to memory and back, and a collective to send its result twice over
+the chip's links, as an all-reduce does. Of a conditional the most expensive branch counts. No other
+transfers are waited for. So the figures are optimistic, and right to a factor of two at best: use
+them to compare programs.
 
 A GPU's text has no times. There a program of small kernels takes as long as their launches, 2 to
-5 us each, and every round of a loop of unknown length, and every conditional, waits for the host to
-read a predicate, 10 to 20 us.
+5 us each, and every round of a loop of unknown length, and every conditional, waits 10 to 20 us for
+the host to read a predicate.
 
-Pure text to dataclasses; starts no backend. Seen with the texts of jaxlib 0.10.1.
+Pure functions from text to dataclasses; starts no backend. Tested with the texts of jaxlib 0.10.1.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 DEFAULT_ROUNDS = 3.0
-"""Of a loop whose length the compiler does not know: floods and descents take about as many."""
+"""The assumed rounds of a loop of unknown length; floods and descents take about as many."""
 
 
 class Speed(NamedTuple):
-    """Of a chip: the clock of its cycles, by which a large bf16 matrix product reaches 88% of the
-    peak, how fast its memory is, and its links to other chips together."""
+    """A chip's speeds: its clock (with which a large bf16 matrix product reaches 88% of the peak),
+    its memory bandwidth, and the bandwidth of its links to other chips together."""
 
     clock_hz: float
     bytes_per_s: float
@@ -44,7 +45,7 @@ SPEEDS = {
     "v6e": Speed(1.75e9, 1640e9, 448e9),
     "v5p": Speed(1.75e9, 2765e9, 600e9),
 }
-"""Of the chips whose texts have cycles."""
+"""The chips whose texts have cycles."""
 
 
 class Instruction(NamedTuple):
@@ -54,7 +55,7 @@ class Instruction(NamedTuple):
     opcode: str
     result: str  # its shape, as text
     rest: str  # operands and attributes
-    op_name: str  # JAX's name of what it came from; "" if none is told
+    op_name: str  # JAX's name for its origin; "" if there is none
 
 
 class Step(NamedTuple):
@@ -64,9 +65,9 @@ class Step(NamedTuple):
     result: str
     op_name: str
     seconds: float  # 0 on a GPU
-    in_network: bool  # is there a convolution or a matrix product in it?
+    in_network: bool  # whether it contains a convolution or a matrix product
     sent_bytes: int  # between devices
-    is_custom: bool  # a kernel of Pallas: its time is not in the text, and `seconds` not true
+    is_custom: bool  # a Pallas kernel: its time is not in the text, so `seconds` is meaningless
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,13 +75,13 @@ class Loop:
     """A loop, or the whole program: what one round of it takes.
 
     Attributes:
-      name: of its instruction; "" of the program.
-      op_name: JAX's name of it.
-      rounds: for each round of the loop around it; 1 of the program.
-      is_known: whether the compiler knows how many; otherwise they are assumed.
-      steps: its own, without those of the loops in it.
-      conditionals: its own.
-      loops: the loops in it.
+      name: the name of its instruction; "" for the program.
+      op_name: JAX's name for it.
+      rounds: its rounds per round of the enclosing loop; 1 for the program.
+      is_known: whether the compiler knows the number of rounds; otherwise it is assumed.
+      steps: its own steps, without those of nested loops.
+      conditionals: the number of its own conditionals.
+      loops: the loops nested directly in it.
     """
 
     name: str
@@ -93,52 +94,52 @@ class Loop:
 
     @functools.cached_property
     def seconds(self) -> float:
-        """Of a round, with the loops in it."""
+        """The time of a round, including nested loops."""
         return self._total(lambda step: step.seconds)
 
     @functools.cached_property
     def network_share(self) -> float:
-        """Of `seconds`: of convolutions and matrix products."""
+        """The share of convolutions and matrix products in `seconds`."""
         network = self._total(lambda step: step.seconds * step.in_network)
         return network / self.seconds if self.seconds else 0.0
 
     @functools.cached_property
     def kernels(self) -> int:
-        """In the text of a round: those of a loop in it count once."""
+        """The number of kernels in the text of a round: those of a nested loop count once."""
         return len(self.steps) + sum(loop.kernels for loop in self.loops)
 
     @functools.cached_property
     def host_loops(self) -> int:
-        """Loops in it whose length is not known."""
+        """The number of loops in it, nested ones included, whose length is not known."""
         return sum(loop.host_loops + (not loop.is_known) for loop in self.loops)
 
     @functools.cached_property
     def host_conditionals(self) -> int:
-        """Conditionals in it and in its loops."""
+        """The number of conditionals in it and in its loops."""
         return self.conditionals + sum(loop.host_conditionals for loop in self.loops)
 
     @functools.cached_property
     def custom_kernels(self) -> int:
-        """Kernels of Pallas in it and in its loops, whose time no text tells."""
+        """The number of Pallas kernels in it and in its loops; their time is not in the text."""
         own = sum(step.is_custom for step in self.steps)
         return own + sum(loop.custom_kernels for loop in self.loops)
 
     @functools.cached_property
     def collectives(self) -> float:
-        """Exchanges between devices in a round."""
+        """The number of collectives between devices in a round."""
         return self._total(lambda step: float(step.sent_bytes > 0))
 
     @functools.cached_property
     def sent_bytes(self) -> float:
-        """Results of these exchanges, on a device."""
+        """The bytes of the results of these collectives, on one device."""
         return self._total(lambda step: step.sent_bytes)
 
     def find(self, *path: int | str) -> Loop | None:
-        """A loop in it.
+        """Finds a loop in it; None if there is none.
 
         Args:
           path: from the outside in, for each loop its known number of rounds, or a part of its
-            `op_name`; the dearest of several.
+            `op_name`; of several that match, the most expensive is taken.
         """
         found: Loop | None = self
         for wanted in path:
@@ -147,7 +148,7 @@ class Loop:
         return found
 
     def inner(self) -> Iterator[Loop]:
-        """The loops in it, in theirs, and so on."""
+        """Yields all loops nested in it, at any depth."""
         for loop in self.loops:
             yield loop
             yield from loop.inner()
@@ -164,22 +165,22 @@ def _fits(loop: Loop, wanted: int | str) -> bool:
 
 
 def read(text: str, chip: str, rounds: Mapping[str, float] | None = None) -> Loop:
-    """The program of a text, as a loop of one round.
+    """Reads a program from its text, as a loop of one round.
 
     Args:
-      text: of a compiled program.
-      chip: what it was compiled for; without `SPEEDS` steps take no time.
-      rounds: for loops of unknown length, by regular expressions that their `op_name`s contain;
-        `DEFAULT_ROUNDS` for others.
+      text: the HLO text of a compiled program.
+      chip: the chip it was compiled for; if it is not in `SPEEDS`, steps take no time.
+      rounds: for loops of unknown length: the rounds by a regular expression that matches in the
+        `op_name`; `DEFAULT_ROUNDS` for others.
 
     Raises:
-      ValueError: a text without an entry.
+      ValueError: the text has no entry computation.
     """
     return _Reader(text, SPEEDS.get(chip), rounds or {}).program()
 
 
 def report(program: Loop, top: int = 15) -> str:
-    """The loops of a program and its dearest steps, for people."""
+    """The loops of a program and its `top` most expensive steps, as readable text."""
     lines = [f"{program.seconds * 1e3:.3f} ms, {program.kernels} kernels"]
     steps: list[tuple[float, float, Step]] = []
 
@@ -230,7 +231,7 @@ _PRODUCTS = _words("convolution dot")
 _LIBRARIES = re.compile(r'custom_call_target="[^"]*(gemm|matmul|conv)', re.IGNORECASE)
 _PALLAS = re.compile(r'custom_call_target="(tpu_custom_call|[^"]*triton[^"]*|[^"]*mosaic[^"]*)"')
 _NO_CODE = re.compile(r'custom_call_target="(ConcatBitcast|AllocateBuffer)"')
-"""Calls for which a TPU's compiler makes no code: names for memory that is there."""
+"""Calls for which a TPU's compiler generates no code: names for existing memory."""
 _COLLECTIVES = _words(
     "all-reduce all-gather reduce-scatter all-to-all collective-permute collective-broadcast "
     "ragged-all-to-all"
@@ -238,10 +239,10 @@ _COLLECTIVES = _words(
 
 
 def padded_bytes(shape: str) -> int:
-    """Of the arrays of a shape in a text, in the tiles in which they lie.
+    """The bytes of the arrays in a text's shape, including the padding of their tiles.
 
-    (8, 128) tiles pad the two dimensions that the layout names first; an array of one dimension
-    lies in lanes of 128.
+    (8, 128) tiles pad the two dimensions that the layout names first; a one-dimensional array is
+    padded to lanes of 128.
     """
     return sum(_padded(*found) for found in _SHAPE.findall(shape))
 
@@ -261,7 +262,7 @@ def _padded(kind: str, dims: str, order: str, rows: str, columns: str) -> int:
 
 
 class _Reader:
-    """A text, taken apart by its computations."""
+    """A text, split into its computations."""
 
     def __init__(self, text: str, speed: Speed | None, rounds: Mapping[str, float]):
         self.speed, self.assumed = speed, rounds
@@ -281,7 +282,7 @@ class _Reader:
         return Loop(name, op_name, rounds, is_known, tuple(steps), conditionals, tuple(loops))
 
     def _visit(self, computation: str) -> tuple[list[Step], int, list[Loop]]:
-        """(steps, how many conditionals, loops) of a computation, with what it calls."""
+        """(steps, number of conditionals, loops) of a computation, including what it calls."""
         steps, conditionals, loops = [], 0, []
         for line in self.computations.get(computation, ()):
             more: tuple[list[Step], int, list[Loop]] = ([], 0, [])
@@ -304,7 +305,7 @@ class _Reader:
         return line.opcode in _NOTHING or bool(no_code) or self._is_half(line)
 
     def _is_half(self, line: Instruction) -> bool:
-        """Whether it only begins what a GPU, or a collective, ends at another line."""
+        """Whether it is one half of an asynchronous operation whose other half is counted."""
         if line.opcode.removesuffix("-start") in _COLLECTIVES - {line.opcode}:
             return True
         return self.speed is None and line.opcode.endswith("-done") and not self._sent(line)
@@ -324,8 +325,8 @@ class _Reader:
         return next(fitting, DEFAULT_ROUNDS)
 
     def _trips(self, line: Instruction, condition: str) -> float | None:
-        """How often a loop runs, if the compiler says so, as for a GPU, or if its condition is that
-        a counter is below a constant; the counters of `scan` and `fori_loop` begin at 0."""
+        """The number of rounds of a loop, if the compiler states it, as for a GPU, or if its
+        condition compares a counter with a constant; `scan` and `fori_loop` count from 0."""
         if found := _TRIPS.search(line.rest):
             return float(found[1])
         lines = self.computations.get(condition, [])
@@ -383,7 +384,7 @@ class _Reader:
 
 
 def _parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
-    """({computation: its lines}, the entry)."""
+    """({computation: its instructions}, the name of the entry computation)."""
     computations: dict[str, list[Instruction]] = {}
     entry, lines = "", []
     for line in text.splitlines():
@@ -407,7 +408,7 @@ def _instruction(name: str, text: str) -> Instruction:
 
 
 def _end_of_shape(text: str) -> int:
-    """Where a result's shape, one array or a tuple in parentheses, ends."""
+    """The index where a result's shape, one array or a tuple in parentheses, ends."""
     if not text.startswith("("):
         return text.find(" ")
     depth = 0
