@@ -1,10 +1,10 @@
-"""A function of lanes as code of one block of lanes: every word a vector, nothing but elementwise.
+"""Rewrites a function of lanes as code for one block of lanes: elementwise, one vector per word.
 
-The compilers of Pallas kernels have a part of JAX's operations: no stacks of boards (Triton), no
-`min` of unsigned numbers (Mosaic), no count of bits of them (Triton). So a function of arrays
-[..., lanes] is traced as it is, and its operations are applied anew to what these are made of: an
-array u32[W, lanes] is a numpy array of W vectors. To stack, slice or reshape then moves those
-vectors about while the program is traced, and what remains to be compiled works on single vectors.
+The compilers of Pallas kernels support only part of JAX's operations: no stacks of boards (Triton),
+no `min` of unsigned numbers (Mosaic), no population count of them (Triton). So a function of arrays
+[..., lanes] is traced, and its operations are applied again to the arrays' vectors: an array
+u32[W, lanes] becomes a numpy array of W vectors. Stacking, slicing and reshaping then move vectors
+about at trace time, and the code that remains to be compiled works on single vectors.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from jax.interpreters import partial_eval
 from gozero.compile import mode
 
 LANES = 4099
-"""With how many lanes functions are traced: a prime, so that no other axis is as long."""
+"""The number of lanes in traced functions: a prime, so that no other axis is as long."""
 
 Value = Any
-"""An array with lanes: a numpy array of objects, of its shape without the last axis: vectors, or
-numbers that all lanes share. One without: a numpy array, or a scalar known only when it runs."""
+"""An array with lanes is a numpy array of objects, of its shape without the last axis: vectors, or
+numbers that all lanes share. One without lanes is a numpy array, or a traced scalar."""
 
 
 def traced(function: Callable, tree: Any) -> Any:
     """The program of ``function(tree)``, for `run`.
 
     Args:
-      function: of a pytree of arrays [..., lanes] to another; elementwise over lanes, but that
-        it may ask whether a condition holds of any lane, as for whether a loop goes on.
-      tree: such arrays, of any number of lanes.
+      function: from a pytree of arrays [..., lanes] to another; elementwise over lanes, except
+        that it may ask whether a condition holds for any lane, as loop predicates do.
+      tree: such arrays, with any number of lanes.
     """
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*x.shape[:-1], LANES), x.dtype), tree)
     with mode.in_kernel():
@@ -47,7 +47,7 @@ def traced(function: Callable, tree: Any) -> Any:
 
 
 def run(program: Any, values: Sequence[Value], shape: tuple[int, ...]) -> list[Value]:
-    """The results of a traced program on values whose vectors have this shape."""
+    """Runs a traced program on values whose vectors have this shape."""
     jaxpr, consts = program
     return _Block(shape).run(jaxpr, [*map(np.asarray, consts), *values])
 
@@ -58,13 +58,13 @@ def words(values: Sequence[Value]) -> list[jax.Array]:
 
 
 class LaneOps:
-    """Operations on single vectors of a block, of this shape, and on numbers that they share."""
+    """Operations on a block's single vectors, of this shape, and on numbers shared by its lanes."""
 
     def __init__(self, shape: tuple[int, ...]):
         self.shape = shape
 
     def one(self, eqn: Any, args: list) -> Any:
-        """What an elementwise operation makes of vectors or numbers."""
+        """Applies an elementwise operation to vectors or numbers."""
         if not any(isinstance(x, jax.Array) for x in args):
             return self.without_lanes(eqn, args)[()]
         rule = _REWRITTEN.get(eqn.primitive.name, eqn.primitive.bind)
@@ -81,12 +81,12 @@ class LaneOps:
 
 
 def unstacked(x: np.ndarray, axis: int) -> list[np.ndarray]:
-    """What `jnp.unstack` gives, which is an operation of its own from JAX 0.12 on."""
+    """As `jnp.unstack`, which is a primitive of its own from JAX 0.12 on."""
     return [part.squeeze(axis) for part in np.split(x, x.shape[axis], axis)]
 
 
 def _consts_and_carry(params: dict) -> tuple[int, int]:
-    """How many arrays a scan takes as they are, and how many it carries."""
+    """(the number of a scan's constants, the number of its carries)."""
     if "ft_in" in params:  # from JAX 0.12 on
         consts, carry, _ = params["ft_in"].unpack()
         return len(consts.vals), len(carry.vals)
@@ -94,7 +94,7 @@ def _consts_and_carry(params: dict) -> tuple[int, int]:
 
 
 class _Block(LaneOps):
-    """Operations on arrays of such vectors, whose lanes are an axis, the last."""
+    """Operations on arrays of such vectors; in the traced program lanes are the last axis."""
 
     def run(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
         known = dict(zip([*jaxpr.constvars, *jaxpr.invars], args, strict=True))
@@ -135,14 +135,14 @@ class _Block(LaneOps):
         return array_of(each, lead)
 
     def any_of(self, x: np.ndarray) -> jax.Array:
-        """bool[]: does the condition hold of any lane, of any of the vectors?"""
+        """bool[]: whether the condition holds for any lane in any of the vectors."""
         vectors = [self.vector(each).astype(jnp.int32) for each in x.flat]
         some = vectors[0]
         for each in vectors[1:]:
             some = some | each
         return jnp.max(some) > 0
 
-    # --- loops and branches: what they carry are vectors ------------------------------
+    # --- loops and branches: they carry vectors ---------------------------------------
 
     def flat(self, values: Sequence[Value]) -> list[jax.Array]:
         out = []
@@ -218,18 +218,18 @@ def _has_lanes(x: Value) -> bool:
 
 
 def _objects(x: Any) -> np.ndarray:
-    """Numbers without lanes, as those of an array with lanes."""
+    """Numbers without lanes, in the form of an array with lanes."""
     x = np.asarray(x)
     return array_of([x[at] for at in np.ndindex(*x.shape)], x.shape)
 
 
 def _alike(x: Any, axes: int) -> np.ndarray:
-    """Numbers without lanes, an axis of one or none in their place, as the same for all lanes."""
+    """Numbers without lanes (their lane axis has length 1 or is missing), shared by all lanes."""
     return _objects(np.squeeze(x, -1) if np.ndim(x) > axes else x)
 
 
 def array_of(elements: list, shape: tuple[int, ...]) -> np.ndarray:
-    """A value with lanes, of its vectors or numbers in order."""
+    """Makes a value with lanes from its vectors or numbers, in order."""
     out = np.empty(len(elements), object)
     for i, each in enumerate(elements):
         out[i] = each
@@ -243,7 +243,7 @@ def _broadcast(eqn: Any, x: Value) -> np.ndarray:
     shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     if not _has_lanes(x):
         x = np.asarray(x)
-        if len(shape) - 1 in dims:  # an axis of one, along which all lanes are alike
+        if len(shape) - 1 in dims:  # an axis of length 1, broadcast over the lanes
             x, dims = x.reshape(x.shape[:-1]), dims[:-1]
         x = _objects(x)
     else:
@@ -295,17 +295,17 @@ _STRUCTURE = {
 
 
 def _min(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
-    """Mosaic has none of unsigned numbers (jax 0.10.1)."""
+    """Mosaic has no `min` of unsigned numbers (jax 0.10.1)."""
     return jnp.where(a < b, a, b)
 
 
 def _of_signed(primitive: Any) -> Callable:
-    """Triton has neither of the two of unsigned numbers (jax 0.10.1)."""
+    """Triton has neither of the two for unsigned numbers (jax 0.10.1)."""
     return lambda x, **_: primitive(x.astype(jnp.int32)).astype(x.dtype)
 
 
 def _sign(x: jax.Array, **_: Any) -> jax.Array:
-    """Mosaic asks the device which one it is, and none is here (jax 0.10.1)."""
+    """Mosaic queries the device for its kind, and there may be none here (jax 0.10.1)."""
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
 

@@ -1,9 +1,9 @@
-"""Lanes that advance until each has ended, as one kernel: their state never leaves the chip.
+"""Advances lanes until all have ended, in one kernel: their state never leaves the chip.
 
-The plain function is `plainly`: a loop of which every operation passes over the whole batch, and
-whose predicate the host of a GPU reads in every iteration. Here a block of lanes runs to its end by
-itself, a vector for each word of the state; a lane of it runs several games, one after another, so
-that few wait for the longest.
+The plain function is `plainly`: a loop in which every operation passes over the whole batch, and
+whose predicate the host of a GPU reads in every iteration. Here each block of lanes runs to its own
+end, with a vector for each word of the state. A lane runs several games one after another, so that
+few lanes wait for the longest game.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from jax import lax
 
 from gozero.compile.kernels import by_lane
 
-_MOST_GAMES = 8  # of a lane, one after another; more are hardly faster
-_MOST_BYTES = 2**21  # of the games of a block; a TPU has four times that in its memory at once
-_FEW_WORDS = 32  # so many, and twice, lie in a TPU's registers
-_WARPS = 528  # that a GPU of 132 processors runs at full speed
+_MOST_GAMES = 8  # per lane, one after another; more are hardly faster
+_MOST_BYTES = 2**21  # of the games of a block; a TPU holds four times that at once
+_FEW_WORDS = 32  # with up to so many, two registers a word fit into a TPU's registers
+_WARPS = 528  # the number that a GPU of 132 processors runs at full speed
 
 
 def plainly(goes_on: Callable, advance: Callable, state: Any) -> Any:
@@ -33,16 +33,16 @@ def plainly(goes_on: Callable, advance: Callable, state: Any) -> Any:
 
 
 class Plan(NamedTuple):
-    """How a batch is divided: blocks of lanes; a lane runs games one after another."""
+    """How a batch is divided into blocks of lanes; each lane runs games one after another."""
 
     platform: str  # "tpu" (Mosaic), "cuda" (Triton); "interpret", "interpret-cuda": anywhere
     shape: tuple[int, ...]  # lanes of a block: one or two registers of a TPU, a warp of a GPU
     blocks: int
-    games: int  # of a lane
+    games: int  # per lane
 
     @property
     def size(self) -> int:
-        """Of the batch, filled up."""
+        """The size of the padded batch."""
         return self.blocks * self.games * math.prod(self.shape)
 
     @property
@@ -51,10 +51,10 @@ class Plan(NamedTuple):
 
 
 def plan(platform: str, count: int, words: int) -> Plan:
-    """Of `count` games whose state is so many words.
+    """The plan for `count` games whose state has `words` words each.
 
-    Two registers a word take 1.33 times as long as one on a TPU, and 1.6 times where they no longer
-    fit (bundles of instructions of playouts on 9x9, by uniform chance and by MoGo's rules, v5e).
+    On a TPU two registers a word take 1.33 times as long as one, and 1.6 times where they no longer
+    fit (instruction bundles of playouts on 9x9, uniform and MoGo's, v5e).
     """
     if platform.endswith("cuda"):
         shape, at_once = (32,), _WARPS
@@ -71,15 +71,15 @@ def plan(platform: str, count: int, words: int) -> Plan:
 
 
 def run(goes_on: Callable, advance: Callable, state: Any, platform: str) -> Any:
-    """The state in which each lane ends: as ``plainly(goes_on, advance, state)``, in one kernel.
+    """The final state of each lane, as ``plainly(goes_on, advance, state)``, in one kernel.
 
-    What a lane that has ended holds besides, such as what it would try next, is not the same.
+    Only leftovers in a lane that has ended, such as what it would try next, may differ.
 
     Args:
       goes_on: state -> bool[B].
-      advance: state -> state, some iterations further; what it may do, see `by_lane.traced`.
+      advance: state -> state, some iterations further; see `by_lane.traced` for what it may do.
       state: a pytree of arrays u32[..., B].
-      platform: as of `Plan`.
+      platform: as in `Plan`.
     """
     leaves, tree = jax.tree.flatten(state)
     count = leaves[0].shape[-1]
@@ -90,7 +90,7 @@ def run(goes_on: Callable, advance: Callable, state: Any, platform: str) -> Any:
         arrays = [jnp.concatenate(arrays)]
 
     def in_blocks(x):
-        x = jnp.pad(x, ((0, 0), (0, how.size - count)), mode="edge")  # games of no use
+        x = jnp.pad(x, ((0, 0), (0, how.size - count)), mode="edge")  # padding games
         return x.reshape(len(x), how.games, how.blocks * how.shape[0], *how.shape[1:])
 
     lanes = _Lanes(by_lane.traced(goes_on, state), by_lane.traced(advance, state), leaves)
@@ -107,7 +107,7 @@ def _num_words(state: Any) -> int:
 
 
 class _Lanes(NamedTuple):
-    """What the lanes of a block do, on a list of the words of their state."""
+    """The functions of a block's lanes, applied to a list of the words of their state."""
 
     goes_on_of: Any  # a program of `by_lane`
     advance_of: Any
@@ -129,7 +129,7 @@ class _Lanes(NamedTuple):
 
 
 def _kernel(lanes: _Lanes, how: Plan, *refs: Any) -> None:
-    """One block: references u32[words, games, *shape], to the state and to its end."""
+    """One block: references u32[words, games, *shape] to the initial state and to the final one."""
     places = [(ref, word) for ref in refs for word in range(ref.shape[0])]
     given, out = places[: len(places) // 2], places[len(places) // 2 :]
     last = how.games - 1
@@ -138,7 +138,7 @@ def _kernel(lanes: _Lanes, how: Plan, *refs: Any) -> None:
         game, words, _ = carry
         words = lanes.advance(words)
         going = lanes.goes_on(words)
-        more = going | (game < last)  # asked before a lane takes its next game
+        more = going | (game < last)  # computed before a lane takes its next game
         for k in reversed(range(last)):
             ends = ~going & (game == k)
             for n, ((old, i), (new, _)) in enumerate(zip(given, out, strict=True)):
@@ -155,10 +155,10 @@ def _kernel(lanes: _Lanes, how: Plan, *refs: Any) -> None:
 
 
 def _gpu_kernel(lanes: _Lanes, how: Plan, given: Any, out: Any) -> None:
-    """One block, of references u32[words, games, 32]; reads and writes are few pieces of code.
+    """One block, with references u32[words, games, 32]; memory is accessed in few places.
 
-    For each that touches memory Triton goes through the whole program several times: with one for
-    each of 84 words it compiled playouts of 19x19 for two minutes (jax 0.10.1, H100).
+    For each access to memory Triton goes through the whole program several times: with one for each
+    of 84 words, compiling playouts of 19x19 took two minutes (jax 0.10.1, H100).
     """
     from jax.experimental.pallas import triton
 
@@ -206,8 +206,9 @@ def _gpu_kernel(lanes: _Lanes, how: Plan, given: Any, out: Any) -> None:
 
 
 def _call(how: Plan, kernel: Callable, state: list[jax.Array]) -> list[jax.Array]:
-    """The kernel of each block; of arrays u32[words, games, *shape], the third axis of all."""
-    from jax.experimental import pallas as pl  # slow to import, and a CPU needs it not
+    """Runs the kernel on each block; arrays are u32[words, games, *shape], with the third axis that
+    of all blocks."""
+    from jax.experimental import pallas as pl  # slow to import, and not needed on a CPU
 
     def spec(x):
         of_block = (*x.shape[:2], *how.shape)

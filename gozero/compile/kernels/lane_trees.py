@@ -1,11 +1,11 @@
-"""Trees in lanes: of a block of trees all nodes' numbers, each a vector over the trees (Mosaic).
+"""Kernels for trees in lanes (Mosaic): each number of a node is a vector over a block of trees.
 
-On a TPU a read of one number of each tree takes as long as a few operations on all numbers of
-small trees: a node is found by looking at every one. So a descent, and what goes up a path and is
-chosen again along it, are one kernel each, and no number is read or written by an index.
+On a TPU reading one number of each tree takes as long as a few operations on all numbers of small
+trees: a node is found by comparing with every node. So the descent is one kernel, the backup with
+the new selections along the path another, and no number is read or written by an index.
 
-A block is [..., 8, 128]: whatever is said of a tree is a vector of the trees' own shape, here
-written [trees].
+A block is [..., 8, 128]: each number of a tree is a vector of the trees' own shape, written [trees]
+here.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _VMEM_BYTES = 2**26
 
 
 class Numbers(NamedTuple):
-    """Of N nodes of all trees, [N, trees] each."""
+    """The numbers of the N nodes of all trees, [N, trees] each."""
 
-    next: jax.Array  # i32: the child that a descent goes to; NO_NODE: it ends here
-    parent: jax.Array  # i32; NO_NODE of the root, and where no node is
-    action: jax.Array  # i32: what led to the node
-    edge_prior: jax.Array  # f32: the prior it had
+    next: jax.Array  # i32: the child to which a descent goes; NO_NODE: it ends here
+    parent: jax.Array  # i32; NO_NODE for the root and for unused nodes
+    action: jax.Array  # i32: the action that led to the node
+    edge_prior: jax.Array  # f32: that action's prior
     visits: jax.Array  # i32
     value_sum: jax.Array  # i32
-    value: jax.Array  # i32: its own
+    value: jax.Array  # i32: the node's own evaluation
     over: jax.Array  # i32: 1 where the game has ended
-    slot: jax.Array  # i32: where the priors of its actions are
+    slot: jax.Array  # i32: where the priors of its actions are stored
     untried: jax.Array  # i32: the best action without a child
     untried_prior: jax.Array  # f32: its prior; -inf if there is none
 
@@ -53,10 +53,10 @@ class End(NamedTuple):
 
 
 class New(NamedTuple):
-    """What a simulation brings to a tree, [trees] each; nodes of NO_NODE: there is none."""
+    """What a simulation adds to a tree, [trees] each; a node NO_NODE: nothing."""
 
-    node: jax.Array  # that is added
-    parent: jax.Array  # whose child it is, and which has another `untried` then
+    node: jax.Array  # the node that is added
+    parent: jax.Array  # its parent, which gets a new `untried`
     action: jax.Array
     edge_prior: jax.Array
     value: jax.Array
@@ -69,7 +69,7 @@ class New(NamedTuple):
 
 
 def shape_of(num_trees: int) -> tuple[int, int] | None:
-    """The trees' shape in lanes; None: so many do not fill it."""
+    """The shape of `num_trees` trees in lanes; None if they do not fill one."""
     if num_trees <= _LANES:
         return 1, num_trees
     rows = num_trees // _LANES
@@ -78,16 +78,16 @@ def shape_of(num_trees: int) -> tuple[int, int] | None:
 
 
 def descend(numbers: Numbers, num_levels: int, num_words: int) -> tuple[jax.Array, End, jax.Array]:
-    """Follow `next` from node 0 on.
+    """Follows `next` from node 0.
 
     Args:
-      numbers: of the trees.
-      num_levels: as deep as paths may go; beyond their ends stands NO_NODE.
-      num_words: of a set of actions.
+      numbers: the trees.
+      num_levels: the most nodes in a path.
+      num_words: the number of words of a set of actions.
 
     Returns:
-      (the nodes of the paths, i32[num_levels, trees]; their ends; the actions that have led on from
-      there, in bits, i32[num_words, trees]).
+      (the nodes of the paths, i32[num_levels, trees], NO_NODE beyond their ends; the ends; the
+      actions tried there, as bits, i32[num_words, trees]).
     """
     trees = numbers.next.shape[1:]
     of = lambda dtype, *lead: jax.ShapeDtypeStruct((*lead, *trees), dtype)
@@ -100,7 +100,7 @@ def descend(numbers: Numbers, num_levels: int, num_words: int) -> tuple[jax.Arra
 def _descend(given: tuple[Numbers], out: tuple[Any, End, Any]) -> None:
     (numbers,), (nodes, end, tried) = given, out
     limit = nodes.shape[0] - 1
-    # Zeros that are no constant: the compiler gives a loop no other vectors (jax 0.10.1).
+    # Zeros that are not a constant: a loop's initial vectors must not be constants (jax 0.10.1).
     root = jnp.where(numbers.parent[0] == NO_NODE, 0, 1)
     nodes[...] = jnp.full(nodes.shape, NO_NODE, jnp.int32)
 
@@ -119,7 +119,7 @@ def _descend(given: tuple[Numbers], out: tuple[Any, End, Any]) -> None:
         getattr(end, name)[...] = _at(getattr(numbers, name), carry[2])
     is_child, action = numbers.parent[...] == carry[2][None], numbers.action[...]
     bit = jnp.int32(1) << (action & 31)
-    for word in range(tried.shape[0]):  # no action leads to two children
+    for word in range(tried.shape[0]):  # a sum suffices: no action leads to two children
         here = jnp.where(is_child & (action >> 5 == word), bit, 0)
         tried[word] = jnp.sum(here, axis=0, dtype=jnp.int32)
 
@@ -134,20 +134,20 @@ def back_up(
     of_trees: tuple[jax.Array, ...],
     first_level: int,
 ) -> Numbers:
-    """Write the new nodes, add the values to the nodes of the paths, and choose there again.
+    """Writes the new nodes, adds the values to the nodes of the paths, and selects there again.
 
     Args:
-      choose: (`Numbers`, without those that say nothing of a node's worth; bool[N, trees], which
-        nodes are children; the node; its own `Numbers`, [trees] each; of the tree, [trees] each)
-        -> i32[trees], a child or NO_NODE.
-      numbers: of the trees; they are changed in place.
-      new: the nodes that are added.
-      nodes: i32[D, trees], the paths with these.
-      length: i32[trees], edges of these paths; -1: nothing goes up.
-      value: i32[trees], for the player to move where the path ends; of a node an odd number of
-        edges above it counts -value.
-      of_trees: [trees] each.
-      first_level: static; the nodes on levels above choose otherwise, as the last of a path does.
+      choose: (`Numbers`, None where irrelevant to selection; bool[N, trees], which nodes are
+        children; the node; its own `Numbers`, [trees] each; `of_trees`) -> i32[trees], a child or
+        NO_NODE.
+      numbers: the trees; changed in place.
+      new: the nodes to add.
+      nodes: i32[D, trees], the paths including the new nodes.
+      length: i32[trees], the number of edges of these paths; -1: nothing is backed up.
+      value: i32[trees], for the player to move at the end of the path; nodes an odd number of edges
+        above the end add -value.
+      of_trees: other numbers of the trees, [trees] each.
+      first_level: static; `next` is set only on levels >= first_level, and not at a path's end.
     """
     shapes = Numbers._make(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in numbers)
     kernel = functools.partial(_back_up, choose, first_level)
@@ -162,7 +162,7 @@ def _back_up(choose: Callable, first_level: int, given: tuple, out: Numbers) -> 
     known = [x[...] for x in of_trees]
 
     def add(level):
-        """(the node of each path on a level, NO_NODE where it has none; where it is)."""
+        """(each path's node on a level, or NO_NODE; a mask of these nodes)."""
         node = jnp.where(level <= length, nodes[level], NO_NODE)
         is_it = _is_at(out.next, node)
         gained = jnp.where((length - level) & 1 == 1, -value, value)
@@ -188,7 +188,7 @@ def _back_up(choose: Callable, first_level: int, given: tuple, out: Numbers) -> 
 
 
 def _write_new(numbers: Numbers, new: New, out: Numbers) -> None:
-    """All numbers as they are, with those of the new nodes."""
+    """Writes all numbers, with those of the new nodes and their parents replaced."""
     is_new = _is_at(numbers.next, new.node)
     is_parent = _is_at(numbers.next, new.parent) & (new.node != NO_NODE)[None]
     for name in Numbers._fields:
@@ -201,23 +201,23 @@ def _write_new(numbers: Numbers, new: New, out: Numbers) -> None:
 
 
 def _is_at(like: Any, node: jax.Array) -> jax.Array:
-    """bool[N, trees]: the places of nodes [trees]; nowhere for NO_NODE."""
+    """bool[N, trees]: a mask of the nodes [trees]; all False for NO_NODE."""
     return lax.broadcasted_iota(jnp.int32, like.shape, 0) == node[None]
 
 
 def _at(numbers: Any, node: jax.Array) -> jax.Array:
-    """[trees]: of a node of each, a number; 0 for NO_NODE."""
+    """[trees]: a number of one node of each tree; 0 for NO_NODE."""
     return jnp.sum(jnp.where(_is_at(numbers, node), numbers[...], 0), axis=0)
 
 
 def of_one(function: Callable, args: Any) -> jax.Array:
-    """``function(args)``, of arrays [...] of one tree, for arrays [..., trees] of all.
+    """``function(args)``, written for arrays [...] of one tree, on arrays [..., trees] of all.
 
-    As `jax.vmap` would have it, but that the trees come last in everything that is computed: the
-    compiler of kernels moves no axis.
+    Like `jax.vmap`, but with the trees last in every intermediate array: the kernels' compiler
+    cannot move axes.
 
     Args:
-      function: elementwise, but for reductions, and what only moves elements.
+      function: may use elementwise operations, reductions, and operations that only move elements.
       args: its argument, a pytree of arrays.
     """
     leaves, tree = jax.tree.flatten(args)
@@ -228,7 +228,7 @@ def of_one(function: Callable, args: Any) -> jax.Array:
 
 
 def _run(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], trees: Sequence[int]) -> list:
-    """The results of a program of one tree, for all."""
+    """The results, for all trees, of a program for one tree."""
     shared = [_for_all(jnp.asarray(x), trees) for x in consts]
     known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*shared, *args], strict=True))
 
@@ -280,15 +280,15 @@ _NOT_ELEMENTWISE = ("while", "scan", "cond", "gather", "scatter", "iota", "cumsu
 
 
 def read_along(words: jax.Array, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """What is known of the nodes of paths.
+    """Reads the words of the nodes along paths.
 
     Args:
-      words: i32[W, N, B], of every node.
-      nodes: i32[D + 1, B]; beyond the end of a path stands NO_NODE.
+      words: i32[W, N, B], those of every node.
+      nodes: i32[D + 1, B], the paths; NO_NODE beyond the end of a path.
 
     Returns:
-      (i32[W, D, B]: of all nodes but one on the last level, 0 of NO_NODE; i32[W, B]: of the last
-      node of each path).
+      (i32[W, D, B]: the words of the nodes on all levels but the last, 0 for NO_NODE; i32[W, B]:
+      those of the last node of each path).
     """
     num_words, num_nodes, num_trees = words.shape
     lanes = _LANES if num_trees % _LANES == 0 else num_trees
@@ -328,9 +328,9 @@ def _read_along(words: Any, nodes: Any, out: Any, last: Any) -> None:
 
 
 def _call(kernel: Callable, shapes: Any, *given: Any, in_place: int = 0) -> Any:
-    """A kernel of (references to what is given, references to what it makes), a block at a time.
+    """Runs a kernel of (references to the inputs, references to the outputs) on each block.
 
-    Whatever comes last in the shape of the trees is divided among blocks.
+    The last two axes of every array are those of the trees; their rows are divided among blocks.
     """
     arrays, tree = jax.tree.flatten(given)
     results, made = jax.tree.flatten(shapes)
@@ -354,7 +354,7 @@ def _block(shape: tuple[int, ...], axis: int) -> Any:
 
 
 def _pallas(kernel, shapes, blocks, in_specs, out_specs, aliases=None) -> Callable:
-    from jax.experimental import pallas as pl  # slow to import, and a CPU needs it not
+    from jax.experimental import pallas as pl  # slow to import, and not needed on a CPU
     from jax.experimental.pallas import tpu
 
     options = {"dimension_semantics": ("parallel",), "vmem_limit_bytes": _VMEM_BYTES}

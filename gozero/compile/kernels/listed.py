@@ -1,8 +1,8 @@
-"""What the entries of each game's lists come to together, in one small kernel of a GPU (Triton).
+"""The union of the entries of each game's lists, in one small GPU kernel (Triton).
 
-As XLA compiles it, each list is a kernel for the entries, one for their union, and more for the
-operands. Here a game is a program of a single warp: its lanes take 32 entries at a time, as many
-as the game's list has, and none beyond.
+Compiled by XLA, each list takes a kernel for the entries, one for their union, and more for the
+operands. Here a game is a program of a single warp: its lanes process 32 entries at a time, up to
+the length of the game's list.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _AT_ONCE = 32  # entries: a warp
 
 
 class Listed(NamedTuple):
-    """A list of each game. An entry's words are those of `arrays`, and then of `columns`."""
+    """One list for each game. An entry's words are those in `arrays`, then those in `columns`."""
 
-    length: jax.Array  # i32[B]: entries that count
-    arrays: Sequence[jax.Array] = ()  # u32[B, T, E] each: read where they are
-    columns: Sequence[jax.Array] = ()  # u32[B, T] each: put together with what is known of games
+    length: jax.Array  # i32[B]: the number of valid entries
+    arrays: Sequence[jax.Array] = ()  # u32[B, T, E] each: read in place
+    columns: Sequence[jax.Array] = ()  # u32[B, T] each: packed together with the games' numbers
 
 
 def union(
     points: Callable, num_words: int, game: Sequence[jax.Array], lists: Sequence[Listed]
 ) -> jax.Array:
-    """u32[B, W]: the bits that any entry of the lists has.
+    """u32[B, W]: the bits that are set for any entry of the game's lists.
 
     Args:
-      points: (u32[K, n], u32[E, n]) -> u32[W, n]: the bits of n entries, by what is known of their
-        game and by the words of the entries; elementwise, as `by_lane` takes it.
+      points: (u32[K, n], u32[E, n]) -> u32[W, n]: the bits of n entries, from the numbers of their
+        game and the words of the entries; elementwise, as `by_lane` requires.
       num_words: W.
-      game: u32[B] each: the K numbers that are known of a game.
-      lists: of them.
+      game: u32[B] each: the K numbers of a game.
+      lists: the lists.
     """
     num_games, num_entry = game[0].shape[0], _entry_words(lists[0])
     shapes = tuple(jax.ShapeDtypeStruct((n, 1), jnp.uint32) for n in (len(game), num_entry))
@@ -58,7 +58,7 @@ def _entry_words(one: Listed) -> int:
 
 
 def _kernel(program: Any, known: int, lists: Sequence[Listed], packed: Any, *refs: Any) -> None:
-    """One game; references to all that is packed, to the arrays of the lists, and to the result."""
+    """One game. References to the packed numbers, to the lists' arrays, and to the result."""
     (*arrays, out), b, lane = refs, paths.number(), lax.iota(jnp.int32, _AT_ONCE)
     vector = functools.partial(jnp.full, _AT_ONCE)
     game = by_lane.array_of([vector(packed[b, i]) for i in range(known)], (known,))
@@ -88,8 +88,8 @@ def _kernel(program: Any, known: int, lists: Sequence[Listed], packed: Any, *ref
 
 
 def _of_any_lane(word: jax.Array) -> jax.Array:
-    """u32[]: the bits of all lanes. (Triton reduces by sums and maxima only, jax 0.10.1.) One lane
-    after another gives what it has; few have anything."""
+    """u32[]: the union of all lanes' bits. (Triton reduces only by sums and maxima, jax 0.10.1.)
+    Takes the lane with the largest word again and again; few lanes have any bits."""
 
     def give(carry):
         found, left = carry

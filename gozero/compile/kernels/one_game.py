@@ -1,9 +1,9 @@
-"""A stage of one game as one kernel for a batch on a TPU (Mosaic), each number of it a vector.
+"""Runs a stage of one game as one kernel for a batch on a TPU (Mosaic); each number is a vector.
 
-XLA makes of a stage on the words of boards many fusions, and the smallest takes as long as a
-thousand operations on a register. Here the program of one game is traced, and its operations are
-applied to vectors: an array u32[W] of one game is W vectors of a block of games. A loop runs until
-it has ended in every game of the block, and changes only games in which it goes on.
+XLA turns a stage on the words of boards into many fusions, and the smallest takes as long as a
+thousand register operations. Here the program of one game is traced, and its operations are applied
+to vectors over a block of games: an array u32[W] of one game is W vectors. A loop runs until it has
+ended in every game of the block, and changes only games in which it goes on.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def run(function: Callable, *args: Any) -> Any:
     """``jax.vmap(function, -1, -1)(*args)`` in one kernel.
 
     Args:
-      function: of pytrees of one game's arrays to another; bools and numbers of up to 32 bits, of
-        which small integers do not overflow. Elementwise, but for reductions, loops, and what only
-        moves elements.
-      args: such arrays [..., B].
+      function: from pytrees of one game's arrays to another; bools and numbers of up to 32 bits,
+        where integers of fewer bits must not overflow. May use elementwise operations, reductions,
+        loops, and operations that only move elements.
+      args: pytrees of arrays [..., B].
     """
     leaves, tree = jax.tree.flatten(args)
     count = leaves[0].shape[-1]
@@ -48,7 +48,7 @@ def run(function: Callable, *args: Any) -> Any:
 
     def in_blocks(x):
         x = _words(x)
-        if pad:  # with the last game, again and again: zeros may be no game, and never end
+        if pad:  # repeats the last game: zeros may not be a valid game, and may never end
             x = jnp.pad(x, ((0, 0),) * (x.ndim - 1) + ((0, pad),), mode="edge")
         return x.reshape(*x.shape[:-1], rows, _LANES)
 
@@ -76,7 +76,7 @@ def _without_waste(jaxpr: Any) -> Any:
 
 
 def _wide(dtype: Any) -> Any:
-    """In what a kernel has numbers of a type."""
+    """The dtype in which a kernel holds numbers of a dtype: integers have 32 bits."""
     is_small = np.dtype(dtype).itemsize < 4 and np.dtype(dtype).kind in "iu"
     return np.dtype(f"{np.dtype(dtype).kind}4") if is_small else np.dtype(dtype)
 
@@ -87,7 +87,7 @@ def _wide_constant(x: Any) -> np.ndarray:
 
 
 def _words(x: jax.Array) -> jax.Array:
-    """As u32, of the same shape."""
+    """The array as u32 words, of the same shape."""
     if x.dtype == bool:
         return x.astype(jnp.uint32)
     x = x.astype(_wide(x.dtype))
@@ -104,12 +104,12 @@ def _as(words: jax.Array, dtype: Any) -> jax.Array:
 
 
 def _of_words(rest: Any, shape: Sequence[int], dtype: Any) -> np.ndarray:
-    """An array of one game, of the next words."""
+    """An array of one game, from the next words."""
     return array_of([_as(next(rest), dtype) for _ in range(math.prod(shape))], tuple(shape))
 
 
 def _call(kernel: Callable, arrays: list[jax.Array], shapes: list[Any]) -> list[jax.Array]:
-    from jax.experimental import pallas as pl  # slow to import, and a CPU needs it not
+    from jax.experimental import pallas as pl  # slow to import, and not needed on a CPU
     from jax.experimental.pallas import tpu
 
     rows = arrays[0].shape[-2]
@@ -130,7 +130,7 @@ def _call(kernel: Callable, arrays: list[jax.Array], shapes: list[Any]) -> list[
 
 
 class _Game(LaneOps):
-    """Operations on the vectors of a block of games: of an array of one game, one an element."""
+    """Operations on the vectors of a block of games: one vector per element of a game's array."""
 
     def run(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
         known = dict(zip([*jaxpr.constvars, *jaxpr.invars], args, strict=True))
@@ -170,7 +170,7 @@ class _Game(LaneOps):
         return [array_of(each, shape)]
 
     def flat(self, values: Sequence[Value]) -> list[jax.Array]:
-        """The vectors of values, as words."""
+        """The vectors of the values, as words."""
         return [_words(self.vector(each)) for x in values for each in x.flat]
 
     def _fold(self, fold: Callable, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:

@@ -1,9 +1,8 @@
-"""Trees, each as one program of a GPU's kernel: a descent, or whatever else goes along its path.
+"""GPU kernels (Triton) with one program per tree: a descent, or other work along its path.
 
-As XLA compiles a loop over the levels of paths, the host of a GPU reads in every iteration whether
-there is another, and each array that is written takes a kernel of its own. Here each tree goes as
-far as its own path does, and writes what it has to (Triton). The rows of tree b are b * capacity
-and on.
+If XLA compiles a loop over the levels of paths, the host of a GPU reads in every iteration whether
+there is another, and each array that is written takes a kernel of its own. Here each tree goes only
+as far as its own path, and writes its own entries. The rows of tree b begin at b * capacity.
 """
 
 from __future__ import annotations
@@ -24,16 +23,17 @@ NO_NODE, ROOT = -1, 0
 def descend(
     following: jax.Array, num_trees: int, limit: int, num_levels: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Each tree's path, from node 0 on along `following`.
+    """Each tree's path, from node 0 along `following`.
 
     Args:
-      following: i16 or i32[R]: the node that comes after each; NO_NODE: none does.
+      following: i16 or i32[R]: the next node after each node; NO_NODE if there is none.
       num_trees: B.
-      limit: edges of a path at most; less than num_levels.
-      num_levels: beyond the ends of the paths stands NO_NODE.
+      limit: the most edges in a path; less than num_levels.
+      num_levels: the length of the result's first axis.
 
     Returns:
-      (the nodes i32[num_levels, B], the edges of each path i32[B]).
+      (the nodes i32[num_levels, B], NO_NODE beyond the end of a path; the number of edges of each
+      path i32[B]).
     """
     kernel = functools.partial(_descend, following.shape[0] // num_trees, limit, num_levels)
     shape = jax.ShapeDtypeStruct((num_levels, num_trees), jnp.int32)
@@ -71,20 +71,20 @@ def each_tree(
     arrays: list[jax.Array],
     new: list[jax.ShapeDtypeStruct] | None = None,
 ) -> list[jax.Array]:
-    """One program of a single warp for each tree; every one sees the whole arrays.
+    """Runs one program of a single warp for each tree; each program sees the whole arrays.
 
     Args:
-      kernel: of references to `arrays`, to those of `in_place` and to the new ones; it may use the
-        functions below.
+      kernel: takes references to `arrays`, to those of `in_place` and to the new ones; it may use
+        the functions below.
       num_trees: B.
       in_place: arrays that it changes.
-      arrays: others that it reads.
-      new: shapes of arrays that it fills.
+      arrays: other arrays, which it reads.
+      new: shapes of new arrays that it fills.
 
     Returns:
-      Those of `in_place`, and the new ones.
+      The arrays of `in_place`, then the new ones.
     """
-    from jax.experimental import pallas as pl  # slow to import, and a CPU needs it not
+    from jax.experimental import pallas as pl  # slow to import, and not needed on a CPU
     from jax.experimental.pallas import triton
 
     whole = lambda x: pl.BlockSpec(x.shape, lambda i: (0,) * len(x.shape))
@@ -103,19 +103,19 @@ def each_tree(
 
 
 def number() -> jax.Array:
-    """i32[]: which tree a program is for."""
+    """i32[]: the tree of this program."""
     from jax.experimental import pallas as pl
 
     return pl.program_id(0)
 
 
 def lanes(count: int) -> jax.Array:
-    """i32[K]: 0, 1, and so on; K is more than `count` and a power of two."""
+    """i32[K]: 0, 1, ..., K - 1, with K a power of two above `count`."""
     return lax.broadcasted_iota(jnp.int32, (1 << count.bit_length(),), 0)
 
 
 def load(array: Any, *index: jax.Array, mask: jax.Array) -> jax.Array:
-    """[K]: an array's entries where the mask bool[K] says so, else 0; indices i32[K] or i32[]."""
+    """[K]: an array's entries where the mask, bool[K], is true, else 0; indices i32[K] or i32[]."""
     from jax.experimental.pallas import triton
 
     index = tuple(jnp.broadcast_to(x, mask.shape) for x in index)
@@ -123,7 +123,7 @@ def load(array: Any, *index: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def store(array: Any, *index: jax.Array, mask: jax.Array, value: jax.Array) -> None:
-    """Write the entries of which the mask bool[K] says so; indices and value [K] or []."""
+    """Writes entries where the mask, bool[K], is true; indices and value [K] or []."""
     from jax.experimental.pallas import triton
 
     index = tuple(jnp.broadcast_to(x, mask.shape) for x in index)
@@ -132,17 +132,17 @@ def store(array: Any, *index: jax.Array, mask: jax.Array, value: jax.Array) -> N
 
 
 def settle() -> None:
-    """What was written is there for all lanes to read."""
+    """A barrier: makes what was written visible to all lanes."""
     from jax.experimental.pallas import triton
 
     triton.debug_barrier()
 
 
 class ByAction(NamedTuple):
-    """What is known of each action of a node, be there a child or not; [B, A]."""
+    """The statistics of all actions of a node, with or without a child; [B, A]."""
 
     visits: Any  # i32
-    nodes: Any  # i32: the child; NO_NODE where there is none
+    nodes: Any  # i32: the child; NO_NODE if there is none
     prior: Any  # f32
     q: Any  # f32
 
@@ -156,9 +156,9 @@ class ByAction(NamedTuple):
 def write_by_action(
     tree: Any, out: ByAction, tree_number: jax.Array, node: jax.Array, mean: Callable
 ) -> None:
-    """What is known of each action of a node of a tree, into its row of `out`; references.
+    """Writes the statistics of all actions of a tree's node into the tree's row of `out`.
 
-    `mean` is that of values: (sums, visits) -> f32."""
+    `tree` and `out` hold references. `mean`: (value sums, visits) -> f32."""
     actions, base = lanes(tree.num_actions), tree_number * tree.capacity
     row, is_action = base + node, actions < tree.num_actions
     prior = load(tree.prior, row, actions, mask=is_action)
@@ -170,23 +170,23 @@ def write_by_action(
     child = load(tree.children, row, actions, mask=is_child).astype(jnp.int32)
     of_child = lambda array: load(array, base + child, mask=is_child)
     taken, visits = of_child(tree.action).astype(jnp.int32), of_child(tree.visits)
-    taken = jnp.where(is_child, taken, tree.num_actions + actions)  # no two lanes at one
+    taken = jnp.where(is_child, taken, tree.num_actions + actions)  # distinct for all lanes
     q = mean(-of_child(tree.value_sum), visits)
     for array, value in zip(out, (visits, child, of_child(tree.edge_prior), q), strict=True):
         store(array, tree_number, taken, mask=is_child, value=value)
 
 
 _FEW = 16
-"""Numbers of a row that `write_rows` takes as columns."""
+"""`write_rows` packs arrays with up to so many numbers per row as columns."""
 
 
 def write_rows(
     arrays: list[jax.Array], rows: jax.Array, values: list[jax.Array]
 ) -> list[jax.Array]:
-    """Arrays [R, ...] with values [n, ...] at rows i32[n], no row twice; rows >= R are dropped."""
+    """Writes values [n, ...] into arrays [R, ...] at distinct rows i32[n]; drops rows >= R."""
     flat = lambda x: x.reshape(len(x), -1)
     used = [i for i, x in enumerate(arrays) if x.size]
-    # Small numbers of each row lie together: as separate arrays each would be a kernel before.
+    # The few numbers of such rows are packed: separate arrays would each take a kernel before this.
     width_of = lambda i: math.prod(arrays[i].shape[1:])
     small = [i for i in used if width_of(i) <= _FEW and arrays[i].dtype in AS_WORDS]
     others = [i for i in used if i not in small]
@@ -216,11 +216,11 @@ def write_rows(
 
 
 _IN_TURN = 1024
-"""Numbers that one warp looks at together."""
+"""How many numbers one warp processes at a time."""
 
 
 def in_turn(these: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(`indexing.ranks`, `these_first`, `how_many`) of bool[n], by a single program."""
+    """(`indexing.ranks`, `these_first`, `how_many`) of bool[n], in a single program."""
     count = these.shape[0]
     size = min(_IN_TURN, 1 << (count - 1).bit_length())
 
@@ -255,18 +255,18 @@ def in_turn(these: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
 AS_WORDS = [
     *map(jnp.dtype, ["bool", "uint8", "int8", "int16", "int32", "uint32", "float16", "float32"])
 ]
-"""Of which `word` is one."""
+"""The dtypes that `word` accepts."""
 
 
 def word(x: jax.Array) -> jax.Array:
-    """u32[...] of numbers of at most 32 bits."""
+    """Numbers of at most 32 bits as words, u32[...]."""
     if x.dtype == jnp.float16:
         x = lax.bitcast_convert_type(x, jnp.int16)
     return lax.bitcast_convert_type(x if x.dtype.itemsize == 4 else x.astype(jnp.int32), jnp.uint32)
 
 
 def number_of(word: jax.Array, dtype: Any) -> jax.Array:
-    """What `word` was given."""
+    """The inverse of `word`."""
     dtype = jnp.dtype(dtype)
     if dtype.itemsize == 4:
         return lax.bitcast_convert_type(word, dtype)
