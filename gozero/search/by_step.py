@@ -1,7 +1,7 @@
-"""Searches made step by step from the host, their evaluations by other programs, or by the host.
+"""Searches driven step by step from the host, with evaluations by other programs or by the host.
 
-A search's begin and its step are two programs each (`compile.apart`): up to where they evaluate
-positions, and on from there.
+The begin and the step of a search are two programs each (`compile.apart`): one up to the
+evaluation of positions, and one from there on.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ from gozero.search.tree import Tree
 
 
 class Apart:
-    """The pieces of a search whose positions other programs judge and evaluate, called by the host.
+    """The pieces of a search that leaves judging and evaluating positions to other programs.
 
-    These are compiled once for the roots and the leaves, and all programs at the same time: for
-    rules and an evaluator that take long to compile, and steps that are worth the calls. The roots
-    are filled up to as many positions as a step evaluates.
+    The host calls these programs. They are compiled only once for roots and leaves, and all
+    programs are compiled at the same time. This is for rules and evaluators that take long to
+    compile, and for steps long enough to make up for the calls. The roots are padded to the number
+    of positions that a step evaluates.
 
     Args:
-      game, evaluator, config: as `search` has them.
-      params: of the evaluator.
+      game, evaluator, config: as for `search`.
+      params: the evaluator's.
 
     Raises:
       ValueError: a search that `check` refuses.
@@ -97,7 +98,7 @@ class Apart:
         return self._answers[kind]
 
     def _types_asked(self, key: jax.Array, states: Any) -> tuple:
-        """The types of (key, contexts, positions, trail) of a step: known before it is traced."""
+        """The types of (key, contexts, positions, trail) in a step, known before it is traced."""
         times, plies = self._config.leaves, self._config.path_limit
 
         def asked(key, states):
@@ -112,11 +113,11 @@ class Apart:
         return jax.eval_shape(asked, key, states)
 
     def prepare(self, finish: executables.Kept, params, key, states, tree) -> None:
-        """As `runner.Whole.prepare`; the evaluator is begun with."""
+        """As `runner.Whole.prepare`; starts with the evaluator."""
         begin = self._begin.at(tree, key, states)
         if not begin.is_missing:
             return
-        # XLA compiles the most of a program on one core: two at once, the longest first.
+        # XLA compiles most of a program on one core: compile two at a time, the longest first.
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             answers = self._answers_to(self._types_asked(key, states))
             waiting = [pool.submit(answers.evaluate.prepare)]
@@ -133,8 +134,10 @@ class Apart:
 
 
 def misfit(config: SearchConfig) -> str | None:
-    """Why a search is not made step by step from the host: transpositions, trees that exchange what
-    they find, `prune` where trees fill up. None: it can be."""
+    """The reason why a search cannot run step by step from the host; None: it can.
+
+    It cannot with transpositions, with an ensemble, or with `prune` if trees can fill up.
+    """
     for name in ("ensemble", "transpositions"):
         if getattr(config, name):
             return f"{name}: such a search is not made step by step"
@@ -144,8 +147,10 @@ def misfit(config: SearchConfig) -> str | None:
 
 
 def check(config: SearchConfig) -> None:
-    """Raises:
-    ValueError: a search that is a `misfit`.
+    """Refuse a search that cannot run step by step.
+
+    Raises:
+      ValueError: with the reason that `misfit` returns.
     """
     if (why := misfit(config)) is not None:
         raise ValueError(why)
@@ -159,13 +164,13 @@ def _halves(
     needed_of: Callable | None = None,
     times: int = 1,
 ) -> tuple[InTwo, InTwo]:
-    """``begin(tree, key, states)`` and ``step(running)``, each cut where it evaluates.
+    """``begin(tree, key, states)`` and ``step(running)``, each cut in two at its evaluation.
 
     Args:
-      game, config: as `search` has them.
-      asking: (ask) -> what is in the place of the evaluator, and asks.
+      game, config: as for `search`.
+      asking: (ask) -> a replacement for the evaluator, which calls `ask`.
       types_of, needed_of: see `InTwo`.
-      times: of roots, so many times as many as there are are asked for.
+      times: the roots are padded to `times` as many positions.
     """
     begin = functools.partial(_begin, game, config, asking, times)
     step = functools.partial(_step, game, config, asking)
@@ -206,15 +211,15 @@ def _by_observations(observe: Callable | None, ask: Callable) -> Evaluator:
 
 
 class _Functions(NamedTuple):
-    """Of (key, contexts, positions, trail); all but the first take parameters before these."""
+    """Functions of (key, contexts, positions, trail); all but `judge` take params before these."""
 
-    judge: Callable  # without the key
+    judge: Callable  # takes no key
     evaluate: Callable
     heuristic: Callable | None
 
 
 def _functions(game: Game, evaluator: Evaluator) -> _Functions:
-    """A heuristic beside the evaluator is a function by itself."""
+    """The functions of a game and an evaluator; a heuristic is separate from the evaluator."""
     history, evaluate, heuristic = history_of(game, evaluator.observe), evaluator.evaluate, None
     if isinstance(evaluate, WithHeuristic):
         heuristic = functools.partial(_heuristic, history, evaluate.heuristic)
@@ -224,25 +229,25 @@ def _functions(game: Game, evaluator: Evaluator) -> _Functions:
 
 
 class _Answers:
-    """The programs that answer questions (key, contexts, positions, trail) of some types.
+    """The programs that answer questions (key, contexts, positions, trail) of given types.
 
     Args:
-      functions: what they compute.
-      params: the types of the evaluator's.
-      question: its types.
+      functions: the functions that they compute.
+      params: the types of the evaluator's parameters.
+      question: the types of the question.
     """
 
     def __init__(self, functions: _Functions, params: Any, question: tuple):
         _, contexts, positions, trail = question
         self._num_params = len(jax.tree.leaves(params))
-        self._num_before = 1 + len(jax.tree.leaves(contexts))  # the key is one
+        self._num_before = 1 + len(jax.tree.leaves(contexts))  # 1 for the key
         self._num_positions = len(jax.tree.leaves(positions))
         given = params, *question
         self.evaluate = Trimmed(functions.evaluate, given, stages.soon_options)
         deep = functools.partial(stages.soon_options, fuses_deeply=True)
         own = functions.heuristic
         self.heuristic = None if own is None else Trimmed(own, given, deep)
-        moved = self.evaluate.said.positions  # None: the evaluator keeps those that were asked of
+        moved = self.evaluate.said.positions  # None: the evaluator does not change positions
         self._moves = moved is not None
         judged = contexts, positions if moved is None else moved, trail
         self.judge = Trimmed(functions.judge, judged, stages.seldom_options)
@@ -252,8 +257,8 @@ class _Answers:
 
         Args:
           params, asked: leaves of the parameters and of the question.
-          beside: a pool of threads, in one of which the evaluation is made, while what does not
-            wait for it is found out.
+          beside: a thread pool for the evaluation, so that answers that do not depend on it are
+            computed meanwhile.
         """
         given = [*params, *asked]
         waiting = None if beside is None else beside.submit(self.evaluate, given)
@@ -263,24 +268,24 @@ class _Answers:
         return judged or self.judge(self._judged(asked, said.positions)), said, own
 
     def _judged(self, asked: Leaves, positions: Any = None) -> Leaves:
-        """The leaves of what the rules judge."""
+        """The input leaves of `judge`."""
         begin, end = self._num_before, self._num_before + self._num_positions
         positions = asked[begin:end] if positions is None else jax.tree.leaves(positions)
         return [*asked[1:begin], *positions, *asked[end:]]
 
     @property
     def others(self) -> list[Trimmed]:
-        """Beside the evaluator; the longest to compile first."""
+        """The programs other than the evaluator, the longest to compile first."""
         return [x for x in (self.heuristic, self.judge) if x is not None]
 
     @property
     def said(self) -> tuple:
-        """The types of what they say."""
+        """The types of the answers."""
         return self.judge.said, self.evaluate.said, self.heuristic and self.heuristic.said
 
     @property
     def needed(self) -> list[bool]:
-        """Which of a question's leaves any of them looks at."""
+        """Which of the question's leaves any of the programs needs."""
         of_all = [x.needed[self._num_params :] for x in (self.evaluate, self.heuristic) if x]
         judged, end = self.judge.needed, self._num_before - 1 + self._num_positions
         own = [False] * self._num_positions if self._moves else judged[self._num_before - 1 : end]
@@ -297,7 +302,7 @@ def _needed(functions: _Functions, params: Any, question: tuple) -> list[bool]:
 
 
 def _evaluate(history: History, evaluate: Evaluate, second: bool, params, key, *positions):
-    """The evaluation of (contexts, positions, trail); by the second of the two halves of a key."""
+    """Evaluate (contexts, positions, trail); `second`: with the second half of the split key."""
     key = jax.random.split(key)[1] if second else key
     return evaluation_of(history, Evaluator(evaluate, params), key, *positions)
 
@@ -312,22 +317,23 @@ def _prepared(evaluator: Evaluator, params: Any) -> Any:
 
 
 def _is_open(config: SearchConfig, tree: Tree, steps: jax.Array) -> jax.Array:
-    """bool[]: whether so many steps more could change a tree's choice."""
+    """bool[]: whether this many more steps could change a tree's final choice."""
     return ~jnp.all(root.decided(tree, steps * config.leaves))
 
 
 class Overlapped:
-    """Searches whose evaluator is a function of the host, two or more groups of games by turns.
+    """Searches whose evaluator is a host function, overlapped in two or more groups of games.
 
-    While a group waits for its evaluations (a network on another device, a server) the trees of the
-    others are worked on: a step takes as long as the slower of both, and not the sum. For a device
-    that evaluates one batch at a time, let a group be as large as the batch that it is best at.
+    While one group waits for its evaluations (by a network on another device, or a server), the
+    trees of the others are searched: a step takes as long as the slower of the two, not their sum.
+    For a device that evaluates one batch at a time, make a group as large as its best batch size.
 
     Args:
-      game, config: as `search` has them.
-      evaluate: ``observations[M] -> Evaluation[M]``, of any arrays, without a heuristic and
-        without positions; called in threads, for each group by itself.
-      groups: of equal size, two or three for each device or server; each has a thread.
+      game, config: as for `search`.
+      evaluate: ``observations[M] -> Evaluation[M]``, in arrays of any kind, without `heuristic` and
+        `positions`; called in threads, for each group separately.
+      groups: the number of groups, of equal size; two or three for each device or server. Each has
+        a thread.
       observe: as `Evaluator.observe`.
 
     Raises:
@@ -354,14 +360,14 @@ class Overlapped:
         self._finish = jax.jit(lambda running: pieces.finish(running, config)._replace(tree=None))
 
     def search(self, key: jax.Array, states: Any, keep_tree: bool = True) -> SearchResult:
-        """What `search` finds of each group, with the key ``fold_in(key, number of the group)``.
+        """The results of `search` for each group, with the key ``fold_in(key, group number)``.
 
         Args:
-          key, states, keep_tree: as `search` has them. (To join the groups' trees takes as long as
-            some steps.)
+          key, states, keep_tree: as for `search`. (Joining the groups' trees takes as long as some
+            steps.)
 
         Raises:
-          ValueError: games that cannot be divided evenly; evaluations of other shapes.
+          ValueError: games that cannot be divided evenly; evaluations of the wrong shape.
         """
         (count,) = {len(x) for x in jax.tree.leaves(states)}
         if count % self.groups:
@@ -371,7 +377,7 @@ class Overlapped:
         parts = [part(g) for g in range(self.groups)]
         keys = [jax.random.fold_in(key, g) for g in range(self.groups)]
         begin = self._begin.at(None, keys[0], parts[0])
-        step = self._step.at(begin.result)  # of all groups: they are alike
+        step = self._step.at(begin.result)  # for all groups: their shapes are equal
         search = functools.partial(self._search, keep_tree, *map(self._asking, (begin, step)))
         ended = threading.Event()
         with concurrent.futures.ThreadPoolExecutor(self.groups) as pool:
@@ -379,15 +385,15 @@ class Overlapped:
             try:
                 concurrent.futures.wait(groups, return_when="FIRST_EXCEPTION")
             finally:
-                ended.set()  # of the others too
+                ended.set()  # ends the other groups too
         return jax.tree.map(
             lambda *parts: jnp.concatenate(parts), *(group.result() for group in groups)
         )
 
     def _search(self, keep_tree: bool, begin, step, ended, key, states) -> SearchResult:
-        """The search of a group, or what of it there is when all are ended.
+        """The search of one group; its result so far once `ended` is set.
 
-        In a thread of its own: XLA:CPU runs one after another what one thread asks for (jaxlib
+        Runs in a thread of its own: XLA:CPU runs the calls of one thread one after another (jaxlib
         0.10.1).
         """
         running = begin(None, key, states)
@@ -398,7 +404,7 @@ class Overlapped:
         return self._finish(running)._replace(tree=running.tree if keep_tree else None)
 
     def _asking(self, programs: Halves) -> Callable[..., Running]:
-        """The function that these are the two programs of."""
+        """The whole function of which these are the two halves."""
         structure = jax.tree.structure(programs.question)
         types = self._types_of(programs.question)
 
@@ -409,7 +415,7 @@ class Overlapped:
         return run
 
     def _said(self, types: Evaluation, asked: Any) -> Evaluation:
-        """The host's evaluation of (key, observations), of the types that the programs take."""
+        """The host's evaluation of (key, observations), converted to the programs' types."""
         said = self._evaluate(asked[1])
         if types.first_play is not None and said.first_play is None:
             said = said._replace(first_play=np.zeros(types.first_play.shape, bool))
@@ -418,7 +424,7 @@ class Overlapped:
 
 
 def _said_by_host(num_actions: int, first_plays: bool, asked: Any) -> Evaluation:
-    """The types of evaluations of (key, observations)."""
+    """The types of the evaluation of (key, observations)."""
     count = len(jax.tree.leaves(asked[1])[0])
     logits, value = jnp.zeros((count, num_actions)), jnp.zeros(count)
     played = jnp.zeros((count, 2, num_actions), bool) if first_plays else None

@@ -1,8 +1,8 @@
-"""Cached selection: the choice at each node that a value was backed up through.
+"""Cached selection: the choice at each node through which a value was backed up.
 
-The inputs of a rule change only there, so the choice is made then and stored in `Tree.next`; a
-descent follows it. A node chooses among its children, of which most nodes have few, and the best
-action without one. `dense` chooses from whole rows of actions.
+The inputs of a rule change only at those nodes, so the choice is made then and stored in
+`Tree.next`; a descent follows it. A node chooses among its children, which are few at most nodes,
+and the best action without a child. `dense` chooses from whole rows of actions.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from gozero.search.edges import Rule, as_rule, best_edge, score_edges, tie_break
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
 _FEW, _SOME = 8, 32
-"""Children: a node with more than a few is looked at on its own level, all trees at once."""
+"""Numbers of children: nodes with more than `_FEW` are handled level by level."""
 
 
 class Draws(NamedTuple):
-    """What is drawn once a search."""
+    """Random numbers that are drawn once per search."""
 
-    tie_seeds: jax.Array  # u32[B]: one a tree, for ties
+    tie_seeds: jax.Array  # u32[B]: one per tree, for ties
     gumbel: jax.Array  # f32[B, A], for a root's rule
-    score_center: jax.Array | None = None  # f32[B]: see `ScoreUtility.center`; not drawn, but found
+    score_center: jax.Array | None = None  # f32[B]: see `ScoreUtility.center`; computed, not drawn
 
 
 def write_untried(
@@ -41,10 +41,10 @@ def write_untried(
     nodes: jax.Array,
     tree_full: jax.Array | None = None,
 ) -> Tree:
-    """The trees with the best untried action of nodes i32[M], in rows i32[M].
+    """The trees with the best untried action written for nodes i32[M], in rows i32[M].
 
-    Of actions with the priors f32[M, A] the rule's first, at random among equals; none, which a
-    prior of -inf says, if all have children, or where bool[M] `tree_full`.
+    It is the action that the rule ranks highest by the priors f32[M, A]; ties are random. A prior
+    of -inf marks that there is none: all actions have children, or `tree_full`, bool[M].
     """
     action, best = best_untried(prior, select, tie_seeds, nodes)
     if tree_full is not None:
@@ -74,14 +74,14 @@ def choose_again(
     tie_seeds: jax.Array,
     first_level: int = 0,
 ) -> Tree:
-    """Choose at every node of the paths but the last, where there is nothing new to choose.
+    """Choose again at every node of the paths except the last, where there is no new choice.
 
     Args:
       tree: the trees, with the values backed up.
       path: the paths.
       select: the rule.
-      tie_seeds: u32[B], one a tree, for ties.
-      first_level: 1 if the root has a rule of its own (see `root`), and else 0.
+      tie_seeds: u32[B], one per tree, for ties.
+      first_level: 1 if the root has a rule of its own (see `root`), otherwise 0.
 
     Returns:
       The trees with a new `next`.
@@ -100,7 +100,7 @@ def choose_again(
 def _next_at_once(
     select: Rule, first_level: int, tree: Tree, path: Path, tie_seeds: jax.Array
 ) -> jax.Array:
-    """`Tree.next` chosen again: at nodes with a few children first, then level by level."""
+    """The new `Tree.next`: nodes with few children are handled first, then others by level."""
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     leads_on = (level >= first_level) & (level < path.length[None])
     chosen = _choose_among_few(tree, path, select, tie_seeds)
@@ -117,9 +117,9 @@ def _next_at_once(
 def _next_in_turn(
     select: Rule, first_level: int, tree: Tree, path: Path, tie_seeds: jax.Array
 ) -> jax.Array:
-    """The same on a TPU: as many nodes at a time as there are trees, without gaps.
+    """The same on a TPU: B nodes at a time, packed without gaps.
 
-    There a round of a loop costs little, and a read of a number by itself a lot. Trip bound: D.
+    There, a loop iteration costs little, and reading a single number a lot. Trip bound: D.
     """
     num_trees = tree.num_trees
     packed = trees.packed(path.length - 1, path.nodes.shape[0], first_level)
@@ -144,13 +144,13 @@ def _next_in_turn(
 def _next_in_kernel(
     select: Rule, first_level: int, tree: Tree, path: Path, tie_seeds: jax.Array
 ) -> jax.Array:
-    """The same on a GPU: every tree goes along its own path, in one kernel."""
+    """The same on a GPU, in one kernel: each tree follows its own path."""
     settings = in_kernel.Settings(as_rule(select), first_level, changes=("next",))
     return in_kernel.run(tree, in_kernel.Ask(path, tie_seeds), settings).next
 
 
 def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array) -> jax.Array:
-    """i32[D + 1, B]: right where a node has a few children at most."""
+    """i32[D + 1, B]: the choices; correct only at nodes with at most `_FEW` children."""
     num_slots = path.nodes.size
     width = min(_FEW, tree.num_actions)
     chunk = min(tree.num_trees, stages.MAX_REDUCED // (width + 1))
@@ -159,7 +159,7 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array
     def on_cpu(*args):
         whole = functools.partial(in_chunks, chunk)
         found = stages.one_kernel(whole, *args, reduced=tree.num_trees)
-        # Whole chunks may have more slots than the paths have nodes; nothing stands in those.
+        # Whole chunks may have more slots than the paths have nodes; the extra ones are empty.
         return jax.tree.map(lambda x: x if x.size == num_slots else x[:num_slots], found)
 
     slots, chosen = mode.by_platform(
@@ -180,9 +180,9 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array
 def _choose_in_chunks(
     select: Rule, chunk: int, tree: Tree, path: Path, tie_seeds: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """(slots, chosen), i32[D B] each: the nodes of one path after those of another, no gaps.
+    """(slots, chosen), i32[D B] each: for the nodes of one path after another, without gaps.
 
-    A slot is a place in the flat path; beyond it where there was nothing to choose.
+    A slot is an index into the flattened paths; it is out of range where there is no choice.
     """
     num_levels, num_trees = path.nodes.shape
     ends = jnp.cumsum(path.length)
@@ -207,8 +207,8 @@ def _choose_in_chunks(
 
 
 def _num_before(ends: jax.Array, number: jax.Array) -> jax.Array:
-    """i32[M]: how many of the ends i32[B], in order, each number i32[M] has reached."""
-    if ends.size * number.size <= stages.MAX_REDUCED:  # all by all, while a kernel may count them
+    """i32[M]: how many of the sorted ends, i32[B], are at most each number, i32[M]."""
+    if ends.size * number.size <= stages.MAX_REDUCED:  # all pairs, if few enough for a kernel
         return jnp.sum(number[:, None] >= ends[None], axis=1, dtype=jnp.int32)
     index = jnp.searchsorted(ends, number, side="right", method="scan_unrolled")
     return index.astype(jnp.int32)
@@ -224,9 +224,9 @@ def _choose_by_level(
     tie_seeds: jax.Array,
     chosen: jax.Array,
 ) -> jax.Array:
-    """`chosen` put right on levels up to `end_level`, whose widest nodes have `most` children.
+    """`chosen`, corrected on the levels before `end_level`, i32[].
 
-    `end_level` is i32[] and not one of them; `most` is i32[D + 1]. Trip bound: D.
+    `most`, i32[D + 1], is the number of children of the widest node on each level. Trip bound: D.
     """
     everyone = jnp.arange(tree.num_trees, dtype=jnp.int32)
     widths = [*([_SOME] if tree.num_actions > _SOME else []), tree.num_actions]
@@ -256,7 +256,7 @@ def _choose(
     select: Rule,
     tie_seeds: jax.Array,
 ) -> jax.Array:
-    """i32[M]: the child that the rule chooses, or NO_NODE for the best untried action."""
+    """i32[M]: the child that the rule chooses; NO_NODE for the best untried action."""
     found = trees.entries(tree, index, node, width)
     scores = proofs.avoid_lost(score_edges(select, found.edges), found.edges.proven)
     priority = jax.vmap(tie_break)(rows.read(tie_seeds, index), node, found.nodes)

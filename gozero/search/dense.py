@@ -1,9 +1,9 @@
 """Dense selection: the cached choice at each node of the paths, from the whole row of its actions.
 
 For searches whose actions without visits differ in more than their priors: all-moves-as-first
-statistics and a heuristic's counts belong to actions, tried or not. A node is scored in two parts:
-the row of its A actions, of which those without a child have no visits, and its children. The best
-of the row stands for all untried actions, so a rule cannot score an action by its siblings
+(AMAF) statistics and a heuristic's counts belong to actions, tried or not. A node is scored in two
+parts: its untried actions, in the row of all A actions, and its children. The best untried action
+then represents all of them beside the children, so a rule cannot score an action by its siblings
 (`Needs.siblings`).
 """
 
@@ -23,20 +23,18 @@ from gozero.search.edges import Edges, Rule, as_rule, best_edge, score_edges, ti
 from gozero.search.tree import NO_NODE, Path, Tree
 
 _FEW, _SOME = 8, 32
-"""Children: how many are looked at depends on the widest node of a chunk."""
+"""Numbers of children: the smallest that covers the widest node of a chunk is used."""
 
 
 def open_rows(tree: Tree, row: jax.Array) -> Tree:
-    """The trees in which new nodes at rows i32[B] may try actions: `untried_prior` is not -inf."""
+    """Mark that new nodes at rows i32[B] may try actions: `untried_prior` is not -inf."""
     return tree.replace(untried_prior=rows.write(tree.untried_prior, row, jnp.zeros(row.shape)))
 
 
 class Credit(NamedTuple):
-    """What a simulation brings to the actions along its path."""
+    """The all-moves-as-first credit of a simulation for the actions along its path."""
 
-    counted: (
-        jax.Array
-    )  # u32[D + 1, B, W]: the actions that count, as `backup.amaf_counted` has them
+    counted: jax.Array  # u32[D + 1, B, W]: the actions that count, from `backup.amaf_counted`
     value: jax.Array  # i32[B], fixed point, for the player to move where the path ends
     legal_only: bool = False  # static: `Amaf.legal_only`
 
@@ -49,18 +47,18 @@ def choose_again(
     credit: Credit | None,
     tree_full: jax.Array | None = None,
 ) -> Tree:
-    """Credit the actions at every node of the paths, and choose there again.
+    """Credit the actions at every node of the paths, and choose again there.
 
-    The nodes are taken level by level, without gaps, a chunk at a time. Trip bound: D + 1 chunks.
+    The nodes are processed level by level, in chunks without gaps. Trip bound: D + 1 chunks.
 
     Args:
       tree: the trees, with the values backed up.
       path: the paths.
       select: the rule.
-      tie_seeds: u32[B], one a tree, for ties.
-      credit: for all-moves-as-first statistics; None if there are none to add.
-      tree_full: bool[B]: the last node of a path tries no more actions, for the tree is full; it
-        keeps to its children, and an `untried_prior` of -inf says so from then on.
+      tie_seeds: u32[B], one per tree, for ties.
+      credit: for all-moves-as-first statistics; None if there is nothing to add.
+      tree_full: bool[B]: whether the last node of the path must choose among its children only,
+        because the tree is full. From then on, its `untried_prior` is -inf.
 
     Returns:
       The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
@@ -124,7 +122,7 @@ def _choose_at(
 
 
 def _legal(tree: Tree, index: jax.Array, node: jax.Array) -> jax.Array:
-    """bool[M, A]: the actions that are legal at nodes i32[M] of trees i32[M], tried or not."""
+    """bool[M, A]: the legal actions at nodes i32[M] of trees i32[M], tried or not."""
     found = trees.children(tree, index, node, tree.num_actions)
     action = jnp.where(found.nodes == NO_NODE, tree.num_actions, found.actions)
     is_untried = rows.read(tree.prior, index * tree.capacity + node) >= 0
@@ -136,9 +134,9 @@ _CHUNK = 32
 
 
 class Chosen(NamedTuple):
-    next: jax.Array  # i32[M]: the child, or NO_NODE for the best untried action
-    untried: jax.Array  # i32[M]: that action
-    untried_prior: jax.Array  # f32[M]: -inf if there is none
+    next: jax.Array  # i32[M]: the child; NO_NODE for the best untried action
+    untried: jax.Array  # i32[M]: the best untried action
+    untried_prior: jax.Array  # f32[M]: its prior; -inf if there is none
 
 
 def choose(
@@ -151,16 +149,17 @@ def choose(
     tree_full: jax.Array,
     amaf_source: jax.Array | None = None,
 ) -> Chosen:
-    """What a rule chooses at some nodes.
+    """A rule's choices at some nodes.
 
     Args:
       tree: the trees.
       select: the rule.
       index, node: i32[M]: node `node` of tree `index`; few enough for one kernel.
-      most: i32[]: children of the widest of these nodes; of one with more a few are not seen.
-      tie_seeds: u32[B], one a tree, for ties.
-      tree_full: bool[M]: the node keeps to its children.
-      amaf_source: i32[M]: the rows whose all-moves-as-first statistics count; None: the nodes' own.
+      most: i32[]: the most children of any of these nodes; further children may be missed.
+      tie_seeds: u32[B], one per tree, for ties.
+      tree_full: bool[M]: whether the node must choose among its children.
+      amaf_source: i32[M]: the rows to read all-moves-as-first statistics from; None: the nodes'
+        own rows.
     """
     widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
     which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
@@ -230,7 +229,7 @@ def _choose(
 
 
 class _Above(NamedTuple):
-    visits: jax.Array  # i32[M, A]: N~; 0 where there is no such node
+    visits: jax.Array  # i32[M, A]: N~; 0 if there is no node two plies above
     q: jax.Array  # f32[M, A]: Q~
 
 
@@ -247,7 +246,7 @@ def _above(tree: Tree, index: jax.Array, node: jax.Array) -> _Above:
 
 
 def _untried(tree: Tree, row: jax.Array, tried: Edges, amaf_source: jax.Array | None) -> Edges:
-    """The actions of nodes (rows i32[M]) that have no child: [M, A], a prior of -inf elsewhere.
+    """The untried actions of nodes in rows i32[M]: [M, A]; actions with a child have prior -inf.
 
     `amaf_source` is as in `choose`.
     """

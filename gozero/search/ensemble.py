@@ -1,17 +1,17 @@
-"""Several trees of one position, which exchange what they have found near their roots.
+"""Several trees of one position, which exchange statistics near their roots.
 
-Root parallelisation, the trees of MoGo on a cluster: Gelly, Hoock, Rimmel, Teytaud & Kalemkarian
+Root parallelisation, as in MoGo on a cluster: Gelly, Hoock, Rimmel, Teytaud & Kalemkarian
 (2008), "The parallelization of Monte-Carlo planning"; Gelly & Silver (2011), section 6. The K trees
-of a game differ by their keys: by ties, noise, and what an evaluator draws. (Where nothing is drawn
-they are one tree, K times.) After every `Ensemble.every` simulations the nodes near
-the roots, at which most of the simulations are, get the visits and values that have been found
-there in all of the trees since the last exchange. In the end the roots are merged.
+of a game differ in their keys: in ties, noise, and the evaluator's random numbers. (Without any
+randomness, all K trees are equal.) After every `Ensemble.every` simulations, the nodes near the
+roots, which have most of the simulations, receive the visits and values that all of the trees have
+added there since the last exchange. At the end the roots are merged.
 
-Nodes of different trees are one if the same actions lead to them. What each node of one place held
-after the last exchange is the same in all trees that had it then, and it is kept (`tree.LastSync`);
-what it holds more has been found since, by its own tree. So nothing counts twice, and a tree that
-gets to a place late gains all of it at once. The sums are integers: the trees may stand in any
-order.
+Nodes of different trees are the same shared node if the same actions lead to them. The statistics
+of a shared node right after an exchange are the same in all trees that had the node then, and they
+are stored (`tree.LastSync`); anything beyond them was added since, by the node's own tree. So
+nothing counts twice, and a tree that reaches a shared node late receives all of its statistics at
+once. The sums are integers, so the order of the trees does not matter.
 
 The trees of game b are trees b K to b K + K - 1.
 """
@@ -33,14 +33,15 @@ from gozero.search.tree import NO_NODE, ROOT, Tree
 
 
 class _SharedNode(NamedTuple):
-    """Nodes of the K trees of a game to which the same actions lead."""
+    """The nodes of the K trees of a game that the same actions lead to."""
 
-    is_there: jax.Array  # bool[B, K, ...]: a tree has it
-    row: jax.Array  # i32[B, K, ...]; the root's where it is not there
-    leads: jax.Array  # bool[B, K, ...]: the one whose `LastSync` is that of all that exchanged here
+    is_there: jax.Array  # bool[B, K, ...]: whether a tree has the node
+    row: jax.Array  # i32[B, K, ...]; the root's where the tree does not have it
+    leads: jax.Array  # bool[B, K, ...]: one of the trees that exchanged here before; these have the
+    # same `LastSync`, which is counted for this one only
 
     def pooled(self, now: Any, last_sync: Any) -> jax.Array:
-        """i32[B, ...]: what all trees have found, of arrays [R, ...] that they hold and held."""
+        """i32[B, ...]: the total over all trees, from arrays [R, ...] now and at the last sync."""
         now, common = rows.read(now, self.row), rows.read(last_sync, self.row)
         wide = lambda x: x.reshape(*x.shape, *[1] * (now.ndim - x.ndim))
         found = now - jnp.where(wide(self.leads), 0, common)
@@ -61,10 +62,10 @@ def _last_sync(tree: Tree) -> trees.LastSync:
 
 
 def _shared_node(tree: Tree, node: jax.Array) -> _SharedNode:
-    """Of nodes i32[B, K, ...]; NO_NODE where a tree has none."""
+    """The shared nodes for nodes i32[B, K, ...]; NO_NODE where a tree does not have one."""
     first = tree.row(ROOT).reshape(*node.shape[:2], *[1] * (node.ndim - 2))
     row, is_there = first + jnp.maximum(node, ROOT), node != NO_NODE
-    # A tree that has exchanged here before has visits from then, and they all have the same.
+    # A tree that exchanged here before has visits from then; all such trees have the same number.
     had = jnp.where(is_there, rows.read(_last_sync(tree).visits, row), -1)
     has_most = had == jnp.max(had, axis=1, keepdims=True)
     is_first = jnp.cumsum(has_most, axis=1, dtype=jnp.int32) == 1
@@ -72,7 +73,7 @@ def _shared_node(tree: Tree, node: jax.Array) -> _SharedNode:
 
 
 def _children(tree: Tree, node: jax.Array) -> jax.Array:
-    """i32[B, K, A]: the children of nodes i32[B, K] by their actions; NO_NODE where none is."""
+    """i32[B, K, A]: the children of nodes i32[B, K] by action; NO_NODE where there is none."""
     first = tree.row(ROOT).reshape(node.shape)
     row = first + jnp.maximum(node, ROOT)
     count = jnp.where(node == NO_NODE, 0, rows.read(tree.num_children, row))
@@ -86,7 +87,7 @@ def _children(tree: Tree, node: jax.Array) -> jax.Array:
 
 
 class _SharedNodes(NamedTuple):
-    """Of each game, in the order in which they were found: level by level, by their actions."""
+    """The shared nodes of each game, in the order they were found: by level, then by action."""
 
     nodes: jax.Array  # i32[S, B, K]; NO_NODE where a tree has none, and beyond the size
     depth: jax.Array  # i32[S, B]
@@ -94,7 +95,7 @@ class _SharedNodes(NamedTuple):
 
 
 def _find(tree: Tree, ensemble: Ensemble, is_due: jax.Array) -> _SharedNodes:
-    """The places to exchange at; none unless it is due. Trip bound: S."""
+    """The shared nodes to exchange; none unless `is_due`. Trip bound: S."""
     most = ensemble.num_places(tree.capacity)
     num_games = tree.num_trees // ensemble.trees
     game = jnp.arange(num_games)[:, None]
@@ -127,25 +128,25 @@ def _find(tree: Tree, ensemble: Ensemble, is_due: jax.Array) -> _SharedNodes:
 
 
 class Met(NamedTuple):
-    """Trees that have exchanged; at the nodes where they have, it is to be chosen again."""
+    """Trees after an exchange, and the exchanged nodes, where choices must be made again."""
 
     tree: Tree
     nodes: jax.Array  # i32[S, B K]
-    count: jax.Array  # i32[B K]: so many of them; the root is the first
+    count: jax.Array  # i32[B K]: the number of such nodes in each tree; the root is the first
 
 
 def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) -> Met:
-    """The nodes that are exchanged get the visits and sums that all trees of their game have found.
+    """Give the exchanged nodes the total visits and sums over all trees of their game.
 
-    An exchange right after another changes nothing.
+    A second exchange right after the first changes nothing.
 
     Args:
       tree: B K trees.
-      ensemble: which nodes.
-      is_due: bool[]; False: none.
+      ensemble: the settings, which say which nodes are exchanged.
+      is_due: bool[]; False: exchange nothing.
 
     Returns:
-      The trees with new `visits`, `value_sum`, `amaf` and `common`.
+      The trees with new `visits`, `value_sum`, `amaf` and `last_sync`, and the exchanged nodes.
     """
     places = _find(tree, ensemble, jnp.asarray(is_due))
     shape = places.nodes.shape[1:]
@@ -175,7 +176,7 @@ def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) ->
 
 
 def _packed(nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(nodes, count): of i32[S, T] what is NO_NODE put behind the others; i32[T]: those."""
+    """(nodes i32[S, T] with every NO_NODE moved behind the others, i32[T] the number of nodes)."""
     is_there = nodes != NO_NODE
     at = jnp.where(is_there, jnp.cumsum(is_there, axis=0, dtype=jnp.int32) - 1, nodes.shape[0])
     lanes = jnp.arange(nodes.shape[1])[None]
@@ -191,13 +192,13 @@ def by_turns(
     meet: Callable[[Tree, jax.Array], Tree],
     grown: Any,
 ) -> Any:
-    """``fori_loop(start, end, simulate, grown)``; before each `every`-th step, the trees meet.
+    """``fori_loop(start, end, simulate, grown)``; the trees exchange before every `every`-th step.
 
     Args:
       start, end: i32[], steps.
-      every: how many lie between two meetings. There is none before step 0.
-      simulate: (i, grown) -> grown; the trees are the first of `grown`.
-      meet: (tree, is_due bool[]) -> tree.
+      every: the number of steps between two exchanges. There is none before step 0.
+      simulate: (i, grown) -> grown; the trees are the first element of `grown`.
+      meet: (tree, is_due bool[]) -> tree, the exchange.
       grown: what the loop carries.
     """
 
@@ -212,7 +213,7 @@ def by_turns(
 
 
 def merged_roots(tree: Tree, ensemble: Ensemble) -> root.Found:
-    """What the trees of each game have found together; of priors the mean, for noise differs."""
+    """The merged root of each game's trees; priors are averaged, because their noise differs."""
     num_games = tree.num_trees // ensemble.trees
     by_game = lambda x: x.reshape(num_games, ensemble.trees, *x.shape[1:])
     roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
@@ -228,10 +229,10 @@ def merged_roots(tree: Tree, ensemble: Ensemble) -> root.Found:
     )
     if tree.proven is None or of_trees.proven is None:
         return root.Found(edges, value, None)
-    # What one tree has proven is so; and all actions may be, though in no tree are they all.
+    # A proof in one tree holds for all; and together they may prove all actions, each some.
     results = jnp.max(by_game(of_trees.proven), axis=1)
     of_legal = jnp.where(edges.legal, results, -1)
-    has_untried = jnp.zeros(num_games, bool)  # what is not tried is legal, and not known
+    has_untried = jnp.zeros(num_games, bool)  # untried actions are legal with unknown results
     proven = jnp.max(by_game(rows.read(tree.proven, tree.row(ROOT))), axis=1)
     proven = jnp.maximum(proven, jax.vmap(proofs.of_actions)(of_legal, has_untried))
     edges = edges._replace(q=proofs.exact_or(results, edges.q), proven=results)

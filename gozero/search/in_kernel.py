@@ -1,12 +1,13 @@
-"""The end of a simulation on a GPU: every tree by itself, in one kernel.
+"""The end of a simulation on a GPU, in one kernel that handles each tree by itself.
 
-What `expand.add_leaf` does stage by stage, an array at a time: write the new node, back its value
-up, credit the actions that were played, and choose again along the path. The results are the same;
-on a GPU each array that is written by itself is a kernel more, and the loops over levels have
-predicates that its host reads. For the plain search: no proofs, values that are means, no
-heuristic's counts, no trees that share or exchange (`fits`).
+The kernel does what `expand.add_leaf` does stage by stage and array by array: write the new node,
+back up its value, credit the actions that were played, and choose again along the path. The results
+are the same; but on a GPU, each array that is written separately costs a kernel, and the host must
+read the predicates of the loops over levels. Only for plain searches: no proofs, values that are
+means, no heuristic's counts, no transpositions or ensembles (`fits`).
 
-Trees and paths are those of `tree`, which is not imported: `choose` imports this and stands as low.
+Trees and paths are those of `tree`. It is not imported, because `choose` imports this module and
+would then be one layer of imports higher.
 """
 
 from __future__ import annotations
@@ -29,53 +30,53 @@ from gozero.search.edges import Edges, SelectionRule, as_rule, best_edge, tie_br
 
 
 class New(NamedTuple):
-    """New nodes, and what their evaluations say: roots, or below the ends of the paths."""
+    """New nodes with their evaluations: roots, or nodes below the ends of the paths."""
 
     positions: tuple[jax.Array, ...]  # their leaves, [B, width] each; or all their words u32[n, B]
     prior: jax.Array  # f32[B, A]
     over: jax.Array  # bool[B]
-    grows: jax.Array | None = None  # bool[B]: one is added; None: these are roots
+    grows: jax.Array | None = None  # bool[B]: whether a node is added; None: these are roots
     action: jax.Array | None = None  # i32[B]
 
 
 class Ask(NamedTuple):
-    """What the paths are for; but for `path` and `tie_seeds` each part may be None."""
+    """What to do along the paths; every part except `tie_seeds` may be None."""
 
     path: Any  # tree.Path; None: the roots alone
     tie_seeds: jax.Array  # u32[B]
     new: New | None = None
-    value: jax.Array | None = None  # i32[B]: is backed up
-    first_play: jax.Array | None = None  # bool[B, 2, A]: `Evaluation.first_play`; is credited
+    value: jax.Array | None = None  # i32[B]: to back up
+    first_play: jax.Array | None = None  # bool[B, 2, A]: `Evaluation.first_play`, to credit
     tree_full: jax.Array | None = None  # bool[B]: as in `select.Leaf`
-    root: AtRoots | None = None  # the rule of `Settings.root` chooses
+    root: AtRoots | None = None  # if given, the rule `Settings.root` chooses at the roots
 
 
 class AtRoots(NamedTuple):
-    """What a root's rule asks for beside its edges."""
+    """The inputs of a root's rule beside its edges."""
 
     gumbel: jax.Array  # f32[B, A]
     table: jax.Array  # `SelectionRule.root_table`
 
 
 class Settings(NamedTuple):
-    """Static."""
+    """The static settings of a kernel."""
 
     rule: SelectionRule
-    first_level: int = 0  # the first at which the rule chooses
+    first_level: int = 0  # the first level at which the rule chooses
     first: str = "either"  # `Amaf.first`
-    changes: tuple[str, ...] = ()  # fields of the trees, for all that may change; (): all of them
-    blank: tuple[Any, ...] = ()  # of new trees: what stands in each array where nothing is
+    changes: tuple[str, ...] = ()  # the fields of the trees that may change; (): all of them
+    blank: tuple[Any, ...] = ()  # for new trees: the blank value of each array
     root: Callable[..., jax.Array] | None = None  # (edges, gumbel, table=) -> scores of a root
     fills: bool = False  # `SearchConfig.fills`
 
 
 def fits(tree: Any, select: Any) -> bool:
-    """Whether a GPU's kernel can search these trees by this rule."""
+    """Whether a GPU kernel can search these trees with this rule."""
     return _is_plain(tree) and as_rule(select).in_kernel
 
 
 def fits_roots(tree: Any, select: Any) -> bool:
-    """Whether a GPU's kernel can make such trees, of which a rule says what comes first."""
+    """Whether a GPU kernel can make such trees, with the first choice by this rule."""
     rule = as_rule(select)
     is_default = type(rule).rank_untried is SelectionRule.rank_untried
     return _is_plain(tree) and (rule.in_kernel or (is_default and not tree.is_dense))
@@ -113,7 +114,7 @@ def at_roots(config: Any, gumbel: jax.Array) -> AtRoots | None:
 
 
 def credited(evaluated: Any, config: Any) -> jax.Array | None:
-    """`Ask.first_play`: nothing where the actions' statistics are not kept."""
+    """`Ask.first_play`; None if all-moves-as-first statistics are not kept."""
     if config.amaf is None:
         return None
     return evaluated.played if evaluated.first_play is None else evaluated.first_play
@@ -125,9 +126,9 @@ def leaves_of(positions: Any) -> tuple[jax.Array, ...]:
 
 
 def words_of(positions: Any) -> tuple[jax.Array, ...]:
-    """The same as one array, where they are numbers that `paths.word` knows.
+    """The same as a single array, if `paths.word` supports all of their dtypes.
 
-    Of roots: they come from arrays that lie together, and each would be a kernel by itself.
+    Used for roots: their leaves are slices of common arrays, and each would cost a kernel.
     """
     leaves = leaves_of(positions)
     if any(x.dtype not in paths.AS_WORDS for x in leaves):
@@ -136,7 +137,7 @@ def words_of(positions: Any) -> tuple[jax.Array, ...]:
 
 
 def run(tree: Any, ask: Ask, settings: Settings) -> Any:
-    """The trees after the new nodes, the values, the credit and the choices of `ask`."""
+    """The trees with the new nodes, values, credit and choices of `ask`."""
     names = {field.name for field in dataclasses.fields(tree)} - {"capacity", "codec"}
     changed = set(settings.changes) or names
     blank = lambda these: tree.replace(**dict.fromkeys(these))
@@ -155,12 +156,12 @@ def run(tree: Any, ask: Ask, settings: Settings) -> Any:
 
 
 def _scratch(tree: Any, settings: Settings) -> list[jax.ShapeDtypeStruct]:
-    """What a kernel writes down for itself."""
+    """The shapes of a kernel's scratch arrays."""
     return [] if settings.root is None else [*paths.ByAction.shapes(tree)]
 
 
 def _with(tree: Any, other: Any, names: set[str]) -> Any:
-    """The trees with these fields of others."""
+    """The trees with the fields `names` of others."""
     return tree.replace(**{name: getattr(other, name) for name in names})
 
 
@@ -168,9 +169,9 @@ def new_trees(blank: Any, shapes: Any, ask: Ask, settings: Settings) -> Any:
     """Trees whose roots are `ask.new`.
 
     Args:
-      blank: a tree of one node, blank.
-      shapes: of the trees.
-      ask: without paths.
+      blank: a tree with a single, blank node.
+      shapes: the shapes of the trees.
+      ask: the roots, without paths.
       settings: static.
     """
     fills = tuple(np.asarray(x).flat[0] for x in jax.tree.leaves(blank))
@@ -189,11 +190,11 @@ def new_trees(blank: Any, shapes: Any, ask: Ask, settings: Settings) -> Any:
 
 
 _AT_ONCE = 128
-"""Nodes of which a number is filled in."""
+"""Nodes that `_Program.fill` fills in at a time."""
 
 
 class _Program:
-    """One tree; `tree` and `ask` hold references, as does what it may write down for itself."""
+    """The kernel program for one tree; `tree`, `ask` and `scratch` hold references."""
 
     def __init__(self, tree: Any, ask: Any, settings: Settings, scratch: Sequence[Any] = ()):
         self.tree, self.ask, self.settings, self.scratch = tree, ask, settings, scratch
@@ -231,7 +232,7 @@ class _Program:
         paths.settle()
         is_dense = self.tree.is_dense
         if new is not None and new.grows is None and not is_dense:
-            return  # nothing to choose at a new root, and not every rule can be in a kernel
+            return  # a new root has no choice to make, and not every rule can be in a kernel
         if self.ask.first_play is not None:
             self.credit(self.ask.first_play, self.ask.new.over[self.number])
             paths.settle()
@@ -251,14 +252,14 @@ class _Program:
         return jnp.where(level > self.old_length, self.new_node, node)
 
     def put(self, array: Any, row: jax.Array, value: Any, where: jax.Array) -> None:
-        """An array [R] with the value at a row, if it is wanted there."""
+        """Write the value into an array [R] at a row, if `where`."""
         value = jnp.asarray(value).astype(array.dtype)
         array[row] = jnp.where(where, value, array[row])
 
     # --- the new node -----------------------------------------------------------------
 
     def begin(self, new: New) -> None:
-        """Blank trees, with their roots."""
+        """Write a blank tree with its root."""
         for array, blank in zip(jax.tree.leaves(self.tree), self.settings.blank, strict=True):
             if len(array.shape) == 1:
                 self.fill(array, blank)
@@ -312,7 +313,7 @@ class _Program:
         tree.size[b] = tree.size[b] + grows.astype(jnp.int32)
 
     def write_node(self, new: New, node: jax.Array, where: jax.Array) -> None:
-        """What its evaluation says of a node, if it is wanted."""
+        """Write a node's evaluation, if `where`."""
         tree, b, row = self.tree, self.number, self.base + node
         prior = self.row_of(new.prior, b, self.is_action)
         mask = self.is_action & where
@@ -356,7 +357,7 @@ class _Program:
     def write_untried(
         self, node: jax.Array, prior: jax.Array, where: jax.Array, tree_full: jax.Array
     ) -> None:
-        """As `choose.write_untried`, of one node."""
+        """As `choose.write_untried`, for one node."""
         rank = self.settings.rule.rank_untried(prior)
         action = self.best(rank, node, self.actions, self.is_action)
         best = jnp.max(jnp.where(self.actions == action, prior, -jnp.inf))
@@ -367,9 +368,9 @@ class _Program:
     def best(
         self, scores: jax.Array, node: jax.Array, choices: jax.Array, counts: jax.Array
     ) -> jax.Array:
-        """i32[]: the place of the highest score, among equals at random."""
+        """i32[]: the index of the highest score; ties are random."""
         priority = tie_break(self.seed, node, choices)
-        # What does not count comes last even where all scores are -inf.
+        # Entries that do not count come last even where all scores are -inf.
         priority = jnp.where(counts, jnp.maximum(priority, np.uint32(1)), np.uint32(0))
         return best_edge(scores, priority)
 
@@ -385,15 +386,15 @@ class _Program:
             old = on_path & (level <= self.old_length)
             node = paths.load(path.nodes, level, self.number, mask=old)
         row = self.base + jnp.where(level > self.old_length, self.new_node, node)
-        row = jnp.where(on_path, row, self.tree.num_rows + level)  # no two lanes at one
+        row = jnp.where(on_path, row, self.tree.num_rows + level)  # distinct rows for all lanes
         gained = values.opponent(value, self.length - level)
-        # A row that is used again holds what was there before it; so does a plain search's.
+        # A reused row still holds its earlier contents, as in a plain search.
         for array, amount in ((self.tree.visits, 1), (self.tree.value_sum, gained)):
             total = paths.load(array, row, mask=on_path) + amount
             paths.store(array, row, mask=on_path, value=total)
 
     def credit(self, first_play: Any, over: jax.Array) -> None:
-        """As `backup.amaf_counted`, and what `dense.choose_again` adds."""
+        """As `backup.amaf_counted`, with the credit that `dense.choose_again` adds."""
         tree, b = self.tree, self.number
         value, one_ply = self.ask.value[b], cast(Any, 1)
 
@@ -423,7 +424,7 @@ class _Program:
     # --- choices ----------------------------------------------------------------------
 
     def children(self, row: jax.Array) -> tuple[jax.Array, Edges]:
-        """(the children i32[K] of a row, paths.NO_NODE beyond them; what is known of them)."""
+        """(the children i32[K] of a row, paths.NO_NODE beyond them; their edges)."""
         tree = self.tree
         is_child = self.actions < tree.num_children[row].astype(jnp.int32)
         child = self.row_of(tree.children, row, is_child).astype(jnp.int32)
@@ -469,7 +470,7 @@ class _Program:
             for x, none in ((found.nodes, paths.NO_NODE), (edges.prior, -jnp.inf))
         )
         tree.next[row] = child.astype(tree.next.dtype)
-        # Where a child is chosen, what has no child and comes first stays known.
+        # Where a child is chosen, the best untried action stays as it is.
         self.put(tree.untried, row, action, child == paths.NO_NODE)
         self.put(tree.untried_prior, row, prior, child == paths.NO_NODE)
 
@@ -478,7 +479,7 @@ class _Program:
         row = self.base + node
         child, edges = self.children(row)
         is_child = child != paths.NO_NODE
-        # The best untried action stands after the children; for ties no place counts.
+        # The best untried action comes after the children; ties do not depend on the place.
         is_rest = self.actions == self.tree.num_children[row].astype(jnp.int32)
         rest = jnp.where(is_rest, self.tree.untried_prior[row], -jnp.inf)
         edges = edges._replace(prior=jnp.where(is_child, edges.prior, rest))

@@ -1,10 +1,10 @@
-"""Trees in lanes: the simulations of small trees on a TPU, where all numbers of a tree are at hand.
+"""Trees in vector lanes: simulations of small trees on a TPU, by operations on all of their nodes.
 
-`search.simulate` reads and writes rows of flat arrays, by index; a TPU does that a number at a
-time. While its trees are in lanes a search finds nodes by looking at all of them instead, in two
-kernels a simulation (`kernels.lane_trees`). Priors stay rows: those that an evaluation gave, and a
-simulation's are written side by side, in a slot of their own. What `in_lanes` and `in_rows`
-convert, once a search, is the same tree.
+`search.simulate` reads and writes rows of flat arrays by index, which a TPU does one number at a
+time. While its trees are in lanes, a search finds nodes by comparing all of them instead, in two
+kernels per simulation (`kernels.lane_trees`). Priors stay in rows, as the evaluator returned them;
+those of one simulation, for all trees, are written together into a slot of their own. `in_lanes`
+and `in_rows` convert the trees between the two layouts, once per search.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ from gozero.search.select import Leaf
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
 _MOST_NODES = 72
-"""Of a tree: for each of them a kernel has code of its own."""
+"""The most nodes of a tree: a kernel has separate code for each of them."""
 
 
 class LaneTrees(NamedTuple):
     """B trees of N nodes."""
 
     numbers: Numbers  # [N, trees]: the trees as vectors
-    prior: jax.Array  # f32[N, B, A]: by slot
+    prior: jax.Array  # f32[N, B, A]: N slots
     words: jax.Array  # i32[W, N, B]: the positions
     size: jax.Array  # i32[B]
 
 
 def fit(tree: Tree, config: SearchConfig) -> bool:
-    """Whether a search's trees go into lanes: small ones, of a search without more than PUCT asks
-    for, when it is compiled for a TPU. Static."""
+    """Whether a search's trees go into lanes; static.
+
+    They do if they are small, and the search is compiled for a TPU, finds one leaf per step, does
+    not end early, and keeps no more statistics than PUCT needs.
+    """
     if mode.plain() or mode.backend() != "tpu" or config.leaves > 1 or config.early_stop:
         return False
     more = tree.amaf, tree.prior_counts, tree.shared, tree.backup_value, tree.proven
@@ -60,7 +63,7 @@ def fit(tree: Tree, config: SearchConfig) -> bool:
 
 
 def in_lanes(tree: Tree) -> LaneTrees:
-    """The trees of rows."""
+    """Convert trees from rows to lanes."""
     by_node = lambda x: x.reshape(tree.num_trees, tree.capacity).T
     node = jnp.arange(tree.capacity, dtype=jnp.int32)[:, None]
     numbers = {name: by_node(getattr(tree, name)) for name in Numbers._fields if name != "slot"}
@@ -76,7 +79,7 @@ def in_lanes(tree: Tree) -> LaneTrees:
 
 
 def in_rows(found: LaneTrees, tree: Tree) -> Tree:
-    """The trees of lanes, in place of `tree`, of which they were."""
+    """Convert trees from lanes back to rows; `tree` is the one that they were made from."""
     by_row = lambda x: x.reshape(tree.capacity, tree.num_trees).T.reshape(-1)
     names = set(Numbers._fields) - {"slot"}
     numbers = {name: by_row(getattr(found.numbers, name)) for name in names}
@@ -98,7 +101,7 @@ def in_rows(found: LaneTrees, tree: Tree) -> Tree:
 
 
 def _vectors(x: jax.Array) -> jax.Array:
-    """[..., B], as i32 or f32 [..., trees]."""
+    """Reshape [..., B] into the lanes' [..., trees], as i32 or f32."""
     shape = lane_trees.shape_of(x.shape[-1])
     assert shape is not None
     x = x if x.dtype == jnp.float32 else x.astype(jnp.int32)
@@ -106,12 +109,12 @@ def _vectors(x: jax.Array) -> jax.Array:
 
 
 def _prior_of(found: LaneTrees, at: jax.Array) -> jax.Array:
-    """f32[M, A]: of places i32[M], slot * B + tree."""
+    """f32[M, A]: the priors at places i32[M], slot * B + tree."""
     return rows.read(found.prior.reshape(-1, found.prior.shape[2]), at)
 
 
 def _words(matrices: tuple[jax.Array, ...]) -> jax.Array:
-    """i32[W, M] of numbers [M, width], one after another."""
+    """i32[W, M]: the numbers of matrices [M, width], one after another."""
     return jnp.concatenate([_as_words(x).T for x in matrices])
 
 
@@ -126,7 +129,7 @@ def _as_words(x: jax.Array) -> jax.Array:
 
 
 def _matrices(words: jax.Array, like: tuple[jax.Array, ...]) -> list[jax.Array]:
-    """Numbers [..., width] of i32[W, ...], in the dtypes and widths of matrices."""
+    """The inverse of `_words`: i32[W, ...] to matrices [..., width], with the dtypes of `like`."""
     start, out = 0, []
     for x in like:
         some = jnp.moveaxis(words[start : start + x.shape[1]], 0, -1)
@@ -148,13 +151,13 @@ def simulate(
     found: LaneTrees,
     ok: jax.Array,
 ) -> tuple[LaneTrees, jax.Array]:
-    """`search.simulate` of trees in lanes: one simulation of each.
+    """`search.simulate` for trees in lanes: one simulation of each.
 
     Args:
-      game, evaluator, key, contexts, config, draws: as there.
-      tree: of which the trees were, for its shapes.
-      step: i32[], of the whole search: its priors get a slot that no tree uses yet.
-      found, ok: so far.
+      game, evaluator, key, contexts, config, draws: as for `search.simulate`.
+      tree: the trees in rows that these were made from, for their shapes.
+      step: i32[], counted over the whole search: its priors get a slot that no tree uses yet.
+      found, ok: the trees in lanes and the flags so far.
     """
     leaf, end = _find_leaf(tree, found, config)
     trail, parents = _read_trail(game, tree, found, leaf.path, config)
@@ -249,7 +252,7 @@ def _unsigned(x: jax.Array) -> jax.Array:
 def _read_trail(
     game: History, tree: Tree, found: LaneTrees, path: Path, config: SearchConfig
 ) -> tuple[Trail, Any]:
-    """`expand.read_trail`; ancestors from the length on are made of zeros."""
+    """`expand.read_trail`; ancestors from `length` on are all zeros."""
     along, last = lane_trees.read_along(found.words, path.nodes)
     decoded = lambda words: rows.decode(tree.codec, tuple(_matrices(words, tree.positions)))
     ends = decoded(last)
@@ -260,13 +263,13 @@ def _read_trail(
 
 
 def choose_by(select: Rule):
-    """What `lane_trees.back_up` asks for, by a rule."""
+    """The choice function that `lane_trees.back_up` takes, for a selection rule."""
 
     def choose(numbers, is_child, node, own, known):
         visits = jnp.where(is_child, numbers.visits, 0)
         sums = jnp.where(is_child, numbers.value_sum, 0)
         prior = jnp.where(is_child, numbers.edge_prior, -jnp.inf)
-        # The best untried action stands after the children.
+        # The best untried action comes after the children.
         with_rest = lambda x, rest: jnp.concatenate([x, jnp.full_like(x[:1], rest)])
         edges = Edges(
             prior=jnp.concatenate([prior, own.untried_prior[None]]),
@@ -282,7 +285,7 @@ def choose_by(select: Rule):
         candidates = with_rest(is_child.astype(jnp.int32), 1) > 0
         highest = jnp.max(jnp.where(candidates, scores, -jnp.inf), axis=0, keepdims=True)
         best = candidates & (scores == highest)
-        # Numbers without a sign in the order of those with one: kernels have no other maxima.
+        # Map unsigned to signed numbers in the same order: kernels have only signed maxima.
         priority = tie_break(known[0][None], node[None], child) ^ np.uint32(1 << 31)
         priority = lax.bitcast_convert_type(priority, jnp.int32)
         top = jnp.max(jnp.where(best, priority, np.iinfo(np.int32).min), axis=0, keepdims=True)

@@ -1,9 +1,9 @@
-"""Several leaves of each tree at a step, evaluated together.
+"""Several leaves of each tree per step, evaluated together.
 
 Each descent leaves a virtual loss on its path, so that the next one goes elsewhere: simulations
 that the player who chose the path has lost (Chaslot et al. 2008; Silver et al. 2016, n_vl = 3).
-When the evaluations are there they take its place. A descent that comes to a node another one of
-the step has added ends there, and that node is evaluated twice.
+The evaluations then replace the virtual losses. A descent that reaches a node added by another one
+of the same step ends there, and that node is evaluated twice.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class _Found(NamedTuple):
 
     nodes: jax.Array  # i32[K, D + 1, B]: the paths
     length: jax.Array  # i32[K, B]
-    grows: jax.Array  # bool[K, B]: the last node of the path was added by it
-    tree_full: jax.Array  # bool[K, B]: none could be, for want of room
+    grows: jax.Array  # bool[K, B]: whether the last node of the path was added for this leaf
+    tree_full: jax.Array  # bool[K, B]: whether none was added because the tree is full
 
     def path(self, k: jax.Array) -> Path:
         return Path(self.nodes[k], self.length[k])
@@ -46,10 +46,10 @@ def simulate(
     tree: Tree,
     ok: jax.Array,
 ) -> tuple[Tree, jax.Array]:
-    """Find `config.leaves` leaves of each tree, evaluate them at once, and back their values up."""
+    """Find `config.leaves` leaves of each tree, evaluate all together, and back up their values."""
     tree, found = _find(game, config, draws, tree)
     count, num_levels, num_trees = found.nodes.shape
-    # Leaf k of tree b is number b * K + k: what it draws does not depend on the batch.
+    # Leaf k of tree b has index b * K + k, so its random draws do not depend on the batch.
     many = lambda x: jnp.repeat(x, count, axis=0)
     by_tree = lambda x: jnp.swapaxes(x, 0, 1).reshape(-1)
     nodes = jnp.transpose(found.nodes, (1, 2, 0)).reshape(num_levels, -1)
@@ -89,7 +89,7 @@ def simulate(
 
 
 def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _Found]:
-    """Add the nodes, not evaluated yet: nothing is below them, and their paths are lost so far."""
+    """Add the new nodes without evaluations or children, with virtual losses on their paths."""
     num_levels = select.num_levels(config)
 
     def one_more(k, carry):

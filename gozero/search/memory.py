@@ -1,4 +1,4 @@
-"""Which arrays the trees of a search keep, and their memory, known before it is allocated."""
+"""Which optional arrays a search's trees have, and their memory, without allocating it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from gozero.search.tree import Keeps
 
 
 def keeps_of(config: SearchConfig, prior_counts: bool = False) -> Keeps:
-    """What the trees of a search have room for; `prior_counts`: for a heuristic's values too."""
+    """The optional arrays of a search's trees; `prior_counts`: the evaluator has a heuristic whose
+    values count as visits."""
     if config.grandfather is not None:
         prior_counts |= config.grandfather.visits > 0
     return Keeps(
@@ -30,13 +31,13 @@ def keeps_of(config: SearchConfig, prior_counts: bool = False) -> Keeps:
 
 
 class Memory(NamedTuple):
-    """Bytes; the evaluator's and the paths' are not among them."""
+    """Memory in bytes, without the evaluator's and that of the paths."""
 
     tree: int  # the trees of all games
-    reroot_copy: int  # what they are compacted into after a move, when trees are reused; else 0
-    prune_copy: int  # and when they are pruned
-    per_game: int  # of the total, for one game
-    total: int  # of all three, and of the tables of transpositions
+    reroot_copy: int  # the copy that re-rooting makes when trees are reused; else 0
+    prune_copy: int  # the copy that pruning makes then; else 0
+    per_game: int  # the total for one game
+    total: int  # all three, and the tables of transpositions
 
     def __str__(self) -> str:
         copies = ", copies to re-root and prune included" if self.reroot_copy else ""
@@ -50,17 +51,17 @@ def memory_of(
     reuse: bool = False,
     prior_counts: bool = False,
 ) -> Memory:
-    """What the trees of a search take.
+    """The memory that the trees of a search take.
 
     Args:
-      roots: positions with a leading axis [B], or their shapes (``jax.eval_shape``). With a
-        `SearchConfig.ensemble` each has so many trees.
+      roots: positions with a leading axis [B], or their shapes (``jax.eval_shape``). With
+        `SearchConfig.ensemble`, each has several trees.
       num_actions: A.
-      config: the search's settings; with reuse those are `SearchConfig.roomy`, most likely.
-      reuse: trees are re-rooted from move to move. Where moves follow each other in one compiled
-        loop, as in self-play, XLA keeps room for all three at once; where each move is a call
-        that is given its trees (``donate_argnums``), there are two at most.
-      prior_counts: the evaluator has a heuristic whose values count as visits.
+      config: the search's settings; with reuse, usually `SearchConfig.roomy`.
+      reuse: whether trees are re-rooted from move to move. If moves follow each other in one
+        compiled loop, as in self-play, XLA allocates all three at once; if each move is a separate
+        call to which the trees are donated (``donate_argnums``), there are at most two.
+      prior_counts: whether the evaluator has a heuristic whose values count as visits.
     """
     num_games = jax.tree.leaves(roots)[0].shape[0]
     if config.ensemble is not None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from gozero.runs.settings import ABOVE_0, AT_LEAST_0, check_ranges
 
 CONFIDENCE = 1.96
-"""Standard deviations: a bound that holds 39 times out of 40."""
+"""The z of "bound", in standard deviations: the lower bound holds 39 times out of 40."""
 
 
 def by_visits(
@@ -63,9 +63,9 @@ def visit_policy(visits: jax.Array, prior: jax.Array) -> jax.Array:
 
 
 def by_value(key: jax.Array, visits: jax.Array, q: jax.Array, z: float = 0.0) -> jax.Array:
-    """The visited action with the highest value, or with z the highest lower confidence bound.
+    """The visited action with the highest value; with z > 0, the highest lower confidence bound.
 
-    A value of few visits counts less: the bound is that of Wilson (1927) for a
+    The bound is lower for values of few visits: it is that of Wilson (1927) for a
     probability of winning p = (1 + Q) / 2 after N results,
     (p + z^2 / 2N - z sqrt(p (1 - p) / N + z^2 / 4N^2)) / (1 + z^2 / N).
 
@@ -76,14 +76,14 @@ def by_value(key: jax.Array, visits: jax.Array, q: jax.Array, z: float = 0.0) ->
       z: standard deviations below the mean; 0: the value itself.
 
     Returns:
-      i32[]; of no meaning without visits.
+      i32[]; undefined without visits.
     """
     chex.assert_equal_shape([visits, q])
     return best(key, jnp.where(visits > 0, lower_bound(visits, q, z), -jnp.inf))
 
 
 def best(key: jax.Array, score: jax.Array) -> jax.Array:
-    """i32[]: the action with the highest score f32[A], at random among equals."""
+    """i32[]: the action with the highest score, f32[A]; ties are random."""
     is_best = jnp.where(score == jnp.max(score), 0.0, -jnp.inf)
     return jax.random.categorical(key, is_best).astype(jnp.int32)
 
@@ -97,7 +97,7 @@ def lower_bound(visits: jax.Array, q: jax.Array, z: float) -> jax.Array:
 
 
 def standing(value: jax.Array, visits: jax.Array, q: jax.Array) -> jax.Array:
-    """f32[]: the better of the root's value and its best child's, what a player resigns by.
+    """f32[]: the higher of the root's value and its best child's, which decides on resigning.
 
     Args:
       value: f32[], the root's value.
@@ -105,7 +105,7 @@ def standing(value: jax.Array, visits: jax.Array, q: jax.Array) -> jax.Array:
       q: Q, f32[A].
 
     Returns:
-      f32[]; infinity without visits, for then no one resigns.
+      f32[]; infinity without visits, so that no one resigns.
     """
     chex.assert_equal_shape([visits, q])
     best = jnp.max(jnp.where(visits > 0, q, -jnp.inf))
@@ -115,13 +115,13 @@ def standing(value: jax.Array, visits: jax.Array, q: jax.Array) -> jax.Array:
 def resigns(
     value: jax.Array, visits: jax.Array, q: jax.Array, threshold: float | jax.Array
 ) -> jax.Array:
-    """bool[]: the root and its best child have both values below the threshold.
+    """bool[]: whether the values of the root and of its best child are both below the threshold.
 
     Silver et al. (2017), Methods: a player resigns if the root value and the best child value are
     below v_resign.
 
     Args:
-      value, visits, q: of the root, as for `standing`; without visits no one resigns.
+      value, visits, q: of the root, as for `standing`; without visits, False.
       threshold: v_resign in [-1, 1].
     """
     return standing(value, visits, q) < threshold
@@ -130,7 +130,7 @@ def resigns(
 def resignations(
     value: jax.Array, visits: jax.Array, q: jax.Array, threshold: float | None
 ) -> jax.Array:
-    """bool[B]: `resigns` of values f32[B] and actions [B, A]; without a threshold no one does."""
+    """bool[B]: `resigns` for values f32[B] and actions [B, A]; False without a threshold."""
     if threshold is None:
         return jnp.zeros(value.shape, bool)
     return jax.vmap(functools.partial(resigns, threshold=threshold))(value, visits, q)
@@ -141,7 +141,8 @@ class Temperature:
     """The temperature at each move of a game.
 
     `early` for the first `moves` moves, `late` after them (Silver et al. 2017: 1 for 30 moves, then
-    0); with a `halflife`, from `early` to `late` by halves every so many moves instead.
+    0). With a `halflife`, it decays from `early` to `late` instead: the difference halves every
+    `halflife` moves.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -157,7 +158,7 @@ class Temperature:
         check_ranges(self, halflife=ABOVE_0._replace(optional=True))
 
     def __call__(self, ply: jax.Array) -> jax.Array:
-        """f32[...]: at i32[...] moves into the game."""
+        """f32[...]: the temperature after `ply`, i32[...], moves."""
         if self.halflife is None:
             return jnp.where(ply < self.moves, self.early, self.late).astype(jnp.float32)
         return self.late + (self.early - self.late) * 0.5 ** (ply / self.halflife)

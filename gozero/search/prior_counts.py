@@ -1,9 +1,9 @@
-"""The prior counts of a new node, before any of its actions is tried: a heuristic's values.
+"""Prior counts: a heuristic's values, with which a new node begins before any action is tried.
 
 Gelly & Silver (2011), section 5: Q(s, a) and Q~(s, a) of a new node begin with the heuristic's
-value, counted as so many simulations, Eq. 48-52, Algorithm 2. The evaluator may have a heuristic,
-see `with_heuristic`; the grandfather is another: a new node begins with what its player knew two
-plies before, section 5.1: Q_grand(s_t, a) = Q(s_{t-2}, a).
+value, counted as a number of simulations, Eq. 48-52, Algorithm 2. The evaluator may have a
+heuristic, see `with_heuristic`; the grandfather is another: a new node begins with the values that
+its player had two plies before, section 5.1: Q_grand(s_t, a) = Q(s_{t-2}, a).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def with_heuristic(
     visits: Confidence = 0,
     amaf_visits: Confidence = 0,
 ) -> Evaluate:
-    """An evaluator that says what `evaluate` does, and the values of a heuristic.
+    """An evaluator that adds the values of a heuristic to the results of `evaluate`.
 
     Args:
       evaluate: the evaluator.
       value: ``(params, key, observations[M]) -> f32[M, A]`` in [-1, 1]: each action's value for
-        the player to move, who would take it. It has the evaluator's params and a key of its own.
-      visits: C, what it counts for beside the simulations through an action; at 0 the search
-        keeps no such counts.
-      amaf_visits: M, what it counts for beside those that played the action later; at 0 none.
+        the player to move, who would take it. It gets the evaluator's params and a key of its own.
+      visits: C, its count beside the simulations through an action; with 0, the search keeps no
+        such counts.
+      amaf_visits: M, its count beside the simulations that played the action later; 0 for none.
 
     Raises:
-      ValueError: a confidence that is negative, or more than a value sum holds, or none at all.
+      ValueError: a confidence that is negative, or more than a value sum can hold; both 0.
     """
     for name, confidence in (("visits", visits), ("amaf_visits", amaf_visits)):
         if not (callable(confidence) or CONFIDENCE.holds(confidence)):
@@ -57,7 +57,7 @@ def with_heuristic(
 
 @dataclasses.dataclass(frozen=True)
 class WithHeuristic:
-    """An `Evaluate` whose heuristic may be computed by itself."""
+    """An `Evaluate` whose heuristic can also be computed separately."""
 
     evaluate: Evaluate
     heuristic: Callable[[Any, jax.Array, Any], Heuristic]
@@ -83,13 +83,13 @@ def _counted(
 
 
 def tried_once(action: jax.Array, value: jax.Array, num_actions: int) -> Heuristic:
-    """One visit of each action i32[M], with a value f32[M]; none where it is no action."""
+    """A heuristic of one visit to the action i32[M], with value f32[M]; none if out of range."""
     is_it = action[:, None] == jnp.arange(num_actions)[None]
     return Heuristic(jnp.where(is_it, value[:, None], 0.0), is_it.astype(jnp.int32))
 
 
 def together(one: Heuristic, evaluation: Evaluation) -> Evaluation:
-    """The evaluation with this heuristic and its own, each counted as often as it says."""
+    """The evaluation with this heuristic added to its own; values are weighted by their counts."""
     other = evaluation.heuristic
     if other is None:
         return evaluation._replace(heuristic=one)
@@ -111,9 +111,9 @@ def together(one: Heuristic, evaluation: Evaluation) -> Evaluation:
 def evaluation_fields(
     tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic
 ) -> dict[str, Any]:
-    """The arrays in which an evaluation of nodes at rows i32[B] is kept, but for the priors.
+    """The arrays that store an evaluation, except the priors, written at rows i32[B].
 
-    Other heuristics than the evaluator's are `others`.
+    `others` are heuristics beside the evaluator's.
     """
     return {
         "value": rows.write(tree.value, row, evaluated.value),
@@ -130,10 +130,10 @@ def _own_utility(tree: Tree, row: jax.Array, evaluated: Evaluated) -> dict[str, 
 
 
 def _counts(tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic) -> dict[str, Any]:
-    """What new nodes at rows i32[B] begin with: the arrays of actions that are tried or not.
+    """The count arrays of all actions, with the initial counts of new nodes at rows i32[B].
 
-    The counts of other heuristics than the evaluator's are added. Gelly & Silver (2011), Eq. 48-52.
-    Rows are used again, so they begin with zeros at least.
+    The counts of all heuristics are added up. Gelly & Silver (2011), Eq. 48-52. Without any, zeros
+    are written, because rows are reused.
     """
     said = [evaluated.heuristic or Heuristic(), *others]
     none = jnp.zeros(evaluated.prior.shape, jnp.int32)
@@ -157,35 +157,35 @@ def _counts(tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic
         pairs = [(x.amaf_value, x.amaf_visits) for x in said]
         new["amaf"] = put(tree.amaf, *pairs)
         if tree.last_sync is not None and tree.last_sync.amaf is not None:
-            # What the trees of a game begin with counts once, not once for each of them.
+            # The initial counts count once for a game, not once for each of its trees.
             initial = put(tree.last_sync.amaf, *pairs)
             new["last_sync"] = tree.last_sync._replace(amaf=initial)
     return new
 
 
 class Known(NamedTuple):
-    """What the grandfathers of new nodes know of the actions, for the player to move at both."""
+    """The values of actions at new nodes' grandparents, for the player to move at both."""
 
     value: jax.Array  # f32[B, A]
     is_known: jax.Array  # bool[B, A]
 
     @property
     def is_sound(self) -> jax.Array:
-        """bool[B]: the values are no larger than 2; always so, but the compiler does not know."""
+        """bool[B]: whether values are at most 2; always True, but the compiler cannot know."""
         return jnp.all(jnp.abs(self.value) <= 2, axis=1)
 
     def heuristic(self, visits: int, amaf_visits: int, legal: jax.Array) -> Heuristic:
-        """What the nodes begin with, where bool[B, A] is legal; counts are `Grandfather`'s."""
+        """The nodes' initial values, where legal, bool[B, A]; counts are those of `Grandfather`."""
         count = lambda most: jnp.where(self.is_known & legal, most, 0)
         return Heuristic(self.value, count(visits), self.value, count(amaf_visits))
 
 
 def known_above(tree: Tree, path: Path) -> Known:
-    """What is known two plies above nodes that would be added where paths end; at a root nothing.
+    """The values two plies above the nodes to be added; none for children of the root.
 
     Args:
-      tree: the trees, without the nodes.
-      path: the paths, to the parents of the nodes.
+      tree: the trees, without the new nodes.
+      path: the paths, which end at the parents of the new nodes.
     """
     level = jnp.maximum(path.length - 1, 0)
     node = jnp.take_along_axis(path.nodes, level[None], axis=0)[0]

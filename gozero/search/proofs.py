@@ -1,10 +1,10 @@
-"""Results that are proven: won, drawn or lost whatever the other player does.
+"""Proven results: win, draw or loss, whatever the other player does.
 
-MCTS-Solver (Winands, Björnsson & Saito 2008), with draws: a game that is over proves its position,
-and proofs go up. A node is won if one of its actions wins; once all its actions are tried and
+MCTS-Solver (Winands, Björnsson & Saito 2008), with draws: a finished game proves its position, and
+proofs are backed up. A node is won if one of its actions wins; once all its actions are tried and
 their results known, its result is the best of them.
 
-A result is an i8 that is larger if it is better for the player whose it is.
+A result is an i8; larger is better for the player whose result it is.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 UNKNOWN, LOSS, DRAW, WIN = range(4)
 
 LEAST = np.finfo(np.float32).min
-"""A score behind all others that are not -inf."""
+"""The lowest score above -inf: it ranks an action behind all others that may be chosen."""
 
 
 def of_result(over: jax.Array, value: jax.Array) -> jax.Array:
-    """i8[...]: what a game's end proves, f32[...] for the player to move.
+    """i8[...]: the result that a finished game proves, by its value for the player to move.
 
-    Only +1, 0 and -1 exactly are a win, a draw and a loss. Another value, such as a reward for the
-    margin, proves nothing: there might be better.
+    Only the exact values +1, 0 and -1 are a win, a draw and a loss. Any other value, such as a
+    reward for the margin, proves nothing: a better one might exist.
     """
     known = over & ((value == 1) | (value == 0) | (value == -1))
     return jnp.where(known, jnp.where(known, value, 0).astype(jnp.int8) + DRAW, UNKNOWN).astype(
@@ -32,12 +32,12 @@ def of_result(over: jax.Array, value: jax.Array) -> jax.Array:
 
 
 def of_actions(results: jax.Array, has_untried: jax.Array) -> jax.Array:
-    """i8[]: what a node's actions prove of it.
+    """i8[]: the result of a node that its actions prove.
 
     Args:
-      results: i8[K], for the player to move at the node, of all actions that are tried; less
-        than 0 for what is no action.
-      has_untried: bool[]: there are other actions.
+      results: i8[K]: the results of all tried actions, for the player to move at the node; negative
+        for padding.
+      has_untried: bool[]: whether there are other actions.
     """
     best = jnp.max(results)
     all_known = ~has_untried & ~jnp.any(results == UNKNOWN) & (best >= LOSS)
@@ -50,18 +50,18 @@ def opponent(result: jax.Array) -> jax.Array:
 
 
 def value(result: jax.Array) -> jax.Array:
-    """f32[...]: +1, 0, -1; of no meaning if unknown."""
+    """f32[...]: +1, 0 or -1; undefined if unknown."""
     return result.astype(jnp.float32) - DRAW
 
 
 def exact_or(result: jax.Array, mean: jax.Array) -> jax.Array:
-    """f32[...]: the value of a result; the mean where none is known."""
+    """f32[...]: the value of the result; the mean where the result is unknown."""
     return jnp.where(result == UNKNOWN, mean, value(result))
 
 
 def avoid_lost(scores: jax.Array, results: jax.Array | None) -> jax.Array:
-    """Scores f32[..., K] with the actions that lose, by results i8[..., K], behind all others.
+    """Scores f32[..., K], with actions that lose, by results i8[..., K], ranked behind all others.
 
-    (One that wins is never asked for: its node is proven, and a descent stops there.)
+    (Winning actions need no such rule: their node is proven, and a descent stops there.)
     """
     return scores if results is None else jnp.where(results == jnp.int8(LOSS), LEAST, scores)

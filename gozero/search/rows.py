@@ -27,7 +27,7 @@ def read(array: Any, rows: jax.Array) -> Any:
 
 
 def by_level(levels: jax.Array, visit: Callable, carry: Any, places: jax.Array, axis: int) -> Any:
-    """``visit(carry, 0, places)``, or a visit per level where scatters run one write at a time.
+    """``visit(carry, 0, places)``; or level by level in a kernel without scatters, for few levels.
 
     Args:
       levels: i32[], at most D: the number of levels to visit; the others may be visited too.

@@ -1,8 +1,8 @@
-"""A search that the host ends: by its visits, or by the clock.
+"""A search that the host ends, after a number of visits or by the clock.
 
-The host runs a search in chunks and looks at the clock between them. The trees stay in
-place, because each call is given those of the call before. The config's `num_simulations` and
-capacity bound the size of a search, so with a limit of seconds let them be large.
+The host runs a search in chunks and checks the clock between them. The trees are updated in place,
+because each call takes over those of the previous one. The config's `num_simulations` and capacity
+bound the size of a search, so with a time limit they should be large.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from gozero.search.tree import Tree
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """What one search may use; whatever is used up first ends it.
+    """The budget of one search; whichever limit is reached first ends it.
 
     Attributes:
-      visits: simulations of each tree, by whole steps of `SearchConfig.leaves`, one at least;
-        None, or more than the config's: as many as the config's.
-      seconds: by the clock; None: no limit. 0 is one chunk.
+      visits: simulations of each tree, rounded down to whole steps of `SearchConfig.leaves`, but at
+        least one step; None, or more than the config's: the config's number.
+      seconds: wall-clock time; None: no limit. With 0, one chunk is done.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -51,23 +51,25 @@ class Budget:
 
 
 class Runner:
-    """Searches of one kind within budgets, each in chunks; compiled once for arrays of a shape.
+    """Runs searches within budgets, in chunks; compiled once for each set of array shapes.
 
-    A search that is given its visits finds what `search` finds, whatever the chunks. The clock
-    starts when everything is compiled: a first search by it is rehearsed before, on empty trees. It
-    does not begin a chunk that would last too long if its steps took as long as those before; so it
-    is late by a part of a chunk at most, unless the machine falters. One chunk is always done.
+    A search with a given number of visits finds what `search` finds, whatever the chunks. The clock
+    starts when everything is compiled: a first timed search is preceded by a rehearsal of one step
+    on empty trees. A chunk is not started if, at the speed of the previous one, it would end too
+    late; so a search overruns by at most part of a chunk, unless the machine slows down. One chunk
+    is always done.
 
     Args:
-      game, evaluator, config: as `search` has them; `config.early_stop` ends a search too.
-      chunk: steps between two looks at the clock.
-      clock: seconds, from any moment on.
-      piece: seconds that a chunk is to take: those after a search's first have as many steps as the
-        time of the one before says; None: all have the same.
-      kind: of what programs a search is made; None: `Whole`. `by_step.Apart` is another.
+      game, evaluator, config: as for `search`; `config.early_stop` ends a search too.
+      chunk: steps between two checks of the clock.
+      clock: returns the time in seconds, from any origin.
+      piece: the seconds that a chunk should take: after the first chunk of a search, the number of
+        steps is set by the time of the previous chunk. None: all chunks have the same size.
+      kind: the class of the programs that make up a search; None: `Whole`. `by_step.Apart` is
+        another.
 
     Raises:
-      ValueError: a chunk of no steps.
+      ValueError: a chunk of less than one step.
     """
 
     def __init__(
@@ -86,10 +88,10 @@ class Runner:
         self._params = evaluator.params
         self._prepared: set = set()
         self._rehearsed: set = set()
-        evaluator = evaluator._replace(params=None)  # no part of the programs
+        evaluator = evaluator._replace(params=None)  # not part of the programs
         self._pieces = (kind or Whole)(game, evaluator, config, self._params)
 
-        def finish(tree, others):  # apart: what is not in the result cannot be handed on
+        def finish(tree, others):  # apart: only the tree can be donated
             return pieces.finish(others._replace(tree=tree), config)
 
         options = stages.soon_options
@@ -105,14 +107,14 @@ class Runner:
         params: Any = None,
         look: Callable[[Running, bool], bool] | None = None,
     ) -> SearchResult:
-        """One search; its arguments are `search`'s. Trees to go on from are used up.
+        """Run one search; its arguments are those of `search`. Given trees are donated.
 
-        Other parameters than the evaluator's own, if given, compile nothing anew. Between chunks
-        `look` sees the search so far, which the next one uses up, and says whether to end it; at
-        the end it sees the whole of it, and is told that.
+        `params`, if given, replace the evaluator's own, without compiling again. Between chunks,
+        `look(running, False)` sees the search so far, whose arrays the next chunk donates, and
+        returns whether to end it; after the last chunk, `look(running, True)` sees all of it.
 
         Returns:
-          The result; `simulations` says how many were done.
+          The result; `simulations` is the number that was done.
         """
         params = self._params if params is None else params
         run = functools.partial(self._run, params, key, states)
@@ -136,7 +138,7 @@ class Runner:
         while is_open:
             before, begun = self.clock(), done
             running = self._pieces.advance(running, params, np.int32(chunk), np.int32(last))
-            done = int(running.steps)  # waits for it
+            done = int(running.steps)  # blocks until it is done
             is_open, now = done == begun + chunk and done < last, self.clock()
             took = now - before
             if is_open and look is not None:
@@ -148,7 +150,7 @@ class Runner:
         return self._finish(running.tree, running._replace(tree=None))
 
     def _next(self, chunk: int, took: float, left: float) -> int:
-        """Steps of the next chunk, after one that took so long; 0: none fits into what is left."""
+        """The steps of the next chunk, after one that took `took` seconds; 0: no time for one."""
         if self.piece is None:
             return chunk if took <= left else 0
         fitting = chunk * left / max(took, 1e-9)
@@ -156,11 +158,11 @@ class Runner:
 
 
 class Whole:
-    """The pieces of a search: its begin is a program, and all that each chunk does is one.
+    """The pieces of a search as two programs: one for its begin, and one for each chunk.
 
     Args:
-      game, evaluator, config: as `search` has them.
-      sooner: they compile sooner, for a few games (`stages.soon_options`).
+      game, evaluator, config: as for `search`.
+      sooner: whether to compile faster, for a few games (`stages.soon_options`).
     """
 
     def __init__(
@@ -186,7 +188,7 @@ class Whole:
         self.advance = executables.jit(advance, donate_argnums=0, compiler_options=often)
 
     def prepare(self, finish: executables.Kept, params, *arguments: Any) -> None:
-        """Compile all at once, if they are missing: XLA compiles the most of each on a core."""
+        """Compile all missing programs at once: XLA compiles most of each on a single core."""
         if not self.begin.is_missing(params, *arguments):
             return
         running = jax.eval_shape(self.begin.traced, params, *arguments)
@@ -199,7 +201,7 @@ class Whole:
 
 
 def next_chunk(chunk: int, took: float, wanted: float) -> int:
-    """Steps for the wanted seconds, where a chunk took so long; at most four times the chunk's."""
+    """The steps that fit `wanted` seconds if a chunk took `took`; at most four times the chunk."""
     return max(1, min(4 * chunk, int(chunk * wanted / max(took, 1e-4))))
 
 

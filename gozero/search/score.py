@@ -1,8 +1,8 @@
-"""What the points of a game add to its value: KataGo's utility of the score.
+"""KataGo's score utility, which adds to the value of a game according to its points.
 
 Wu (2019), "Accelerating Self-Play Learning in Go", section 4.4; in KataGo's source `ScoreValue` and
-`getScoreUtility`. Trees keep these utilities beside the values, so that what is said of a search
-stays a result in [-1, 1]: `Tree.scores`.
+`getScoreUtility`. Trees keep these utilities separate from the values (`Tree.scores`), so that the
+reported values of a search remain results in [-1, 1].
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from gozero.runs.settings import ABOVE_0, SHARE, check_ranges
 _DEVIATIONS = np.arange(-50, 51, dtype=np.float32) / 10
 _WEIGHTS = np.exp(-0.5 * _DEVIATIONS.astype(np.float64) ** 2)
 _WEIGHTS = (_WEIGHTS / _WEIGHTS.sum()).astype(np.float32)
-"""Of the normal distribution, at tenths of its standard deviation up to five of them."""
+"""Weights of the normal distribution at every 0.1 standard deviations, up to +-5."""
 
 
 def final(score: jax.Array) -> jax.Array:
-    """f32[..., 2]: mean and standard deviation of final scores f32[...].
+    """f32[..., 2]: mean and standard deviation for final scores f32[...].
 
-    As in KataGo a whole number of points is half a point more or less with equal chances.
+    As in KataGo, a whole number of points counts as half a point more or less with equal chances.
     """
     return jnp.stack([score, jnp.where(score == jnp.round(score), 0.5, 0.0)], axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoreUtility:
-    """The utility of a score that is normally distributed, beside a value in [-1, 1].
+    """The utility of a normally distributed score, to be added to a value in [-1, 1].
 
     static E[f(s / (2 side))] + dynamic E[f((s - center) / (scale side))], f(x) = 2 / pi atan(x).
-    The center is what the root expects, less a share of it.
+    The center is the score that the root expects, moved towards 0.
 
     Attributes:
       side: of the board, in points: the square root of its area.
-      static, dynamic: the largest that each part can be.
-      zero_weight: the share of the root's expectation by which the center lies closer to 0.
-      scale: of the dynamic part, in sides.
+      static, dynamic: the maximum of each part.
+      zero_weight: the share of the expected score by which the center is moved towards 0.
+      scale: the scale of the dynamic part, in board sides.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -66,15 +66,15 @@ class ScoreUtility:
         return self.static + self.dynamic
 
     def center(self, mean: jax.Array) -> jax.Array:
-        """f32[...]: by the scores f32[...] that roots expect, no further from them than `scale`."""
+        """f32[...]: the center for expected scores f32[...], within `scale` sides of them."""
         most = self.side * self.scale
         return jnp.clip(mean * (1.0 - self.zero_weight), mean - most, mean + most)
 
     def __call__(self, score: jax.Array, center: jax.Array) -> jax.Array:
-        """f32[...]: in [-static - dynamic, static + dynamic].
+        """f32[...]: the utility, in [-static - dynamic, static + dynamic].
 
         Args:
-          score: f32[..., 2]; its mean and standard deviation, for the player to move.
+          score: f32[..., 2]; the mean and standard deviation of the score, for the player to move.
           center: f32[...]; for the same player.
         """
         chex.assert_equal_shape([score[..., 0], center])
@@ -85,7 +85,7 @@ class ScoreUtility:
 
 
 def _expected(mean: jax.Array, stdev: jax.Array) -> jax.Array:
-    """f32[...]: of 2 / pi atan of normally distributed numbers. (KataGo reads it from a table.)"""
+    """f32[...]: the mean of 2 / pi atan(x) for normal x. (KataGo reads it from a table.)"""
     last = lambda x: jnp.asarray(x.reshape(*[1] * mean.ndim, -1))
     at = mean[..., None] + stdev[..., None] * last(_DEVIATIONS)
     return jnp.sum(jnp.arctan(at) * last(_WEIGHTS), axis=-1) * (2.0 / math.pi)

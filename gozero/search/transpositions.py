@@ -1,25 +1,26 @@
-"""Transpositions: positions of a tree that look alike to the evaluator share one evaluation.
+"""Transpositions: positions of a tree that look the same to the evaluator share one evaluation.
 
 Silver et al. (2017) share evaluations like this in their large instance. The logits of all actions
 and the value are shared, bit for bit; each node has its own softmax over its legal actions, because
 superko depends on the path.
 
-A node is found by 64 bits of what the evaluator sees, in a hash table of buckets of four. A bucket
-that is full forgets one of its nodes, whose next transposition is then evaluated anew.
+A node is found by a 64-bit hash of the evaluator's input, in a hash table with buckets of four. A
+full bucket forgets one of its nodes; the next transposition of that node is evaluated anew.
 
-If the key of a tree's new node is known in the tree, or the game is over there, no evaluator is
-needed: the value is backed up at once, and the tree descends again, until every tree has a leaf to
-be evaluated, or no simulation left. Then the evaluator is called once for all of them. So trees are
-at different simulations, and each ends with as many as were asked for. The trees are the same as
-without sharing if the evaluator gives equal results for what it sees alike. One that draws its
-values is called once for a position, and that value stays, also where a leaf that could not be
-expanded is evaluated again.
+If the key of a tree's new node is known in the tree, or the game is over there, the evaluator is
+not needed: the value is backed up at once, and the tree descends again, until every tree has a leaf
+to evaluate, or no simulations left. Then the evaluator is called once for all of them. So trees are
+at different simulations, but each ends with the full number. The trees are the same as without
+sharing if the evaluator returns equal results for equal inputs. An evaluator with random values is
+called once for each position, and that value stays, also when a leaf that could not be expanded is
+evaluated again.
 
 With several leaves a step, a leaf that needs the evaluator leaves a virtual loss on its path and
-waits, and the tree descends again, until as many leaves wait as a step has, or no simulation is
-left. So a call is not filled with what is known; Lc0 calls this out-of-order evaluation. Leaves of
-a step that look alike wait for one evaluation. These trees are not those of the search without
-sharing, where what is known waits with the others; and what a table has forgotten waits once more.
+waits, and the tree descends again, until it has as many waiting leaves as a step has, or no
+simulations left. So known evaluations take no room in a call; Lc0 calls this out-of-order
+evaluation. Leaves of a step that look the same wait for one evaluation. These trees differ from
+those of a search without sharing, where leaves with known evaluations would wait with the others;
+and a leaf whose evaluation the table has forgotten waits again.
 """
 
 from __future__ import annotations
@@ -44,23 +45,23 @@ _SEEDS = (0x9E3779B9, 0x7F4A7C15)
 
 
 def keys(sharing: Transpositions, contexts, positions, trail: Trail, observations) -> jax.Array:
-    """u32[B, 2]: the keys of B positions. That a node has none is said by 0, 0."""
+    """u32[B, 2]: the keys of B positions. (0, 0 marks a node without a key.)"""
     if sharing.key is None:
         return jax.vmap(hash_of)(observations)
     key = jax.vmap(sharing.key)(contexts, positions, trail)
-    # A game's key may be no hash: spread over the table, a pair for a pair.
+    # A custom key need not be a hash: spread keys over the table, mapping pairs one to one.
     high = mix(key[:, 0] ^ np.uint32(_SEEDS[0]))
     low = mix(key[:, 1] ^ np.uint32(_SEEDS[1]) ^ high)
     return jnp.stack([mix(high ^ low), low], axis=1)
 
 
 def hash_of(observation: Any) -> jax.Array:
-    """u32[2]: 64 bits of a pytree of arrays; equal where all bits of all arrays are.
+    """u32[2]: a 64-bit hash of a pytree of arrays; equal if all bits of all arrays are.
 
-    Each word has a number of its own to be mixed with, and the mixed words are added up.
+    Each word is mixed with a number of its own, and the mixed words are added up.
 
     Raises:
-      ValueError: an array that is not of truth values or real numbers.
+      ValueError: an array that is neither boolean nor of real numbers.
     """
     words = jnp.concatenate([_words(x) for x in jax.tree.leaves(observation)])
     place: Any = np.arange(words.size, dtype=np.uint32) * np.uint32(0x85EBCA6B)
@@ -83,10 +84,10 @@ def _words(x: jax.Array) -> jax.Array:
 
 
 class Found(NamedTuple):
-    """Where B keys are in the tables, or would be."""
+    """The results of looking up B keys in the tables."""
 
-    node: jax.Array  # i32[B]: the node of this key; NO_NODE if there is none
-    slot: jax.Array  # i32[B]: for a node of this key
+    node: jax.Array  # i32[B]: the node with this key; NO_NODE if there is none
+    slot: jax.Array  # i32[B]: the slot in which to store a node with this key
 
 
 def table(tree: Tree) -> jax.Array:
@@ -102,7 +103,7 @@ def table(tree: Tree) -> jax.Array:
 
 
 def table_of(tree: Tree) -> jax.Array:
-    """i32[B * num_slots]: the tables of trees that have been searched before."""
+    """i32[B * num_slots]: the tables of trees from an earlier search."""
     assert tree.shared is not None
     blank = table(tree)
     node = jnp.tile(jnp.arange(tree.capacity, dtype=jnp.int32), tree.num_trees)
@@ -112,7 +113,7 @@ def table_of(tree: Tree) -> jax.Array:
     first = _first_slot(tree, index, key)
     slots = jnp.full_like(blank, tree.capacity)
     for way in range(trees.WAYS):
-        # The earliest of those that want a place has it; those of its key need none.
+        # The earliest node that wants a slot gets it; other nodes with its key then need none.
         slots = slots.at[jnp.where(waiting, first + way, slots.size)].min(node, mode="drop")
         winner = jnp.minimum(rows.read(slots, first + way), tree.capacity - 1)
         winner_key = rows.read(key, index * tree.capacity + winner)
@@ -121,14 +122,14 @@ def table_of(tree: Tree) -> jax.Array:
 
 
 def _first_slot(tree: Tree, index: jax.Array, key: jax.Array) -> jax.Array:
-    """i32[M]: where the buckets of keys u32[M, 2] begin, in the tables of trees i32[M]."""
+    """i32[M]: the first slots of the buckets of keys u32[M, 2], in the tables of trees i32[M]."""
     count = trees.num_slots(tree.capacity)
     bucket = (key[:, 0] & np.uint32(count // trees.WAYS - 1)).astype(jnp.int32)
     return index * count + bucket * trees.WAYS
 
 
 def look_up(tree: Tree, slots: jax.Array, key: jax.Array) -> Found:
-    """Find keys u32[B, 2], each in its tree's table."""
+    """Look up keys u32[B, 2], each in its tree's table."""
     assert tree.shared is not None
     first = _first_slot(tree, jnp.arange(tree.num_trees, dtype=jnp.int32), key)
     nodes = rows.read(slots, first[:, None] + jnp.arange(trees.WAYS)[None])
@@ -143,28 +144,28 @@ def look_up(tree: Tree, slots: jax.Array, key: jax.Array) -> Found:
 
 
 class _Leaf(NamedTuple):
-    """A leaf of each tree, and what is known of it before the evaluator is asked."""
+    """A leaf of each tree, and what is known of it before the evaluator is called."""
 
     leaf: select.Leaf
     positions: Any  # [B]
     legal: jax.Array  # bool[B, A]
     over: jax.Array  # bool[B]
-    exact: jax.Array  # f32[B]: of no meaning unless over
+    exact: jax.Array  # f32[B]: the result; undefined unless over
     key: jax.Array  # u32[B, 2]
-    slot: jax.Array  # i32[B]: where the table would have it
-    evaluation: jax.Array  # f32[B, A + 1]: as `tree.Shared` has it
+    slot: jax.Array  # i32[B]: the slot in which to store it
+    evaluation: jax.Array  # f32[B, A + 1]: as in `tree.Shared`
     observations: Any  # [B]
-    is_ready: jax.Array  # bool[B]: its value may go up
-    needs: jax.Array  # bool[B]: ... once the evaluator has been asked
+    is_ready: jax.Array  # bool[B]: whether its value can be backed up
+    needs: jax.Array  # bool[B]: ... once the evaluator has been called
 
 
 class State(NamedTuple):
-    """B trees in the midst of their simulations."""
+    """B trees in the middle of their simulations."""
 
     tree: Tree
     slots: jax.Array  # i32[B * S]: see `transpositions`
-    done: jax.Array  # i32[B]: simulations
-    evaluations: jax.Array  # i32[B]
+    done: jax.Array  # i32[B]: simulations done
+    evaluations: jax.Array  # i32[B]: evaluations used
     ok: jax.Array  # bool[B]
 
 
@@ -180,10 +181,10 @@ def simulate(
     Args:
       game, evaluator, config: of the search.
       running: the `search.Running` that has begun.
-      is_new: nothing but the roots is in its trees.
+      is_new: whether its trees contain only the roots.
 
     Returns:
-      The search with all its steps done, and i32[B]: the evaluations that they took.
+      The search with all its steps done, and i32[B]: the number of evaluations used.
     """
     tree = running.tree
     slots = table(tree) if is_new else table_of(tree)
@@ -198,7 +199,7 @@ def simulate(
 def _one_by_one(
     game: History, evaluator: Evaluator, config: SearchConfig, running: Any, state: State
 ) -> State:
-    """All simulations, where a tree waits for one leaf."""
+    """All simulations, with at most one waiting leaf in each tree."""
     sharing = config.sharing
     assert sharing is not None
     draws, key = running.draws, running.evaluation_key
@@ -231,14 +232,14 @@ def _one_by_one(
 
 
 def _waits(leaf: _Leaf) -> jax.Array:
-    """bool[B]: a tree has simulations left."""
+    """bool[B]: whether the tree has a leaf, ready or not, and so simulations left."""
     return leaf.is_ready | leaf.needs
 
 
 def _ask(
     evaluator: Evaluator, key: jax.Array, observations: Any, shape: tuple[int, ...]
 ) -> jax.Array:
-    """f32[M, A + 1]: logits and values of observations [M]; `shape` is (M, A)."""
+    """f32[M, A + 1]: the logits and values of observations [M]; `shape` is (M, A)."""
     said = evaluator.evaluate(evaluator.params, key, observations)
     check_evaluation(said, shape)
     if said.positions is not None:
@@ -249,12 +250,12 @@ def _ask(
 def _find(
     game: History, contexts, config: SearchConfig, draws: Draws, state: State, has_more: jax.Array
 ) -> _Leaf:
-    """The next leaf of each tree that has more to find, bool[B], with what is known of it."""
+    """The next leaf of each tree where `has_more`, bool[B], with what is known of it."""
     tree, sharing = state.tree, config.sharing
     assert tree.shared is not None
     assert sharing is not None
     leaf = select.find_leaf(tree, config, draws.tie_seeds)
-    if sharing.key is not None:  # a key may look at the ancestors
+    if sharing.key is not None:  # a key may depend on the ancestors
         game = game._replace(sees_ancestors=True)
     trail, positions = expand.new_positions(game, tree, leaf, config)
     observations = jax.vmap(game.observe)(contexts, positions, trail)
@@ -271,7 +272,7 @@ def _find(
         exact.astype(jnp.float32),
         key,
         found.slot,
-        # An ended game's is never asked for: even.
+        # The evaluation of a finished game is not used: 0.
         jnp.where(over[:, None], 0.0, evaluation),
         observations,
         is_ready=has_more & is_known,
@@ -280,9 +281,9 @@ def _find(
 
 
 def _add(config: SearchConfig, draws: Draws, state: State, found: _Leaf) -> State:
-    """Add the leaves that are ready, and back their values up.
+    """Add the leaves that are ready, and back up their values.
 
-    With several leaves a step those that wait are added, too, and their paths are lost so far.
+    With several leaves a step, leaves that wait are added too, with virtual losses on their paths.
     """
     tree, ready = state.tree, found.is_ready
     assert tree.shared is not None
@@ -291,13 +292,13 @@ def _add(config: SearchConfig, draws: Draws, state: State, found: _Leaf) -> Stat
     added = ready
     if config.leaves > 1:
         added = _waits(found)
-        # Nothing is below a node that waits.
+        # A node that waits cannot be expanded.
         prior = jnp.where(ready[:, None], evaluated.prior, -jnp.inf)
         evaluated = evaluated._replace(prior=prior)
     leaf = found.leaf
     grows = leaf.grows & added
     node = jnp.where(leaf.grows, tree.size, leaf.path.end)
-    # The others stay where they are: their paths end at the root.
+    # The other trees do not change: their paths end at the root.
     leaf = leaf._replace(
         path=Path(leaf.path.nodes, jnp.where(added, leaf.path.length, 0)),
         grows=grows,
@@ -330,18 +331,18 @@ def _add(config: SearchConfig, draws: Draws, state: State, found: _Leaf) -> Stat
 class _Waiting(NamedTuple):
     """Leaves that wait for the evaluator, K places for each tree."""
 
-    count: jax.Array  # i32[B]: of the places, those in use
+    count: jax.Array  # i32[B]: the number of places in use
     nodes: jax.Array  # i32[B, K, D + 1]: the paths
     length: jax.Array  # i32[B, K]
-    grows: jax.Array  # bool[B, K]: the last node of the path was added by it
-    tree_full: jax.Array  # bool[B, K]: none could be, for want of room
+    grows: jax.Array  # bool[B, K]: whether the last node of the path was added for this leaf
+    tree_full: jax.Array  # bool[B, K]: whether none was added because the tree is full
     legal: jax.Array  # bool[B, K, A]
     key: jax.Array  # u32[B, K, 2]
-    source: jax.Array  # i32[B, K]: the place of the first leaf of this key
-    observations: Any  # [B, K]; where none waits of any position
+    source: jax.Array  # i32[B, K]: the place of the first leaf with this key
+    observations: Any  # [B, K]; arbitrary in unused places
 
     def path(self, k: jax.Array, waits: jax.Array) -> Path:
-        """The paths in place k; of a tree where none waits, bool[B], one that ends at its root."""
+        """The paths in place k; where not `waits`, bool[B], a path that ends at the root."""
         return Path(self.nodes[:, k].T, jnp.where(waits, self.length[:, k], 0))
 
 
@@ -367,9 +368,9 @@ def _none_waits(game: History, contexts, config: SearchConfig, tree: Tree) -> _W
 
 
 def _wait(waiting: _Waiting, found: _Leaf, node: jax.Array) -> _Waiting:
-    """With the leaves that need the evaluator, each in its tree's next place.
+    """Add the leaves that need the evaluator, each in the next place of its tree.
 
-    The nodes i32[B] are those that are added, where they are.
+    `node`, i32[B], is the number of the node that is added to each tree, where one is.
     """
     count, needs, leaf = waiting.count, found.needs, found.leaf
     place = jnp.arange(waiting.length.shape[1], dtype=jnp.int32)[None]
@@ -396,7 +397,7 @@ def _wait(waiting: _Waiting, found: _Leaf, node: jax.Array) -> _Waiting:
 def _by_leaves(
     game: History, evaluator: Evaluator, config: SearchConfig, running: Any, state: State
 ) -> State:
-    """All simulations, where a tree waits for several leaves."""
+    """All simulations, with several waiting leaves in each tree."""
     sharing, draws, contexts = config.sharing, running.draws, running.contexts
     assert sharing is not None
 
@@ -446,7 +447,7 @@ def _back_up(
     said: jax.Array,
     ends: jax.Array,
 ) -> State:
-    """End the steps of the trees bool[B]: write what was said, f32[B, K, A + 1], and back it up."""
+    """Write and back up evaluations f32[B, K, A + 1] of the trees whose step `ends`, bool[B]."""
     tree, (num_trees, count) = state.tree, waiting.length.shape
     assert tree.shared is not None
     place = jnp.arange(count, dtype=jnp.int32)
@@ -462,7 +463,7 @@ def _back_up(
 
     outside = tree.num_rows + jnp.arange(over.size, dtype=jnp.int32)
     row = many(tree.row(0)) + lanes(end)
-    # (A node that is reached twice was asked for the first time.)
+    # (A node that is reached twice is evaluated for the first leaf only.)
     shared_row = jnp.where(lanes(asked | (waits & waiting.grows)), row, outside)
     row = jnp.where(lanes(waits & waiting.grows), row, outside)
     tree = tree.replace(

@@ -1,4 +1,4 @@
-"""Values as integers in fixed point, whose sums are exact; and whose perspective they have."""
+"""Fixed-point values, whose integer sums are exact; and the change of perspective."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ VALUE_ONE = 2**14
 """Fixed point: a value of 1.0 in `Tree.value` and `Tree.value_sum`."""
 
 MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
-"""Visits that a value sum and the node's own value are sure to hold together: 131,070."""
+"""The most visits whose values, with the node's own, cannot overflow an i32 sum: 131,070."""
 
 MOST_VISITS = 2**30 - 1
-"""Visits that a `Wide` sum, the i32 counts and the rows of a tree are sure to hold."""
+"""The most visits for which `Wide` sums, i32 counts and the rows of a tree suffice."""
 
 CONFIDENCE = Range(0, MAX_VISITS, whole=True)
-"""What a heuristic's value may count for, in simulations."""
+"""The number of simulations that a heuristic's value may count for."""
 
 
 def to_fixed(value: jax.Array) -> jax.Array:
@@ -29,31 +29,31 @@ def to_fixed(value: jax.Array) -> jax.Array:
 
 
 def squared(value: Any) -> Any:
-    """Squares of values i32 in fixed point, likewise, rounded to the nearest 2^-14."""
+    """Squares of fixed-point values i32, in fixed point too, rounded to the nearest 2^-14."""
     return (value * value + VALUE_ONE // 2) // VALUE_ONE
 
 
 class Wide(NamedTuple):
-    """Sums of more than `MAX_VISITS` values: high 2^32 + low, exact all the same."""
+    """Exact sums of more than `MAX_VISITS` values: high 2^32 + low."""
 
     low: jax.Array  # i32[...]
-    high: jax.Array  # i16[...]: 0 where an i32 would do
+    high: jax.Array  # i16[...]: 0 where an i32 suffices
 
     def plus(self, amount: jax.Array) -> Wide:
         """The sums with amounts i32[...] added."""
         low = self.low + amount
-        # An i32 overflows where both have one sign and their sum has the other.
+        # An i32 overflows where both summands have one sign and their sum has the other.
         carries = ((self.low ^ low) & (amount ^ low)) < 0
         carry = jnp.where(carries, jnp.where(amount < 0, -1, 1), 0)
         return Wide(low, (self.high + carry).astype(jnp.int16))
 
 
 Sums = jax.Array | Wide
-"""Fixed-point sums of values; `Wide` ones where a search may have more than `MAX_VISITS`."""
+"""Fixed-point sums of values; `Wide` if a search may have more than `MAX_VISITS` visits."""
 
 
 def zero_sums(shape: int | tuple[int, ...], wide: bool) -> Sums:
-    """Sums of nothing."""
+    """Sums that are 0."""
     low = jnp.zeros(shape, jnp.int32)
     return Wide(low, jnp.zeros(shape, jnp.int16)) if wide else low
 
@@ -64,7 +64,7 @@ def plus(sums: Sums, amount: jax.Array) -> Sums:
 
 
 def added(one: Sums, other: Sums) -> Sums:
-    """Two kinds of sums together, both as wide."""
+    """The sum of two arrays of sums, either both `Wide` or neither."""
     if isinstance(one, Wide) and isinstance(other, Wide):
         both = one.plus(other.low)
         return both._replace(high=both.high + other.high)
@@ -72,10 +72,10 @@ def added(one: Sums, other: Sums) -> Sums:
 
 
 def minus(amount: jax.Array, sums: Sums) -> Sums:
-    """Amounts i32[...] less the sums: with 0 what the opponent sees."""
+    """Amounts i32[...] minus the sums; with 0, the sums from the opponent's perspective."""
     if not isinstance(sums, Wide):
         return amount - sums
-    # -low - 1 is ~low, which overflows nowhere.
+    # -low - 1 is ~low, which cannot overflow.
     return Wide(~sums.low, -sums.high).plus(jnp.ones_like(amount)).plus(amount)
 
 
@@ -85,7 +85,7 @@ def where(condition: jax.Array, sums: Sums) -> Sums:
 
 
 def sum_of(value: jax.Array, like: Sums) -> Sums:
-    """Values i32[...] as sums of one each, as wide as others."""
+    """Values i32[...] as sums of one value each, `Wide` if `like` is."""
     return Wide(value, jnp.zeros(value.shape, jnp.int16)) if isinstance(like, Wide) else value
 
 
@@ -93,7 +93,7 @@ def to_float(value: Sums) -> jax.Array:
     """Fixed point -> f32."""
     if not isinstance(value, Wide):
         return value.astype(jnp.float32) / VALUE_ONE
-    # Where an i32 would do this adds 0: a mean does not depend on the form.
+    # Where an i32 suffices this adds 0, so a mean does not depend on the form.
     return to_float(value.low) + value.high.astype(jnp.float32) * np.float32(2**32 / VALUE_ONE)
 
 
@@ -103,17 +103,17 @@ def mean(sums: Sums, visits: jax.Array) -> jax.Array:
 
 
 def variance(sums: Sums, squares: Sums, visits: jax.Array) -> jax.Array:
-    """f32: of as many values as visits, by their sum and their squares'; 0 where there are none."""
+    """f32: the variance from the sum of values and that of their squares; 0 without visits."""
     return jnp.maximum(mean(squares, visits) - mean(sums, visits) ** 2, 0.0)
 
 
 def whole(sums: Sums) -> np.ndarray:
-    """i64[...], on the host."""
+    """i64[...]: the sums as whole numbers, on the host."""
     if isinstance(sums, Wide):
         return np.asarray(sums.high, np.int64) * 2**32 + np.asarray(sums.low)
     return np.asarray(sums, np.int64)
 
 
 def opponent(value: jax.Array, plies: jax.Array) -> jax.Array:
-    """A value as the player `plies` moves away sees it: the one place where the sign flips."""
+    """A value for the player to move `plies` moves away; the one place where the sign flips."""
     return jnp.where(plies % 2 == 1, -value, value)

@@ -12,9 +12,9 @@ NO_ACTION = -1
 
 
 def principal_variation(tree: Tree, length: int) -> jax.Array:
-    """i32[B, length]: the actions from the root on; NO_ACTION where the tree goes no further.
+    """i32[B, length]: the actions from the root on; NO_ACTION beyond the end of the tree.
 
-    Of children with as many visits the first tried is taken.
+    Among children with equal visits, the one tried first is taken.
     """
     root = jnp.full((tree.num_trees, 1), ROOT, jnp.int32)
     return lines_below(tree, root, length)[0][:, 0]
@@ -23,7 +23,7 @@ def principal_variation(tree: Tree, length: int) -> jax.Array:
 def lines_below(tree: Tree, nodes: jax.Array, length: int) -> tuple[jax.Array, jax.Array]:
     """The same from nodes i32[B, M] on: (actions i32[B, M, length], visits of each).
 
-    A negative node stands for none.
+    A negative node means none.
     """
     base = tree.row(0)[:, None]
 

@@ -1,1 +1,1 @@
-"""Rules that score the edges of one node, or give its value by its children; one file a family."""
+"""Selection rules, which score a node's edges, and backup operators; one file per family."""

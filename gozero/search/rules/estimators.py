@@ -1,8 +1,8 @@
-"""Several estimators of an action's value, weighed by their inverse mean squared errors.
+"""Several estimators of an action's value, weighted by their inverse mean squared errors.
 
-Gelly & Silver (2011), section 4.6, weighs two, the mean of an action's simulations and its
-all-moves-as-first value, by the errors that they would have alone: variance over visits, and for
-the second a bias squared. Fuego takes any number of estimators so (Enzenberger & Müller 2009).
+Gelly & Silver (2011), section 4.6, weight two estimators, the mean of an action's simulations and
+its all-moves-as-first value, by the error of each: variance over visits, and for the second also a
+squared bias. Fuego combines any number of estimators like this (Enzenberger & Müller 2009).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from gozero.search.edges import Edges, Needs, SelectionRule
 class Estimators(SelectionRule):
     """sum of w Q over sum of w, w = N / (1 + 4 N b^2), of three estimators.
 
-    They are the action's simulations, which have no bias; all moves as first at the node; and at
-    the node two plies above, where the same player was to move. 1 / w is a mean squared error,
-    1 / (4 N) + b^2, times 4. With the first two this is Eq. 47. The third shares simulations with
-    the second, so their errors are not independent, as they are taken to be. It is as it was when a
-    simulation last came through the node.
+    They are the action's simulations, which have no bias; its all-moves-as-first value at the node;
+    and that at the node two plies above, where the same player was to move. 1 / w is a mean squared
+    error, 1 / (4 N) + b^2, times 4. With the first two alone this is Eq. 47. The third shares
+    simulations with the second, so their errors are not independent, as the formula assumes. It is
+    as of the last simulation through the node.
 
     Attributes:
       bias: b of the node's all-moves-as-first values, a probability of winning.
-      above_bias: of those above.
-      first_play: of an action of which nothing is known, a probability of winning.
+      above_bias: b of those two plies above.
+      first_play: the score of an action without any statistics, a probability of winning.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -55,7 +55,7 @@ class Estimators(SelectionRule):
         return jnp.where(edges.legal & (weight > 0), (1.0 + value) / 2, -jnp.inf)
 
     def _mixed(self, edges: Edges) -> tuple[jax.Array, jax.Array]:
-        """(the value in [-1, 1], the sum of the weights), f32[K] each; the root has none above."""
+        """(the value in [-1, 1], the sum of the weights), f32[K] each."""
         estimators = [
             (edges.visits, edges.q, 0.0),
             (edges.amaf_visits, edges.amaf_q, self.bias),
@@ -69,6 +69,6 @@ class Estimators(SelectionRule):
             n = visits.astype(jnp.float32)
             weight = n / (1.0 + 4.0 * bias**2 * n)
             total = total + weight
-            # Written so that equal values mix to the same value to the last bit.
+            # Written so that mixing equal values gives exactly that value.
             value = value + weight / jnp.maximum(total, 1e-6) * (q - value)
         return value, total

@@ -1,4 +1,4 @@
-"""Forced playouts at the root, and policy targets without them: Wu (2019), section 3.2."""
+"""Forced playouts at the root, and their removal from policy targets: Wu (2019), section 3.2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gozero.search.rules.puct import Puct, exploration
 
 
 def num_forced(edges: Edges, k: float) -> jax.Array:
-    """f32[K]: the visits that a root's visited actions are to have, sqrt(k P sum N).
+    """f32[K]: the fewest visits that each visited action of a root should have, sqrt(k P sum N).
 
     Wu (2019), section 3.2, with k = 2.
     """
@@ -25,13 +25,13 @@ def num_forced(edges: Edges, k: float) -> jax.Array:
 
 @dataclasses.dataclass(frozen=True)
 class ForcedPlayouts(SelectionRule):
-    """A root's rule: actions that have been visited are visited `num_forced` times, then `rule`.
+    """A root's rule: every visited action first gets `num_forced` visits, then `rule` chooses.
 
-    Noise then shows the value of an action, and `pruned_visits` takes the forced visits
-    out of the policy target again, which is the rule's `policy_target`. Wu (2019), section 3.2.
+    So an action that noise has led to is explored enough to show its value. The forced visits are
+    removed from the policy target by `pruned_visits`. Wu (2019), section 3.2.
 
     Raises:
-      ValueError: a k that is not above 0.
+      ValueError: k is not above 0.
     """
 
     rule: Puct = Puct()  # noqa: RUF009 (frozen)
@@ -49,19 +49,20 @@ class ForcedPlayouts(SelectionRule):
         return self.rule.needs
 
     def policy_target(self, edges: Edges) -> jax.Array:
-        """f32[A]: the shares of the visits that were not only forced."""
+        """f32[A]: the visit shares, without visits that were only forced."""
         return visit_policy(pruned_visits(edges, self), edges.prior)
 
 
 def pruned_visits(edges: Edges, rule: ForcedPlayouts) -> jax.Array:
     """A root's visits without those that were only forced.
 
-    Wu (2019), section 3.2: of each action but the most visited one, up to `num_forced` visits go
-    as long as the rule would still not prefer it to that one; a single visit left goes too.
+    Wu (2019), section 3.2: from each action but the most visited one, up to `num_forced` visits are
+    removed, as long as the rule would still not prefer it to that one; if a single visit is left,
+    it is removed too.
 
     Args:
-      edges: the root's actions, with the statistics of the finished search; its values of the
-        actions without visits do not matter.
+      edges: the root's actions, with the statistics of the finished search; values of actions
+        without visits do not matter.
       rule: the root's rule.
 
     Returns:
@@ -71,7 +72,7 @@ def pruned_visits(edges: Edges, rule: ForcedPlayouts) -> jax.Array:
     best = jnp.argmax(visits)
     bar = puct(edges)[best]
     weight = exploration(edges, puct.c_puct, puct.c_base) * jnp.maximum(edges.prior, 0.0)
-    # Q + weight / (1 + n) < bar from the first n above this on; never, if Q alone reaches it.
+    # The smallest n with Q + weight / (1 + n) < bar; infinite if Q alone reaches the bar.
     margin = bar - edges.q
     needed = jnp.floor(weight / jnp.where(margin > 0, margin, 1.0) - 1.0) + 1.0
     needed = jnp.where(margin > 0, jnp.maximum(needed, 0.0), jnp.inf)

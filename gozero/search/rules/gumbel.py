@@ -1,9 +1,9 @@
-"""Policy improvement by planning with Gumbel: Danihelka et al. (2022), and equations from there.
+"""Policy improvement by planning with Gumbel: Danihelka et al. (2022), with their equations.
 
-`GumbelRoot` samples actions without replacement by the Gumbel-top-k trick and spends the
-simulations on them by sequential halving. `GumbelInterior` visits the actions of all other nodes
-in the proportions of the improved policy. Both complete the values of what has not been visited.
-Unlike in AlphaZero, a search of a few simulations improves the policy too.
+`GumbelRoot` samples actions without replacement by the Gumbel-top-k trick and distributes the
+simulations among them by sequential halving. `GumbelInterior` visits the actions of all other nodes
+in the proportions of the improved policy. Both complete the values of unvisited actions. Unlike in
+AlphaZero, even a search with few simulations improves the policy.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SIGMA_RANGES = {"value_scale": AT_LEAST_0, "max_visit_init": AT_LEAST_0}
 
 
 def mixed_value(edges: Edges) -> jax.Array:
-    """v_mix, the value of what has not been visited.
+    """v_mix, the value of unvisited actions.
 
-    Appendix D, Eq. (33): v_mix = (v + sum N * q_P) / (1 + sum N), with q_P the mean of Q over the
-    visited actions, weighted by their priors, and v the node's own evaluation. Written from v on,
-    so that it is v, and no number close by, where every Q is.
+    Appendix D, Eq. (33): v_mix = (v + sum N * q_P) / (1 + sum N), where q_P is the mean of Q over
+    the visited actions, weighted by their priors, and v the node's own evaluation. Written as v
+    plus a correction, so that it is exactly v if every Q is v.
 
     Args:
-      edges: all actions of a node, or at least those that were visited.
+      edges: all actions of a node, or at least the visited ones.
 
     Returns:
       f32[].
@@ -44,7 +44,7 @@ def mixed_value(edges: Edges) -> jax.Array:
     visited = edges.visits > 0
     total = jnp.sum(edges.visits).astype(jnp.float32)
     weight = jnp.where(visited, jnp.maximum(edges.prior, _TINY), 0.0)
-    # (Without visits not 0 / tiny: XLA:CPU of jaxlib 0.7.2 makes that a nan.)
+    # (Not 0 / tiny without visits: that is a nan on XLA:CPU with jaxlib 0.7.2.)
     mass = jnp.where(total > 0, jnp.sum(weight), 1.0)
     gain = jnp.sum(weight * (edges.q - edges.raw_value)) / mass
     return edges.raw_value + total / (1.0 + total) * gain
@@ -60,18 +60,18 @@ def sigma(
 ) -> jax.Array:
     """The completed Q on the scale of logits.
 
-    Eq. (8): sigma(q) = (c_visit + max N) c_scale q. Before, the completed Q of the legal actions
-    is stretched to [0, 1], as mctx does unless told otherwise; a c_scale of 0.1 is for that. Where
-    values are results of games, a small difference stays small without: a c_scale of 1 is for that.
+    Eq. (8): sigma(q) = (c_visit + max N) c_scale q. With `rescale`, the completed Q of the legal
+    actions is first rescaled to [0, 1], the default in mctx; a c_scale of 0.1 suits this. Without,
+    for values that are results of games, small differences stay small; a c_scale of 1 suits this.
 
     Args:
       edges: all actions of a node; or the visited ones and any one of the others, if there is one.
       value_scale: c_scale.
       max_visit_init: c_visit.
-      rescale: whether the completed Q is stretched.
+      rescale: whether to rescale the completed Q.
 
     Returns:
-      f32[K]; of no meaning where illegal.
+      f32[K]; undefined where illegal.
     """
     q = completed_q(edges)
     most = jnp.max(edges.visits).astype(jnp.float32)
@@ -84,16 +84,16 @@ def sigma(
 
 
 def logits(prior: jax.Array) -> jax.Array:
-    """f32[K]: log P; finite for a legal action whose prior is too small for f32."""
+    """f32[K]: log P; -inf where illegal, finite for a legal action whose prior underflows to 0."""
     return jnp.where(prior >= 0, jnp.log(jnp.maximum(prior, _TINY)), -jnp.inf)
 
 
 def considered_visits(num_considered: int, num_simulations: int) -> np.ndarray:
-    """The visits that an action has when it is its turn, by simulation.
+    """For each simulation, the visit count of the actions among which it chooses.
 
-    Sequential halving, Karnin et al. (2013) as in Algorithm 2: of m actions all get
-    n / (log2(m) m) visits, then the better half gets as many in all, and so on; at least one visit
-    each, and two actions to the end.
+    Sequential halving, Karnin et al. (2013) as in Algorithm 2: each of m actions gets
+    n / (log2(m) m) visits, then the better half shares as many simulations in total, and so on;
+    each action gets at least one visit per phase, and two actions remain to the end.
 
     Args:
       num_considered: m.
@@ -126,13 +126,14 @@ def _visits_table(max_considered: int, num_simulations: int) -> np.ndarray:
 class GumbelRoot(SelectionRule):
     """The root's rule: sequential halving over the actions with the highest g + logits.
 
-    Its scores are g + logits + sigma(completed Q), among the actions that have as many visits as
-    the halving asks for; the action that is played has the highest of the most visited. The
-    policy target is the improved policy, Eq. (11). Needs no noise on the priors, nor a temperature.
+    Its scores are g + logits + sigma(completed Q), for the actions whose visits are those of
+    `considered_visits`. The action to play is the one with the highest score among the most
+    visited. The policy target is the improved policy, Eq. (11). It needs no noise on the priors and
+    no temperature.
 
     Attributes:
-      max_considered: m, the actions that are sampled; fewer where fewer are legal.
-      scale: of the Gumbel noise g; 0 plays the best, for a match.
+      max_considered: m, the number of sampled actions; fewer if fewer are legal.
+      scale: of the Gumbel noise g; 0 makes play deterministic, for matches.
       value_scale, max_visit_init, rescale: of `sigma`.
 
     Raises:
@@ -152,24 +153,24 @@ class GumbelRoot(SelectionRule):
         check_ranges(self, max_considered=COUNT, scale=AT_LEAST_0, **_SIGMA_RANGES)
 
     def root_table(self, num_simulations: int) -> np.ndarray:
-        """i32[m + 1, n]: `considered_visits` of so many actions."""
+        """i32[m + 1, n]: row i is `considered_visits` of i actions."""
         return _visits_table(self.max_considered, num_simulations)
 
     def score_root(
         self, edges: Edges, gumbel: jax.Array, num_simulations: int, table: Any = None
     ) -> jax.Array:
-        """f32[A]: -inf for the actions whose turn it is not."""
+        """f32[A]: the scores; -inf for actions that sequential halving does not consider now."""
         if table is None:
             table = jnp.asarray(self.root_table(num_simulations))
         count = jnp.minimum(jnp.sum(edges.legal), self.max_considered)
         turn = jnp.minimum(jnp.sum(edges.visits), num_simulations - 1)
         in_turn = edges.legal & (edges.visits == table[count, turn])
-        # After the last simulation it may be nobody's turn.
+        # After the last simulation there may be no such action.
         in_turn = jnp.where(any_of(in_turn), in_turn, edges.legal)
         return jnp.where(in_turn, self._score(edges, gumbel), -jnp.inf)
 
     def final_action(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
-        """i32[]: the best of the most visited; without visits a sample of the policy."""
+        """i32[]: the best of the most visited actions; without visits, a sample of the policy."""
         finalist = edges.legal & (edges.visits == jnp.max(edges.visits))
         score = jnp.where(finalist, self._score(edges, gumbel), -jnp.inf)
         return jnp.argmax(score).astype(jnp.int32)
@@ -188,11 +189,11 @@ class GumbelRoot(SelectionRule):
 
 @dataclasses.dataclass(frozen=True)
 class GumbelInterior(SelectionRule):
-    """A selection rule: of all actions the one that is furthest behind the improved policy.
+    """A selection rule: choose the action whose visit share is furthest below the improved policy.
 
-    Eq. (14): argmax of pi' - N / (1 + sum N). A rule sees the visited actions and the best of the
-    others; pi' is exact all the same, for the others share v_mix, and what the priors leave to 1
-    is theirs. (To the rounding of 1 in f32, some 1e-7.)
+    Eq. (14): argmax of pi' - N / (1 + sum N). A rule sees only the visited actions and the best of
+    the others; pi' is exact all the same, because all the others have the value v_mix, and their
+    total prior is 1 minus that of the actions seen. (Up to the rounding of 1 in f32, some 1e-7.)
 
     Attributes:
       value_scale, max_visit_init, rescale: of `sigma`.
@@ -217,7 +218,7 @@ class GumbelInterior(SelectionRule):
         return jnp.where(edges.legal, behind, -jnp.inf)
 
     def improved_policy(self, edges: Edges) -> jax.Array:
-        """f32[K]: pi' of Eq. (11) of these actions, where all actions that were visited are."""
+        """f32[K]: pi' of Eq. (11) for these actions, which must include all visited ones."""
         value = _sigma_of(self, edges)
         mass = jnp.where(edges.legal, edges.prior, 0.0)
         untried = edges.legal & (edges.visits == 0)

@@ -1,4 +1,4 @@
-"""KataGo's rule of selection, and its choice of the move."""
+"""KataGo's selection rule, and its choice of the move."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from gozero.search.edges import Edges, Needs, SelectionRule
 from gozero.search.score import ScoreUtility
 
 _USUAL_SPREAD, _USUAL_WEIGHT = 0.4, 2.0
-"""The standard deviation of a node's values that is assumed, and the visits that it counts for."""
+"""The assumed standard deviation of a node's values, and the visits that it counts for."""
 
 
 @dataclasses.dataclass(frozen=True)
 class KataGoPuct(SelectionRule):
-    """Q + U as KataGo 1.17 has it, with the numbers of its GTP engine.
+    """Q + U as in KataGo 1.17, with the parameters of its GTP engine.
 
     U = c f P sqrt(n + 0.01) / (1 + N), n = sum N, c = c_puct + c_log log((n + c_base) / c_base),
-    f = 1 + spread (s / 0.4 - 1), s the standard deviation of all values below the node, its own
-    among them, see `deviation`. An action without visits has
-    Q = w V + (1 - w) v - reduction sqrt(p): p is the prior mass of the visited actions,
+    f = 1 + spread (s / 0.4 - 1), where s is the standard deviation of all values below the node,
+    including its own, see `deviation`. An action without visits has
+    Q = w V + (1 - w) v - reduction sqrt(p), where p is the prior mass of the visited actions,
     w = min(1, p^power), V the mean of all visits and v the node's own evaluation.
 
-    With `score` all values have the utility of the score in them. Of KataGo's search this leaves
-    out the weights of visits and the shared nodes of its graph. For its root see `at_root`.
+    With `score`, all values include the score utility. Parts of KataGo's search that are left out:
+    the weights of visits, and the shared nodes of its graph. For the root see `at_root`.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -54,14 +54,14 @@ class KataGoPuct(SelectionRule):
 
     @property
     def at_root(self) -> KataGoRoot:
-        """The rule of a root, for `SearchConfig.root_select`: half the reduction."""
+        """The rule for a root, for `SearchConfig.root_select`: with half the reduction."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return KataGoRoot(**{**fields, "reduction": self.reduction / 2})
 
     def __call__(self, edges: Edges) -> jax.Array:
         """f32[K]: -inf where illegal."""
         chex.assert_equal_shape([edges.prior, edges.visits, edges.q])
-        assert edges.raw_value is not None  # it is asked for
+        assert edges.raw_value is not None  # `needs` includes it
         visited = edges.visits > 0
         mass = jnp.clip(jnp.sum(jnp.where(visited, edges.prior, 0.0)), 0.0, 1.0)
         share = mass**self.power
@@ -80,15 +80,15 @@ class KataGoPuct(SelectionRule):
 
 
 def deviation(edges: Edges) -> jax.Array:
-    """f32[]: the standard deviation of the values below a node, its own evaluation among them.
+    """f32[]: the standard deviation of the values below a node, including its own evaluation.
 
-    0.4 is assumed, and counts as two visits beside what was seen.
+    A prior deviation of 0.4, which counts as two visits, is mixed in.
     """
     assert edges.variance is not None
     assert edges.raw_value is not None
     total, visits = edges.total.astype(jnp.float32), edges.visits.astype(jnp.float32)
     squares = jnp.where(edges.visits > 0, edges.variance + edges.q**2, 0.0)
-    seen = edges.raw_value**2 + jnp.sum(visits * squares)  # of 1 + n values
+    seen = edges.raw_value**2 + jnp.sum(visits * squares)  # over 1 + n values
     mean = edges.value**2
     seen = jnp.maximum(seen, (1.0 + total) * mean)
     usual = (mean + _USUAL_SPREAD**2) * _USUAL_WEIGHT
@@ -98,11 +98,11 @@ def deviation(edges: Edges) -> jax.Array:
 
 @dataclasses.dataclass(frozen=True)
 class KataGoRoot(KataGoPuct):
-    """`KataGoPuct` of a root, which also says what is played; in KataGo `getPlaySelectionValues`.
+    """`KataGoPuct` for a root, which also chooses the move; in KataGo `getPlaySelectionValues`.
 
-    The move with the highest lower bound, of those that have enough visits: 0.15 of the visits of
-    the one that has most. Visits that the rule would not make again, now that it knows the values,
-    do not count for this.
+    It plays the move with the highest lower bound among those with enough visits: 0.15 of the
+    visits of the most visited one. Visits that the rule would not make again with the final values
+    do not count here.
     """
 
     least_share = 0.15
@@ -113,11 +113,11 @@ class KataGoRoot(KataGoPuct):
 
     @property
     def radius(self) -> float:
-        """The largest value."""
+        """The largest possible absolute value."""
         return 1.0 if self.score is None else 1.0 + self.score.most
 
     def final_action(self, edges: Edges, gumbel: jax.Array) -> jax.Array:  # pyright: ignore
-        """i32[]: of a root's actions [A]; without visits the one with the highest prior."""
+        """i32[]: the action to play, of a root's [A]; without visits, the highest prior."""
         del gumbel
         assert edges.variance is not None
         tried = edges.legal & (edges.visits > 0)
@@ -128,7 +128,7 @@ class KataGoRoot(KataGoPuct):
         short = jnp.maximum(best - edges.q, 1e-9)
         wanted = jnp.maximum(weight * edges.prior / short - 1.0, 0.0)
         counted = jnp.ceil(jnp.minimum(visits, wanted)).at[most].set(visits[most])
-        least = self.least_share * visits[most] - 1e-3  # whole numbers, and 0.15 is none in f32
+        least = self.least_share * visits[most] - 1e-3  # visits are whole; 0.15 is inexact in f32
         enough = tried & (counted > 0) & (counted >= least)
         bounds = lower_bound(edges.visits, edges.q, edges.variance, radius=self.radius)
         bounds = jnp.where(enough, bounds, -jnp.inf)
@@ -143,17 +143,16 @@ def lower_bound(
     deviations: float = 5.0,
     radius: float = 1.0,
 ) -> jax.Array:
-    """f32[A]: Q less so many standard errors of it.
+    """f32[A]: Q minus `deviations` standard errors.
 
-    Beside the values seen, the largest variance that there can be counts 1 / N^2; 0 visits count as
-    one.
+    The largest possible variance is mixed in with weight 1 / N^2; 0 visits count as one.
 
     Args:
       visits: N, i32[A].
       q: Q, f32[A].
-      variance: f32[A], of the values that Q is the mean of.
-      deviations: standard errors.
-      radius: the largest |Q| that there can be.
+      variance: f32[A], of the values averaged in Q.
+      deviations: the number of standard errors.
+      radius: the largest possible |Q|.
     """
     chex.assert_equal_shape([visits, q, variance])
     n = jnp.maximum(visits, 1).astype(jnp.float32)

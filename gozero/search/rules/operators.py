@@ -1,9 +1,9 @@
-"""The value of a node by its children: the operators of `SearchConfig.backup`.
+"""The operators of `SearchConfig.backup`, which compute a node's value from its children.
 
-An operator is a hashable callable ``Edges -> f32[]``. It sees a node's children (an entry without
-visits is none) with their own backup values as Q, and as V the mean of the node's own evaluation
-and all its simulations. Gelly & Silver (2011) have the mean; Coulom (2006), "Efficient Selectivity
-and Backup Operators in Monte-Carlo Tree Search", compares it with others.
+An operator is a hashable callable ``Edges -> f32[]``. It sees a node's children (entries without
+visits are padding) with their own backup values as Q, and as V the mean of the node's own
+evaluation and all its simulations. Gelly & Silver (2011) use the mean; Coulom (2006), "Efficient
+Selectivity and Backup Operators in Monte-Carlo Tree Search", compares it with others.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ Operator = Callable[[Edges], jax.Array]
 
 
 def max_backup(edges: Edges) -> jax.Array:
-    """f32[]: max Q, as in minimax. Right in the end, but the luckiest child decides until then."""
+    """f32[]: max Q, as in minimax. Right in the limit; until then the luckiest child decides."""
     return jnp.max(jnp.where(edges.visits > 0, edges.q, -1.0))
 
 
 @dataclasses.dataclass(frozen=True)
 class MixBackup:
-    """From the mean towards the most visited child's value as its simulations grow.
+    """A mix of the mean and the most visited child's value, whose weight grows with its visits.
 
     (K V + N_max Q_max) / (K + N_max), written V + N_max / (K + N_max) (Q_max - V): N_max and Q_max
     are those of the most visited child, the earliest among equals. Coulom (2006), section 4, the
-    "Mix" operator, where K is MeanWeight. (There K grows in a node of very many simulations, and
-    the second child is looked at too; here neither.)
+    "Mix" operator, where K is MeanWeight. (There, K grows at nodes with very many simulations, and
+    the second child is considered too; neither is done here.)
 
     Attributes:
-      mean_weight: K, simulations that the mean counts for; 0: robust max, the most visited
-        child's value alone. Coulom has twice the points of the board.
+      mean_weight: K, the number of simulations that the mean counts for; 0: robust max, the most
+        visited child's value alone. Coulom uses twice the number of points of the board.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.

@@ -1,9 +1,9 @@
 """Rules that visit actions in proportion to weights: Pr(best) of Gaussians, and a softmax of Q.
 
-Crazy Stone and Indigo draw an action by its weight w. A choice is kept here until something changes
-at its node, so nothing is drawn: the next visit goes to the action with the highest w / (1 + N).
-With weights that stay this shares visits out in proportion to them, as D'Hondt's method shares
-seats by votes.
+Crazy Stone and Indigo draw an action at random with weights w. Here a choice is cached until
+something changes at its node, so nothing is drawn: the next visit goes to the action with the
+highest w / (1 + N). With constant weights, visits are then in proportion to them, as seats are to
+votes in D'Hondt's method.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from gozero.search.edges import Edges, Needs, SelectionRule, random_order
 
 @dataclasses.dataclass(frozen=True)
 class Gaussian(SelectionRule):
-    """About the probability that an action is the best, if values are Gaussian: Crazy Stone's rule.
+    """Crazy Stone's rule: roughly the probability that an action is best, for Gaussian values.
 
     Coulom (2006), section 3: w = exp(-2.4 (Q_0 - Q) / sqrt(2 (s_0^2 + s^2))) + e, where Q_0 is the
-    best of the visited actions' values, and s^2 the variance of a mean: that of the simulations, as
-    if one more of a very high variance had been played,
-    (sum z^2 - N Q^2 + V) / (N + 1), over N or over 500 if N is more. An untried action has the
-    node's value, and V.
+    highest value of the visited actions, and s^2 the variance of a mean: the variance of the
+    simulations z, as if one more with a very high variance had been played,
+    (sum z^2 - N Q^2 + V) / (N + 1), divided by N, or by 500 if N is larger. An untried action has
+    the node's value, and V.
 
-    There e is (0.1 + 2^-i + a) / A for the i-th of A actions by the playout policy's urgency, with
-    a = 1 for a move in atari; here e is 0.1 of the prior, which may say all of that. The values are
-    those of [-1, 1], where Coulom's are scores, whose V is (2 P)^2 on P points.
+    In the paper, e is (0.1 + 2^-i + a) / A for the i-th of A actions by the playout policy's
+    urgency, with a = 1 for a move in atari; here e is 0.1 times the prior, which can express all of
+    that. Values are in [-1, 1] here; Coulom's are scores, whose V is (2 P)^2 on P points.
 
     Attributes:
       steepness: 2.4.
@@ -59,7 +59,7 @@ class Gaussian(SelectionRule):
         visited = edges.visits > 0
         q, variance = jnp.where(visited, edges.q, edges.value), self.of_mean(edges)
         best = jnp.max(jnp.where(visited, q, -1.0))
-        # Of several best ones the least certain: their order must not matter.
+        # If several are best, use the largest variance, so that their order does not matter.
         of_best = jnp.max(jnp.where(visited & (q == best), variance, 0.0))
         apart = jnp.maximum(best - q, 0.0) / jnp.sqrt(2.0 * (of_best + variance))
         weight = jnp.exp(-self.steepness * apart) + self.floor * edges.prior
@@ -67,7 +67,7 @@ class Gaussian(SelectionRule):
 
     def of_mean(self, edges: Edges) -> jax.Array:
         """s^2, f32[K]."""
-        assert edges.variance is not None  # it is asked for
+        assert edges.variance is not None  # `needs` includes it
         n = edges.visits.astype(jnp.float32)
         variance = (n * edges.variance + self.prior_variance) / (n + 1.0)
         return variance / jnp.clip(n, 1.0, float(self.settled))
@@ -77,14 +77,14 @@ class Gaussian(SelectionRule):
 class Boltzmann(SelectionRule):
     """w = exp(Q / T), a softmax of the values as probabilities of winning; untried actions first.
 
-    As in Indigo, Bouzy & Helmstetter (2003), by Gelly & Silver (2011), section 2.4. The score is
-    the logarithm of w / (1 + N).
+    As in Indigo, Bouzy & Helmstetter (2003), according to Gelly & Silver (2011), section 2.4. The
+    score is the logarithm of w / (1 + N).
 
     Attributes:
       temperature: T.
 
     Raises:
-      ValueError: a temperature that is not above 0.
+      ValueError: the temperature is not above 0.
     """
 
     temperature: float = 0.1

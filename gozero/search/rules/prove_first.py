@@ -14,11 +14,11 @@ from gozero.search.rules.puct import Puct
 
 @dataclasses.dataclass(frozen=True)
 class ProveFirst(SelectionRule):
-    """A selection rule that visits actions proven drawn only if it has no others.
+    """A selection rule that visits actions proven to draw only if there are no others.
 
-    For solving positions: nothing is learnt from another visit to a draw, and a rule that likes
-    its value spends most of its visits there. What the visits say of a node whose best action is
-    a draw means less for it, so not for play.
+    For solving positions: another visit to a proven draw yields nothing, and a rule that prefers
+    its value would spend most of its visits there. Not for play: at a node whose best action is a
+    draw, the visits then say less about which action is best.
 
     Attributes:
       rule: for the other actions.

@@ -32,11 +32,11 @@ def puct(
       edges: the node's actions.
       c_puct: c, the weight of the prior.
       c_base: lets c grow: c = c_puct + log((1 + sum N + c_base) / c_base). AlphaZero (Silver et
-        al. 2018, supplement) has 1.25 and 19,652. None: c is constant.
-      first_play: Q of an action not visited. "zero", as in the paper; "parent": V - reduction
-        sqrt(sum of P over the visited), as in KataGo (Wu 2019), so that a player ahead or behind
-        still compares like with like; "loss": -1.
-      reduction: of "parent".
+        al. 2018, supplement) uses 1.25 and 19,652. None: c is constant.
+      first_play: Q of an unvisited action. "zero", as in the paper; "parent": V - reduction
+        sqrt(sum of P over the visited), as in KataGo (Wu 2019), so that unvisited actions compare
+        fairly with visited ones also for a player far ahead or behind; "loss": -1.
+      reduction: for "parent".
 
     Returns:
       f32[K].
@@ -56,7 +56,7 @@ def puct(
 
 
 def exploration(edges: Edges, c_puct: float, c_base: float | None) -> jax.Array:
-    """f32[]: c sqrt(1 + sum N), what `puct` gives a prior of 1 before its first visit."""
+    """f32[]: c sqrt(1 + sum N), the U of an unvisited action with a prior of 1."""
     total = edges.total.astype(jnp.float32)
     growth = 0.0 if c_base is None else jnp.log((1.0 + total + c_base) / c_base)
     return (c_puct + growth) * jnp.sqrt(1.0 + total)
@@ -64,7 +64,7 @@ def exploration(edges: Edges, c_puct: float, c_base: float | None) -> jax.Array:
 
 @dataclasses.dataclass(frozen=True)
 class Puct(SelectionRule):
-    """`puct` as a selection rule; with the utility of the score in Q and V, if it is given.
+    """`puct` as a selection rule; with `score`, Q and V include the score utility.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.

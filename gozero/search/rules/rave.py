@@ -1,7 +1,7 @@
 """Rules that mix the value of an action with its all-moves-as-first value.
 
-Gelly & Silver (2011), section 4. Values and the bias b are probabilities of winning here,
-(1 + q) / 2, as in the paper.
+Gelly & Silver (2011), section 4. As in the paper, values and the bias b are probabilities of
+winning here, (1 + q) / 2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _amaf(edges: Edges) -> tuple[jax.Array, jax.Array]:
     """(N~, Q~) of a node's actions.
 
     Raises:
-      ValueError: the search keeps none.
+      ValueError: the search does not keep these statistics.
     """
     if edges.amaf_visits is None or edges.amaf_q is None:
         raise ValueError("amaf: the search keeps no such statistics; give SearchConfig(amaf=...)")
@@ -47,10 +47,10 @@ class HandSelected:
 
     Attributes:
       k: the equivalence parameter.
-      per_action: by the visits of the action, N(s, a), in place of those of the node.
+      per_action: whether to use the visits of the action, N(s, a), instead of the node's.
 
     Raises:
-      ValueError: a k that is not above 0.
+      ValueError: k is not above 0.
     """
 
     k: float = 1000.0
@@ -69,18 +69,18 @@ Mean = Literal["even", "amaf", "mixture"]
 
 @dataclasses.dataclass(frozen=True)
 class MinimumMse:
-    """The beta with the least mean squared error, if the all-moves-as-first value is biased by b.
+    """The beta with the least mean squared error, if the all-moves-as-first value has a bias of b.
 
-    Eq. 46: beta = N~ / (N + N~ + N N~ b^2 / (mu* (1 - mu*))), with mu* the value that is looked
-    for; it trusts values near 0 and 1 less.
+    Eq. 46: beta = N~ / (N + N~ + N N~ b^2 / (mu* (1 - mu*))), where mu* is the true value; near 0
+    and 1 it gives the all-moves-as-first value less weight.
 
     Attributes:
-      bias: b. The one without a word suits playouts on 9x9; `learnt_bias` finds another.
-      mean: mu*: "even": one half, which makes it Eq. 47; "amaf": the all-moves-as-first value;
-        "mixture": the mixture itself, (1 - beta) Q + beta Q~, in four steps from that of Eq. 47.
+      bias: b. The default suits playouts on 9x9; `learnt_bias` estimates it.
+      mean: mu*: "even": one half, which gives Eq. 47; "amaf": the all-moves-as-first value;
+        "mixture": the mixture itself, (1 - beta) Q + beta Q~, by four iterations from Eq. 47.
 
     Raises:
-      ValueError: a bias that is not from 0 to 1; another mean.
+      ValueError: a bias outside [0, 1]; another mean.
     """
 
     bias: float = 0.01
@@ -110,7 +110,7 @@ _STEPS = 4
 
 
 def _precision(q: jax.Array) -> jax.Array:
-    """1 / (mu (1 - mu)) of values q in [-1, 1]."""
+    """1 / (mu (1 - mu)) for values q in [-1, 1], mu = (1 + q) / 2."""
     mu = jnp.clip((1.0 + q) / 2, 0.01, 0.99)
     return 1.0 / (mu * (1.0 - mu))
 
@@ -122,23 +122,24 @@ Bonus = Literal["finite", "plain"]
 class Rave(SelectionRule):
     """MC-RAVE: (1 - beta) Q + beta Q~, Eq. 12-17; with a bonus UCT-RAVE, Eq. 18.
 
-    An action that was never played later goes by its value alone, and one with neither by
-    `first_play`.
+    The score of an action without all-moves-as-first statistics is its value alone, and of one
+    without visits either, `first_play`.
 
     Attributes:
       schedule: beta.
       c: the weight of the bonus.
-      first_play: a probability of winning; above 1: what nothing is known of comes first.
-      initial: Q before the first visit, a probability of winning, to which the mixture gives the
-        weight 1 - beta as to any other. A beta that goes by the visits of the node, Eq. 19,
-        then lets all-moves-as-first values do little more than order what is untried. Above 1, as
-        in MoGo's first-play urgency, all actions are tried once they have little weight. None: an
-        action without visits goes by its all-moves-as-first value alone.
-      bonus: "plain": c sqrt(log N(s) / N), Eq. 18, infinite before the first visit: what is
-        untried comes first, by its mixture. "finite": with 1 + N in place of N.
+      first_play: a probability of winning; above 1, actions without any statistics are tried first.
+      initial: Q before the first visit, a probability of winning; it enters the mixture with weight
+        1 - beta like any other Q. With a beta that depends on the node's visits, Eq. 19,
+        all-moves-as-first values then do little more than order the untried actions. With a value
+        above 1, as in MoGo's first-play urgency, all actions are tried once all-moves-as-first
+        values have little weight. None: the score of an action without visits is its
+        all-moves-as-first value alone.
+      bonus: "plain": c sqrt(log N(s) / N), Eq. 18, infinite before the first visit: untried
+        actions come first, ordered by their mixture. "finite": with 1 + N instead of N.
 
     Raises:
-      ValueError: a c or an initial value that is negative; another bonus; a plain one without c.
+      ValueError: a negative c or initial value; another bonus; a plain bonus without c.
     """
 
     schedule: Schedule = MinimumMse()
@@ -173,12 +174,12 @@ class Rave(SelectionRule):
         return jnp.where(edges.legal & is_known, value, -jnp.inf)
 
     def _mixed(self, edges: Edges) -> tuple[jax.Array, jax.Array]:
-        """(f32[K], a probability of winning; bool[K]: whether anything is known of it)."""
+        """(f32[K]: the mixture, a probability of winning; bool[K]: whether it has statistics)."""
         amaf_visits, amaf_q = _amaf(edges)
         chex.assert_equal_shape([edges.prior, edges.visits, edges.q, amaf_visits, amaf_q])
         visited, has_amaf = edges.visits > 0, amaf_visits > 0
-        # Written so that equal values mix to the same value to the last bit, whatever beta is:
-        # after a simulation most actions tie.
+        # Written so that mixing equal values gives exactly that value, whatever beta is: after a
+        # simulation most actions tie.
         q = edges.q if self.initial is None else jnp.where(visited, edges.q, 2 * self.initial - 1.0)
         mixed = q + self.schedule(edges) * (amaf_q - q)
         untried = amaf_q if self.initial is None else mixed
@@ -188,18 +189,18 @@ class Rave(SelectionRule):
 
 
 _FIRST = 1e3
-"""A bonus that is as good as infinite, and leaves mixtures apart to 2^-14."""
+"""A bonus that is practically infinite, and still separates mixtures that differ by 2^-14."""
 
 
 def learnt_bias(edges: Edges, least: int) -> tuple[jax.Array, jax.Array]:
-    """How far apart the two values of a node's actions are, for `MinimumMse`.
+    """Statistics for estimating the bias of `MinimumMse` from a node's actions.
 
-    Late in a search both have settled, and what is left between them is bias: b^2 is the mean
-    of (Q~ - Q)^2 over actions that are well visited. Sum what many nodes return, and divide.
+    Late in a search both values have converged, and the difference that remains is bias: b^2 is the
+    mean of (Q~ - Q)^2 over well visited actions. Sum the results over many nodes, and divide.
 
     Args:
       edges: a node's actions.
-      least: visits of both kinds that an action needs to count.
+      least: the visits of each kind that an action needs in order to count.
 
     Returns:
       (sum of (Q~ - Q)^2 as probabilities of winning f32[], number of actions i32[]).

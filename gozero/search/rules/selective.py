@@ -18,17 +18,16 @@ from gozero.search.values import MOST_VISITS
 
 @dataclasses.dataclass(frozen=True)
 class Widening(SelectionRule):
-    """A node considers the best actions by their priors, the more the more it is visited.
+    """Progressive widening: a node considers its best actions by prior, more with more visits.
 
-    Progressive widening, Coulom (2007), "Computing Elo ratings of move patterns in the game of Go",
-    section 4: the second action after t_1 visits of the node's actions, and
-    t_(n+1) = t_n + 40 1.4^n; among those that are considered, `rule` chooses. An action that is
-    proven to lose does not count.
+    Coulom (2007), "Computing Elo ratings of move patterns in the game of Go", section 4: the second
+    action is considered after t_1 visits of the node's actions, and t_(n+1) = t_n + 40 1.4^n. Among
+    the considered actions, `rule` chooses. An action that is proven to lose does not count.
 
     Attributes:
-      rule: which; untried actions come in the order of their priors, whatever it says.
-      first: t_1, 40 there.
-      growth: 1.4 there.
+      rule: the rule; untried actions come in the order of their priors, whatever its own order.
+      first: t_1, 40 in the paper.
+      growth: 1.4 in the paper.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -60,7 +59,7 @@ _MOST_ACTIONS = 1024
 
 @functools.cache
 def _thresholds(first: float, growth: float) -> np.ndarray:
-    """i32[J]: t_1, t_2, ..., up to all visits that there can be."""
+    """i32[J]: t_1, t_2, ..., up to the most visits that a tree can have."""
     found, t, step = [], 0.0, first
     while len(found) < _MOST_ACTIONS and t + step <= MOST_VISITS:
         t, step = t + step, step * growth
@@ -70,16 +69,16 @@ def _thresholds(first: float, growth: float) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Pruning(SelectionRule):
-    """An action whose upper confidence bound is below another's lower one is not visited.
+    """Progressive pruning: skip actions whose upper bound is below another action's lower bound.
 
-    Progressive pruning, Bouzy & Helmstetter (2003), "Monte-Carlo Go developments": the bounds are
-    Q +- r sqrt(variance / N), for actions with so many visits at least. There what is pruned stays
-    so; here it comes back if the other's lower bound falls below its own upper one.
+    Bouzy & Helmstetter (2003), "Monte-Carlo Go developments": the bounds are
+    Q +- r sqrt(variance / N), for actions with at least `least` visits. In the paper, pruned
+    actions stay pruned; here, one returns if the other's lower bound falls below its upper bound.
 
     Attributes:
-      rule: of the others.
+      rule: chooses among the others.
       deviations: r.
-      least: visits.
+      least: the visits that an action needs in order to prune or to be pruned.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -96,8 +95,8 @@ class Pruning(SelectionRule):
         return jnp.where(self.pruned(edges), -jnp.inf, as_rule(self.rule)(edges))
 
     def pruned(self, edges: Edges) -> jax.Array:
-        """bool[K]."""
-        assert edges.variance is not None  # it is asked for
+        """bool[K]: the pruned actions."""
+        assert edges.variance is not None  # `needs` includes it
         n = jnp.maximum(edges.visits, 1).astype(jnp.float32)
         reach = self.deviations * jnp.sqrt(edges.variance / n)
         is_settled = edges.legal & (edges.visits >= self.least)

@@ -1,4 +1,4 @@
-"""UCB1, and flat Monte-Carlo: rules that do not look at priors."""
+"""UCB1, and flat Monte-Carlo: rules that ignore priors."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gozero.search.edges import Edges, SelectionRule, random_order
 
 
 def ucb1(edges: Edges, c: float, first_play: float = math.inf) -> jax.Array:
-    """The mean and a bonus for what has been tried little.
+    """The mean value plus a bonus for actions with few visits.
 
     Gelly & Silver (2011), Eq. 7-8, after Auer et al. (2002): Q + c sqrt(log sum N / N), where Q
     is a probability of winning, (1 + q) / 2. With c = 0 the search is greedy.
 
     Args:
-      edges: the node's actions; priors say no more than what is legal.
+      edges: the node's actions; priors are used only for legality.
       c: the weight of the bonus.
-      first_play: the score of what has not been tried, which by the paper comes first. About 1, it
-        leaves the rest untried as long as something tried is good enough: first-play urgency, Gelly
-        & Wang (2006), section 4.
+      first_play: the score of untried actions, which in the paper are tried first. With a value of
+        about 1, other actions stay untried as long as a tried one is good enough: first-play
+        urgency, Gelly & Wang (2006), section 4.
 
     Returns:
       f32[K]: -inf for illegal actions.
@@ -41,8 +41,9 @@ def ucb1(edges: Edges, c: float, first_play: float = math.inf) -> jax.Array:
 class Flat(SelectionRule):
     """The action with the fewest visits; untried actions come in random order.
 
-    Under ``SearchConfig(max_depth=1)`` this is flat Monte-Carlo: all of the root's actions have as
-    many simulations, but for one, and q is the mean of their outcomes (Gelly & Silver 2011, Eq. 3).
+    With ``SearchConfig(max_depth=1)`` this is flat Monte-Carlo: the root's actions have equal
+    numbers of simulations, up to one, and q is the mean of their outcomes (Gelly & Silver 2011,
+    Eq. 3).
     """
 
     def __call__(self, edges: Edges) -> jax.Array:
@@ -57,7 +58,7 @@ class Ucb1(SelectionRule):
     """`ucb1` as a selection rule; untried actions come in random order.
 
     Raises:
-      ValueError: a c or a first play that is negative.
+      ValueError: a negative c or first_play.
     """
 
     c: float
