@@ -105,7 +105,7 @@ class HostGame:
         self._state = self._state.replace(komi=jnp.float32(komi))
 
     def prepare(self) -> None:
-        """Compile `play` ahead of time, if it is to be cached and is not yet. On any thread."""
+        """Compile `play` ahead, if it is to be cached and is missing. May run on any thread."""
         _attempt.prepare(self.rules, self._state, jnp.int32(0), jnp.int32(0))
 
     def play(self, colour: int, action: int) -> None:

@@ -80,14 +80,14 @@ class MatchConfig:
     them in a batch, while the programs of the other half think."""
 
     openings: int = setting(0, least=0, most="most_openings", unit="plies")
-    """Opening plies of each pair of games, whose two games swap colours: random ones, or those of
-    --openings-from. 0: all plies of the files, or none without files."""
+    """Opening plies that the two games of each pair share, with colours swapped: random ones, or
+    those of --openings-from. 0: all plies of the files, or none without files."""
 
     openings_from: pathlib.Path | None = setting(None, unset="random plies")
     """An SGF file, or a folder of them, whose first moves are the pairs' openings, in turn."""
 
     timeout: float = setting(60.0, above=0, most=86_400, unit="seconds")
-    """The most seconds of real time for a program's answer; many programs on few cores want
+    """The most seconds of real time for a program's answer; many programs on few cores need
     more."""
 
     retries: int = setting(2, least=0, most=1000)

@@ -102,7 +102,7 @@ def analyse(
 
 
 def _states(rules: Rules, name: str, record: GameRecord) -> list[GameState]:
-    """The game before each move, with the player who made it on turn, and at its end; on host."""
+    """The game before each move, with its player on turn, and at its end; on the host."""
     try:
         start = from_points(rules, record.black_stones, record.white_stones, komi=record.komi)
         game = HostGame(rules, start=start)

@@ -3,8 +3,8 @@
 //   mount(element, {send, listen})   the web page: `send(message)`, `listen(function of a message)`
 //   export default {render}          a notebook's widget (anywidget), over its model
 //
-// It knows no rules: gozero/apps/web/session.py keeps the game, checks moves, and tells stones and
-// analyses; see there for the messages. Points are numbered row-major from the top left, and
+// It knows no rules: gozero/apps/web/session.py keeps the game, checks moves, and sends stones and
+// analyses; the messages are described there. Points are numbered row-major from the top left, and
 // size * size is the pass; wins (0 to 1) and leads (points) are Black's.
 
 const LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ";
@@ -111,7 +111,7 @@ form .row { justify-content: flex-end; margin-top: 14px; }
 }
 `;
 
-// --- Elements. Text is set as text: nothing that a file or a player says is read as HTML. ---
+// --- Elements. Text is set as text: nothing from a file or a player is parsed as HTML. ---
 
 function element(space, tag, attributes, children) {
   const made = space ? document.createElementNS(space, tag) : document.createElement(tag);
@@ -214,7 +214,7 @@ export function makeBoard({ onPoint = () => {}, onHover = () => {}, coordinates 
   }
 
   /* What to draw: {size, stones, last, numbers, policy, ownership, moves, best, line, turn, crossed,
-     ghost}; moves are an analysis's, line is of actions from `turn` on. */
+     ghost}; moves come from an analysis, line has the actions that follow, by `turn` first. */
   function draw(wanted) {
     if (wanted.size !== size) { size = wanted.size; build(); }
     shown = wanted;
@@ -343,7 +343,7 @@ function winGraph(line, analyses, at, mistakes) {
 }
 
 function layOut(nodes) {
-  // Lane of each node: first children go on in their parent's, others take the next free lane.
+  // The lane of each node: first children stay in their parent's, others take the next free one.
   const depth = [0], lane = [0], children = nodes.map(() => []), used = [];
   nodes.forEach(([parent], i) => { if (i) children[parent].push(i); });
   const stack = [0];
@@ -395,7 +395,7 @@ function treeGraph(nodes, at, goTo) {
   return { svg, x: x(at) };
 }
 
-// --- The whole: board, controls, what is known. ---
+// --- The whole page: board, controls, analysis. ---
 
 export function mount(host, { send: tell, listen }) {
   const root = host.attachShadow ? host.shadowRoot || host.attachShadow({ mode: "open" }) : host;
@@ -457,7 +457,7 @@ export function mount(host, { send: tell, listen }) {
     { "aria-pressed": "false", title: "Numbers on stones", "aria-label": "Numbers on stones" });
   const watchButton = button("Watch", () => openWatch());
 
-  // What is told.
+  // Status and analysis.
   const players = h("div", { class: "players" });
   const status = h("div", { class: "status" });
   const said = h("div", { class: "said", "aria-live": "polite" });
@@ -504,7 +504,7 @@ export function mount(host, { send: tell, listen }) {
   });
   root.replaceChildren(h("style", {}, STYLE), everything);
 
-  // What is asked.
+  // Messages to the session.
   function play(at) {
     if (game.engine || game.ended || !game.nodes.length) return;
     if (at < game.size ** 2 && game.stones[at] !== ".") return;
@@ -784,7 +784,7 @@ export function mount(host, { send: tell, listen }) {
       : known ? `${short(known.visits)} visits; a move's row shows what is expected after it` : "";
   }
 
-  // What is told.
+  // Messages from the session.
   const hears = {
     hello(told) {
       hello = told;

@@ -108,7 +108,7 @@ class Session:
         """Do `work`; an error is sent to the board, and the session goes on."""
         try:
             work()
-        except Exception as error:  # a device without memory, say: the board must not stand still
+        except Exception as error:  # such as a device out of memory: the session must go on
             self._is_engines_turn = False
             self._watched, self._pause_of_watching = None, None
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
@@ -358,7 +358,7 @@ class Session:
     ) -> None:
         """Pass an answer of the analysis engine to the board; called in the engine's thread. `left`
         are the turns still to come."""
-        known = self._known  # read first: `_begin` may be at work, and changes it last
+        known = self._known  # read first: `_begin` may be running, and sets it after the tree
         if tree is not self._variations:
             return
         if not answer.get("isDuringSearch"):
