@@ -1,1 +1,1 @@
-"""Learning without networks: local shapes, strengths of patterns, playouts that are balanced."""
+"""Learning without networks: local shapes, strengths of patterns, balanced playouts."""

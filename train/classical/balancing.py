@@ -1,4 +1,4 @@
-"""Balance the strengths of playouts by the values that search finds.
+"""Balance the strengths of playouts against the values that search finds.
 
 python -m train.classical.balancing --sgf runs/match/games --start mm_9 --out balanced.safetensors
 """
@@ -17,7 +17,7 @@ PROG = "python -m train.classical.balancing"
 
 @dataclasses.dataclass(frozen=True)
 class BalancingConfig:
-    """Balance playouts: make their mean results those that search finds."""
+    """Balance playouts: make their mean results equal to the values that search finds."""
 
     out: pathlib.Path = setting(help="Where the strengths go, a new .safetensors file.")
     data: pathlib.Path | None = setting(

@@ -1,4 +1,4 @@
-"""Descent on the squared bias: the positions, the values that search finds, the steps."""
+"""Descent on the squared bias: the positions, the values that search finds for them, the steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MEASURED = 256  # twice as many playouts of each position held out
 
 
 class Step(NamedTuple):
-    """Where a descent stands."""
+    """The state of a descent after a step."""
 
     strengths: Strengths
     bias: float  # root mean square of V* - V over the step's positions, the noise of V included
@@ -51,17 +51,17 @@ def balance(
     rate: float,
     sets: Sets,
 ) -> Iterator[Step]:
-    """Gradient steps, each on some of the positions; the rate falls to 0 along a line.
+    """Take gradient steps, each on some of the positions; the rate falls linearly to 0.
 
     Args:
-      rules: the rules; their size is what counts.
+      rules: the rules; only their size counts.
       start: strengths to begin with.
       valued: the positions and their values.
       seed: of the positions drawn and of the playouts.
-      steps: how many.
-      batch: positions a step.
-      rate: what the gradient by the logarithms of the strengths is multiplied with at first.
-      sets: playouts of each position and step.
+      steps: the number of steps.
+      batch: positions in a step.
+      rate: the initial factor of the gradient by the logarithms of the strengths.
+      sets: the numbers of playouts for each position and step.
 
     Yields:
       The Step after each.
@@ -83,7 +83,7 @@ def balance(
 
 
 def measure(rules: Rules, strengths: Strengths, valued: Valued, seed: int, count: int) -> float:
-    """The mean squared bias, by 2 * count playouts of each position; see `squared_bias`."""
+    """The mean squared bias, from 2 * count playouts of each position; see `squared_bias`."""
     return float(_measure(rules, count)(_logs(strengths), valued, jax.random.key(seed)))
 
 
@@ -114,15 +114,15 @@ def search_values(
     simulations: int,
     seed: int,
 ) -> jax.Array:
-    """f32[P]: what MC-RAVE finds the positions worth for Black.
+    """f32[P]: the values of positions for Black, as MC-RAVE finds them.
 
     Args:
-      rules: the rules, under simple ko: of the game before the positions nothing is known.
+      rules: the rules, with simple ko: nothing is known of the games before the positions.
       positions: [P], none of them ended.
       komi: f32[P].
       policy: of the playouts.
       simulations: of each search.
-      seed: of chance.
+      seed: of all random draws.
     """
     run = _search(rules, simulations)
     return run(jax.tree.map(jnp.asarray, policy), positions, komi, jax.random.key(seed))
@@ -146,7 +146,7 @@ def _search(rules: Rules, simulations: int) -> Callable:
 
 
 def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths) -> Valued:
-    """The positions with the values that search finds, some after others."""
+    """The positions with the values that search finds, `_SEARCHES` at a time."""
     policy = softmax.softmax_policy(start, rules.size)
     count, parts = len(komi), []
     with Progress("balancing", count, "positions searched") as progress:
@@ -165,7 +165,7 @@ def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths) -
 
 
 def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
-    """(rules, positions [P], komi f32[P]), drawn from what there is.
+    """(rules, positions [P], komi f32[P]), drawn from the data or the games.
 
     Raises:
       ValueError: no data, bad data, or less than two positions.
@@ -175,14 +175,14 @@ def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
     played_by, rows, _ = replay.load(config.data, 0.0, 0)
     chosen = _draw(config, len(rows.komi))
     position = jax.tree.map(lambda x: x[chosen], rows.position)
-    # The move limit of the game that it comes from shall not end a search.
+    # The move limit of the game that it comes from must not end a search.
     position = position.replace(ply=jnp.zeros_like(position.ply))
     return Rules(played_by.size, ko="simple"), position, rows.komi[chosen]
 
 
 def _of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
-    """From the positions before all choices of the games. Where White is to move the colours are
-    swapped, and the komi is Black's; the point that a ko forbids is forgotten."""
+    """`_positions` before choices in the games of --sgf. Where White is to move the colours are
+    swapped, and so is the sign of the komi; the point that a ko forbids is forgotten."""
     assert config.sgf is not None
     rules = Rules(config.size, ko="simple")
     games, played = choices_of.of_folder(config.sgf, config.size)
@@ -209,7 +209,7 @@ def _draw(config: BalancingConfig, total: int) -> np.ndarray:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 for strengths that cannot be written, or 2 for bad input."""
+    """Returns the exit status: 0, 1 if the strengths cannot be written, or 2 for bad input."""
     config = flags.parse(BalancingConfig, argv, prog=PROG)
     with flags.failing(PROG):
         start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]

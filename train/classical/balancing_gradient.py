@@ -1,15 +1,15 @@
 """Simulation balancing (Silver & Tesauro 2009): playouts whose errors cancel out.
 
 A policy is balanced in a position if the mean result V of its playouts is the position's value
-V*. Over some positions the squared bias (V* - V)^2 is to be small; its gradient is
+V*. The squared bias (V* - V)^2 is minimised over some positions; its gradient is
 
     d/d theta (V* - V)^2 = -2 (V* - V) dV/d theta,    dV/d theta = E[z sum_t psi(s_t, a_t)]
 
-where z is a playout's result and psi(s, a) = d log pi(a | s) / d theta, for a softmax the
-features of the move played less those expected. The two factors come of two independent sets
-of playouts (the algorithm's Eq. for policy gradient simulation balancing), so that their
-product is unbiased. As psi is 0 on average, V of the first set may be taken off z in the
-second: that leaves the mean as it is and makes it less noisy.
+where z is a playout's result and psi(s, a) = d log pi(a | s) / d theta: for a softmax, the
+features of the move played minus those expected. The two factors are estimated from two
+independent sets of playouts (the algorithm's Eq. for policy gradient simulation balancing), so
+that their product is unbiased. As psi is 0 on average, V of the first set may be subtracted from
+z in the second: that leaves the mean as it is, with less noise.
 
 The parameters theta are the logarithms of the strengths. All values are Black's.
 """
@@ -34,37 +34,37 @@ from train.classical.choices import Choices
 
 
 class Valued(NamedTuple):
-    """P positions whose values are known."""
+    """P positions with known values."""
 
     positions: go.Position  # [P]
     komi: jax.Array  # f32[P]
     values: jax.Array  # f32[P]: V* in [-1, 1], for Black
 
     def repeated(self, count: int) -> tuple[go.Position, jax.Array]:
-        """(positions, komi), each so many times in a row."""
+        """(positions, komi), each repeated `count` times in a row."""
         return jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), (self.positions, self.komi))
 
 
 class Sets(NamedTuple):
-    """How many playouts of each position there are in the two sets; static."""
+    """The number of playouts of each position in the two sets; static."""
 
     value: int = 64
     gradient: int = 16
 
 
 class Games(NamedTuple):
-    """Playouts with all that was chosen on the way."""
+    """Playouts with all the choices made in them."""
 
     choices: Choices  # [T, B]
     is_choice: jax.Array  # bool[T, B]: a point was played: not a pass, not after the end
-    length: jax.Array  # i32[]: rows from here on hold nothing
+    length: jax.Array  # i32[]: rows from here on are empty
     score: jax.Array  # i32[B]: Black's area - White's area
 
 
 def values(
     rules: go.Rules, logs: Strengths, positions: go.Position, key: jax.Array, komi, cap: int
 ) -> jax.Array:
-    """f32[B]: the results of playouts by the policy, as it plays in searches; 1 Black won."""
+    """f32[B]: the results of playouts by the policy, played as in searches; 1 if Black won."""
     policy = softmax.softmax_policy(jax.tree.map(jnp.exp, logs), rules.size)
     ended = softmax.softmax_playouts(rules, positions, key, policy, max_moves=cap)
     return engine.outcomes(ended, komi)
@@ -73,10 +73,10 @@ def values(
 def play(
     rules: go.Rules, logs: Strengths, positions: go.Position, key: jax.Array, cap: int
 ) -> Games:
-    """Playouts of the same policy that keep what was chosen: slower, a step a move.
+    """Playouts of the same policy that record the choices: slower, with one step for each move.
 
     Args:
-      rules: the rules; their size is what counts.
+      rules: the rules; only their size counts.
       logs: of the strengths.
       positions: [B].
       key: consumed.
@@ -105,7 +105,8 @@ def play(
 
 
 def _one_move(rules, policy, positions, previous, key):
-    """(positions, previous, Choices, bool: is one), each [B], after a move of all that go on."""
+    """(positions, previous, Choices, bool: it is one), each [B], after a move in all playouts that
+    have not ended."""
     lay = rules.layout
     own, opponent = go.own_and_opponent(positions)
     legal = jax.vmap(functools.partial(go.legal_points, rules))(positions)
@@ -123,7 +124,7 @@ def _one_move(rules, policy, positions, previous, key):
 
 
 def weighted_psi(lay: bb.Layout, logs: Strengths, games: Games, amounts: jax.Array) -> Strengths:
-    """The sum over playouts of amounts f32[B] times the sum of their psi; f32 a parameter."""
+    """The sum over playouts of amounts f32[B] times the sum of their psi; f32 per parameter."""
 
     def add(t, total):
         choices, is_choice = jax.tree.map(
@@ -143,14 +144,14 @@ def weighted_psi(lay: bb.Layout, logs: Strengths, games: Games, amounts: jax.Arr
 def bias_gradient(
     rules: go.Rules, logs: Strengths, valued: Valued, key: jax.Array, sets: Sets, cap: int
 ) -> tuple[Strengths, jax.Array]:
-    """(the gradient of half the mean squared bias, f32[P] V* - V of the first set).
+    """(the gradient of half the mean squared bias, V* - V f32[P] of the first set).
 
     Args:
-      rules: the rules; their size is what counts.
+      rules: the rules; only their size counts.
       logs: of the strengths.
       valued: the positions.
       key: consumed.
-      sets: playouts of each position.
+      sets: the numbers of playouts of each position.
       cap: moves after which a playout is cut.
     """
     value_key, gradient_key = jax.random.split(key)
@@ -168,9 +169,9 @@ def bias_gradient(
 def squared_bias(
     rules: go.Rules, logs: Strengths, valued: Valued, key: jax.Array, count: int, cap: int
 ) -> jax.Array:
-    """f32[]: the mean of (V* - V)^2, free of the noise of V.
+    """f32[]: an estimate of the mean of (V* - V)^2 that the noise of V does not bias.
 
-    Of two independent sets of `count` playouts (V* - V_1)(V* - V_2) has that mean.
+    With two independent sets of `count` playouts, (V* - V_1)(V* - V_2) has that mean.
     """
     positions, komi = valued.repeated(2 * count)
     results = values(rules, logs, positions, key, komi, cap)

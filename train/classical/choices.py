@@ -1,4 +1,4 @@
-"""Choices in the games of a folder: what a player could have played, and what they played.
+"""Choices in the games of a folder: what a player could have played, and what was played.
 
 A choice is a competition in the sense of Coulom (2007): the moves that a playout might have
 made there compete, and the move played has won.
@@ -29,7 +29,7 @@ from gozero.playouts.policies.softmax import neighbourhoods, softmax, strengths
 from gozero.playouts.policies.softmax.strengths import Strengths
 
 _GAMES_AT_ONCE = 256
-_MOVES_AT_ONCE = 32  # move numbers are rounded up to multiples of it, so that few programs are made
+_MOVES_AT_ONCE = 32  # lengths are rounded up to multiples of it, so that few programs are compiled
 
 
 class Choices(struct.PyTreeNode):
@@ -51,7 +51,7 @@ class Features(NamedTuple):
 
 
 def features(lay: bb.Layout, choices: Choices) -> Features:
-    """What `softmax` sees of the choices, point by point."""
+    """The features of the choices that `softmax` uses, point by point."""
     framed = [
         neighbourhoods.framed(lay, neighbourhoods.rows(lay, x))
         for x in (choices.own, choices.opponent)
@@ -72,13 +72,13 @@ def features(lay: bb.Layout, choices: Choices) -> Features:
 
 
 def log_strengths(logs: Strengths, found: Features) -> jax.Array:
-    """f32[points, N]: the logarithm of each point's strength; -inf where none may be played."""
+    """f32[points, N]: the logarithm of each point's strength; -inf where it may not be played."""
     contiguity = jnp.concatenate([jnp.zeros(1), logs.contiguity])[found.contiguity]
     return jnp.where(found.may, logs.shape[found.shape] + contiguity, -jnp.inf)
 
 
 def by_feature(found: Features, amounts: jax.Array) -> Strengths:
-    """Amounts, one a move, summed over the moves that have a feature."""
+    """Amounts, one for each move, summed for each feature over the moves that have it."""
     counts = [len(x) for x in strengths.uniform()]
     shape = jnp.zeros(counts[0]).at[found.shape].add(amounts)
     contiguity = jnp.zeros(1 + counts[1]).at[found.contiguity].add(amounts)
@@ -93,12 +93,12 @@ class Played(NamedTuple):
 
     choices: Choices  # [N]
     game: np.ndarray  # i32[N]: which game
-    number: np.ndarray  # i32[N]: of the move in it, 1 the first
-    illegal: dict[int, int]  # {game: the number of its first illegal move}; it is left out
+    number: np.ndarray  # i32[N]: of the move in it, from 1
+    illegal: dict[int, int]  # {game: the number of its first illegal move}; such games are left out
 
 
 def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], Played]:
-    """The games of a board size, and their choices. Stderr says what is left out.
+    """The games of a board size, and their choices. What is left out is printed to stderr.
 
     Args:
       path: a folder with *.sgf in it or below it, or one such file.
@@ -132,12 +132,12 @@ def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], Played]:
 
 
 def of_games(rules: go.Rules, games: Sequence[GameRecord]) -> Played:
-    """All choices of some games in which the move played was among what a playout may play.
+    """All choices of some games in which the move played is one that a playout may play.
 
-    Passes, and moves that fill an own eye, are no choices, but count as the move before.
+    Passes, and moves that fill an own eye, are no choices, but they count as the previous move.
 
     Args:
-      rules: the rules; their size and suicide are what counts: of ko the simple kind.
+      rules: the rules; only their size and suicide count, and ko is taken as simple.
       games: of that size.
     """
     longest = max((len(game.moves) for game in games), default=0)
@@ -209,7 +209,7 @@ def take(choices: Choices, which: np.ndarray) -> Choices:
 
 
 def write(prog: str, out: pathlib.Path, found: Strengths, about: dict[str, Any]) -> None:
-    """The file of what a command has learnt; where it cannot be written, a line and the end."""
+    """Write the strengths that a command has learnt; if that fails, print why and exit."""
     try:
         strengths.save(out, found, command=[prog, *sys.argv[1:]], **about)
     except OSError as error:

@@ -2,17 +2,18 @@
 
 In a choice among moves, each a team of features, a move is played with the probability
 
-    strength of the move / E,    E the sum of the strengths of all that may be played
+    strength of the move / E,    E the sum of the strengths of all moves that may be played
 
-and the strength of a move is the product of those of its features. With W_i the choices won
-by feature i, and C_ij the strength of its team mates in choice j, summed over the moves that
+and the strength of a move is the product of those of its features. With W_i the number of choices
+won by feature i, and C_ij the strength of its team mates in choice j, summed over the moves that
 have it, the update of Eq. 3
 
     strength_i <- W_i / sum_j (C_ij / E_j)
 
-never lowers the likelihood. Features of one group, of which a move has one at most, are updated
-at once; the groups (shapes, contiguities) in turn. The prior is one choice won and one lost
-against a strength of 1 for each feature, so that what is never played keeps a strength.
+never lowers the likelihood. Features of one group, of which a move has at most one, are updated
+together; the groups (shapes, contiguities) are updated in turn. The prior is one choice won and one
+lost against a strength of 1 for each feature, so that the strength of a feature that is never
+played does not fall to 0.
 """
 
 from __future__ import annotations
@@ -41,29 +42,29 @@ _PRIOR_GAMES = 2  # a feature's virtual choices: one won, one lost
 
 
 class Quality(NamedTuple):
-    """How well strengths say what was played."""
+    """How well strengths predict what was played."""
 
-    log_likelihood: float  # a choice's, on average, in nats
-    top_1: float  # the share of choices whose strongest move was played; ties by lot
+    log_likelihood: float  # of a choice, on average, in nats
+    top_1: float  # the share of choices whose strongest move was played; k tied moves count 1/k
     objective: float  # the log-likelihood of all choices, and of the prior
 
 
 class _Sums(NamedTuple):
-    """Over a batch of choices, or all of them."""
+    """Sums over a batch of choices, or over all of them."""
 
     log_likelihood: jax.Array  # f32[]
     top_1: jax.Array  # f32[]
-    wins: Strengths  # f32 a feature: W_i
-    losses: Strengths  # f32 a feature: sum of C_ij / E_j
+    wins: Strengths  # f32 for each feature: W_i
+    losses: Strengths  # f32 for each feature: sum of C_ij / E_j
 
 
 def fit(lay: bb.Layout, choices: Choices, iterations: int) -> Iterator[tuple[Strengths, Quality]]:
-    """The strengths to begin with, all 1, and after each update, and how good they are.
+    """Fit strengths: yields the initial ones, all 1, and those after each update.
 
     Args:
       lay: the layout.
       choices: [N]; to learn from.
-      iterations: rounds of updates, each of one group after the other.
+      iterations: rounds of updates; a round updates one group after the other.
 
     Yields:
       2 * iterations + 1 times (strengths, their Quality); the objective never falls.
@@ -77,7 +78,7 @@ def fit(lay: bb.Layout, choices: Choices, iterations: int) -> Iterator[tuple[Str
 
 
 def measure(lay: bb.Layout, choices: Choices, strengths: Strengths) -> Quality:
-    """How well strengths say what was played in other choices."""
+    """How well strengths predict what was played in other choices."""
     return _quality(strengths, _sums_of_all(lay, strengths, choices), len(choices.played))
 
 
@@ -97,7 +98,7 @@ def _quality(strengths: Strengths, sums: _Sums, count: int) -> Quality:
 
 
 def _sums_of_all(lay: bb.Layout, strengths: Strengths, choices: Choices) -> _Sums:
-    """The sums over all choices, in f64: those of f32 would not be monotonic near the end."""
+    """The sums over all choices, in f64: in f32 fits would not be monotonic near the end."""
     strengths = jax.tree.map(jnp.asarray, strengths)
     total = None
     for first in range(0, len(choices.played), _BATCH):
@@ -140,7 +141,7 @@ def _sums(lay: bb.Layout, strengths: Strengths, choices: Choices, there: jax.Arr
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 for strengths that cannot be written, or 2 for bad input."""
+    """Returns the exit status: 0, 1 if the strengths cannot be written, or 2 for bad input."""
     config = flags.parse(MmConfig, argv, prog=PROG)
     with flags.failing(PROG):
         learn, held, num_games = _prepare(config)

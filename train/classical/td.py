@@ -59,7 +59,7 @@ class TdFlags:
 
     @property
     def same(self) -> str:
-        """What a checkpoint has to have been made with."""
+        """The flags that a checkpoint must have been made with, as text."""
         apart = ("out", "resume", "weights")
         kept = {k: v for k, v in dataclasses.asdict(self).items() if k not in apart}
         return repr(kept)

@@ -1,4 +1,5 @@
-"""What ``python -m train.classical.td`` does: games, a line now and then, a checkpoint, weights."""
+"""What ``python -m train.classical.td`` does: play games, show progress, write checkpoints and
+weights."""
 
 from __future__ import annotations
 
@@ -33,25 +34,26 @@ _LEAST_RATE = 0.02
 
 
 class State(NamedTuple):
-    """All that the next step depends on, the seed apart."""
+    """Everything that the next step depends on, except the seed."""
 
-    taken: jax.Array  # i32[]: steps
+    taken: jax.Array  # i32[]: steps taken
     lanes: td.Lanes
     weights: jax.Array  # f32[K + 1]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 for what cannot be read or written, 2 for bad input, 130 for Ctrl-C."""
+    """Returns the exit status: 0, 1 if something cannot be read or written, 2 for bad input, 130
+    for Ctrl-C."""
     asked = flags.parse(TdFlags, argv, prog=PROG)
     with flags.failing(PROG):
         return run(asked, [PROG, *(sys.argv[1:] if argv is None else argv)])
 
 
 def run(asked: TdFlags, command: list[str]) -> int:
-    """What `main` does; the command is for the records.
+    """Do what `main` does; the command is recorded in the weights.
 
     Raises:
-      ValueError: weights or a checkpoint that are of something else, or damaged.
+      ValueError: weights or a checkpoint for something else, or damaged ones.
       OSError: something cannot be read or written.
     """
     config = config_of(asked)
@@ -111,7 +113,7 @@ def _learn(asked: TdFlags, config: TdConfig, task: td.Task, state: State, stop) 
 
 
 def make_run(config: TdConfig, steps: int, rate: float):
-    """(task, state, key) -> (state, stats), jitted: some steps further, at most `steps` in all."""
+    """(task, state, key) -> (state, stats), jitted: takes some steps, up to `steps` in all."""
 
     def run(task: td.Task, state: State, key: jax.Array) -> tuple[State, td.StepStats]:
         def one(state: State, _):
@@ -132,7 +134,7 @@ def make_run(config: TdConfig, steps: int, rate: float):
 
 
 def _numbers(stats: td.StepStats, positions_per_s: float) -> dict[str, str]:
-    """Of the run so far."""
+    """The numbers of this session so far, for display."""
     error = math.sqrt(float(stats.squared_error) / max(int(stats.updates), 1))
     ended = max(int(stats.ended), 1)
     return {
@@ -146,7 +148,7 @@ def _numbers(stats: td.StepStats, positions_per_s: float) -> dict[str, str]:
 def wins_against_random(
     config: TdConfig, task: td.Task, weights: jax.Array, key: jax.Array
 ) -> float:
-    """The share of games that the best moves win against random ones, colours shared."""
+    """The share of games that the best moves win against random ones, with either colour."""
     rules = config.rules
 
     def best(table: jax.Array, key: jax.Array, turn: Turn) -> jax.Array:
@@ -164,10 +166,10 @@ def wins_against_random(
 
 
 def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> State:
-    """The state to go on from: the checkpoint's, or a new one.
+    """The state to start from: the checkpoint's, or a new one.
 
     Raises:
-      ValueError: --resume without a checkpoint, or with one of other flags; bad --weights.
+      ValueError: --resume without a checkpoint, or with one made with other flags; bad --weights.
     """
     weights = np.zeros(local.sharing(config.shapes).num_weights + 1, np.float32)
     if asked.weights is not None:
