@@ -192,8 +192,9 @@ class TrainConfig:
     """Positions in a learner step, on all devices together."""
 
     rows_per_device: int = setting(1, least=1)
-    """The least number of positions in a step for each device. If on all devices that is more than
-    --batch-size, steps grow to it, and the learning rate by the square root of that factor."""
+    """The least number of positions in a step for each device. If on all devices together that is
+    more than --batch-size, a step has that many, and the learning rate is scaled by the square root
+    of the ratio."""
 
     learning_rate: float = same_as(OptimizerConfig, "learning_rate")
     final_fraction: float = same_as(OptimizerConfig, "final_fraction", 0.05)

@@ -148,7 +148,7 @@ def _numbers(stats: td.StepStats, positions_per_s: float) -> dict[str, str]:
 def wins_against_random(
     config: TdConfig, task: td.Task, weights: jax.Array, key: jax.Array
 ) -> float:
-    """The share of games that the best moves win against random ones, with either colour."""
+    """The share of games that the best moves win against random ones, half of them with Black."""
     rules = config.rules
 
     def best(table: jax.Array, key: jax.Array, turn: Turn) -> jax.Array:
