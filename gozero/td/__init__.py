@@ -1,1 +1,1 @@
-"""RLGO: the values of local shapes, how they are learnt, and temporal-difference search."""
+"""RLGO: the value of local shapes, learning it by TD(0), and temporal-difference search."""

@@ -1,12 +1,12 @@
 """The value of positions and moves by local shapes, linear in their weights (RLGO).
 
-V(s) = logistic(sum of the weights of the active features), Black's probability of winning after
-a move; it does not ask whose turn it is (Silver, Sutton & Müller 2012, section 4). The
-argument of the logistic function is called a logit here. `shapes` says what the features are, and
-what the table is: f32[E], the worth of each window, made of the weights by `table`.
+V(s) = logistic(sum of the weights of the active features) is Black's probability of winning after a
+move, regardless of whose turn it is (Silver, Sutton & Müller 2012, section 4). The argument of the
+logistic function is called a logit here. `shapes` defines the features and the table: f32[E], the
+value of each entry (a window's contents), which `table` computes from the weights.
 
-All moves of a position are valued at once: a move that takes no stones changes the digit of one
-point, and so the at most 14 windows that hold it. The few that do are played out.
+All moves of a position are evaluated at once: a move that captures nothing changes the digit of one
+point, and so only the at most 14 windows that contain it. The few moves that capture are played.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from gozero.td.shapes import BLACK, WHITE, Shapes
 
 
 def table(shapes: Shapes, weights: Any) -> jax.Array:
-    """f32[E]: what each window is worth, of weights f32[K + 1]. Once for many positions."""
+    """f32[E]: the value of each entry, from weights f32[K + 1]. Reuse it for many positions."""
     return jnp.asarray(local.expand(local.sharing(shapes).weight, weights))
 
 
 def entries(shapes: Shapes, black: bb.Board, white: bb.Board) -> jax.Array:
-    """i32[P]: the active feature of each window, as an entry of the table. For one game."""
+    """i32[P]: the active feature of each window, as an index into the table. For one game."""
     places = local.windows(shapes)
     lay = bb.layout(shapes.size)
-    # Products and sums of whole numbers below 3^9: exact in f32, if nothing rounds the factors.
+    # Products and sums of integers below 3^9 are exact in f32, if the factors are not rounded.
     held = BLACK * bb.unpack(lay, black).astype(jnp.float32)
     held += WHITE * bb.unpack(lay, white).astype(jnp.float32)
     codes = jnp.dot(held, _digit_powers(shapes), precision=lax.Precision.HIGHEST)
@@ -46,7 +46,7 @@ def entries(shapes: Shapes, black: bb.Board, white: bb.Board) -> jax.Array:
 
 @functools.cache
 def _digit_powers(shapes: Shapes) -> np.ndarray:
-    """f32[n * n, P]: what a point's digit counts for in each window's code."""
+    """f32[n * n, P]: the place value of each point's digit in each window's code."""
     places = local.windows(shapes)
     powers = np.zeros((shapes.size**2, shapes.num_windows), np.float32)
     for w in range(shapes.num_windows):
@@ -55,7 +55,7 @@ def _digit_powers(shapes: Shapes) -> np.ndarray:
 
 
 def logit(table: jax.Array, active: jax.Array) -> jax.Array:
-    """f32[]: of a position with the active entries i32[P]; > 0 is good for Black."""
+    """f32[]: the logit of a position with active entries i32[P]; > 0 is good for Black."""
     return jnp.sum(table.at[active].get(mode="promise_in_bounds"))
 
 
@@ -72,11 +72,11 @@ def action_logits(
 ) -> jax.Array:
     """f32[B, A]: the logits of the positions after each action.
 
-    What is not legal has a number that means nothing; a pass leaves the board as it is.
+    Entries of illegal actions are meaningless; a pass leaves the board unchanged.
 
     Args:
       rules: the rules.
-      shapes: of the rules' size.
+      shapes: the features, for the rules' board size.
       table: f32[E].
       positions: [B].
     """
@@ -91,7 +91,7 @@ def action_logits(
 
     change = jnp.zeros(step.shape)
     column = lambda x, windows: x.at[:, windows].get(mode="promise_in_bounds")
-    for windows, powers in zip(*local.slots(shapes), strict=True):  # each a fused pass
+    for windows, powers in zip(*local.slots(shapes), strict=True):  # each iteration is a fused pass
         after = column(active, windows) + step * powers[None]
         change += table.at[after].get(mode="promise_in_bounds") - column(values, windows)
     logits = jnp.concatenate([now[:, None] + change, now[:, None]], axis=1)
@@ -99,16 +99,16 @@ def action_logits(
 
 
 def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array:
-    """f32[B, A]: the logits, those of moves that take stones off made right.
+    """f32[B, A]: the logits, with those of moves that remove stones corrected.
 
-    They are played out, some at a time, whatever game they are of; of good players a quarter of
+    These moves are played, some at a time, pooled over all games; with good players a quarter of
     the games has one. Trip bound: 4 n^2.
     """
     lay, num_games = rules.layout, logits.shape[0]
     points = _taking(rules, positions, vacant)
     number = bb.count(points)
     up_to = jnp.cumsum(number)
-    before, total = up_to - number, up_to[-1]  # of such moves in the games before; in all
+    before, total = up_to - number, up_to[-1]  # the number of these moves in earlier games; in all
     lanes = jnp.arange(-(-num_games // 4), dtype=jnp.int32)
 
     def value_of(position, point):
@@ -136,7 +136,7 @@ def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array
 
 
 def _taking(rules: go.Rules, positions: go.Position, vacant: bb.Board) -> bb.Board:
-    """The points [B] where a move takes stones off, be they its own."""
+    """The points [B] where a move removes stones, whether captured or its own by suicide."""
     lay = rules.layout
     _, opponent = go.own_and_opponent(positions)
     captured = bb.intersection(opponent, positions.atari)
@@ -160,7 +160,7 @@ def heuristic(
 ) -> Callable[[Any, jax.Array, Any], jax.Array]:
     """The local shape heuristic of Gelly & Silver (2011), section 5.1, for `with_heuristic`.
 
-    Beside playouts, with the paper's confidence; the params of the search are the table:
+    To use it with playouts, at the paper's confidence, with the table as the search's params:
 
         learnt = shape_weights.load(9)
         table = local_shape.table(learnt.shapes, learnt.weights)
@@ -170,14 +170,14 @@ def heuristic(
 
     Args:
       rules: the rules.
-      shapes: of the rules' size.
-      table_of: what of the evaluator's params is the table f32[E]; as it stands, all of them.
-      positions_of: what of its observations are positions [M]; as it stands, their first part,
-        as `playout_evaluator` observes.
+      shapes: the features, for the rules' board size.
+      table_of: gets the table f32[E] from the evaluator's params; by default they are the table.
+      positions_of: gets positions [M] from its observations; by default their first part, as in
+        those of `playout_evaluator`.
 
     Returns:
       ``(params, key, observations[M]) -> f32[M, A]`` in [-1, 1]: 2 Q - 1 for the player to move,
-      Q their probability of winning after each action.
+      where Q is its probability of winning after each action.
     """
 
     def value_of_actions(params: Any, key: jax.Array, observations: Any) -> jax.Array:

@@ -1,20 +1,21 @@
-"""Local shapes: every 1x1, 2x2 and 3x3 window of a board, what is in it, and whose weight it has.
+"""Local shapes: every 1x1, 2x2 and 3x3 window of a board, its contents, and the weight it uses.
 
 The features of RLGO (Silver, Sutton & Müller 2007 and 2012; Gelly & Silver 2011, section 3.4). A
-feature is a window at a place and what its points hold: black, white or empty, read as a number of
-base 3, the window's code. Exactly one feature of each place is active in a position.
+feature is a window at a place together with its contents: each point is black, white or empty, and
+they are read as a number in base 3, the window's code. In any position exactly one feature of each
+place is active.
 
-Weights are shared. *Location dependent* features that a symmetry of the board turns into one
-another are one weight; those that swapping the colours turns into one another have it with the
-opposite sign, and one that is its own opposite, such as an empty window, has none. *Location
-independent* ones are also shared over all places of a board. RLGO sums over both.
+Weights are shared. *Location dependent* features that a symmetry of the board maps to each other
+share a weight; those that swapping the colours maps to each other use it with opposite signs, and
+one that is its own opposite, such as an empty window, has none. *Location independent* features are
+also shared over all places of a board. RLGO sums both kinds.
 
 Places that are symmetric to each other share their rows of one **table**: a window is read through
-the symmetry that takes it to the first of these places, which costs nothing, as it only
-decides which point is which digit. An **entry** is the index of (that place, code) in the table;
-what an entry is worth, all of its weights, is one number (`expand`). 9x9 has 197,685 entries.
+the symmetry that maps it to the first of these places, which costs nothing, as it only decides
+which point is which digit. An **entry** is the index of (that place, code) in the table, and its
+value, the sum of its weights, is one number (`expand`). 9x9 has 197,685 entries.
 
-Of the weights, number 0 is none and is always 0.
+Weight number 0 means "no weight" and is always 0.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Shapes:
 
     Attributes:
       size: points on a side of the board.
-      largest: the windows' sides are 1 to this, at most 3.
-      anywhere: location independent features too, beside the location dependent ones.
+      largest: windows have sides of 1 up to this, which is at most 3.
+      anywhere: whether to add location independent features to the location dependent ones.
 
     Raises:
-      ValueError: windows that are larger than the board, or than 3.
+      ValueError: windows larger than the board, or than 3.
     """
 
     size: int = 9
@@ -59,40 +60,40 @@ class Shapes:
 
     @property
     def num_windows(self) -> int:
-        """P: the places of all windows; as many features are active (empty ones among them)."""
+        """P: the number of windows, and of active features (those of empty windows included)."""
         return sum((self.size - side + 1) ** 2 for side in range(1, self.largest + 1))
 
 
 class Windows(NamedTuple):
-    """Where the windows are. P places, of at most 9 points each (host arrays)."""
+    """Where the windows are: P places with at most 9 points each (host arrays)."""
 
-    points: np.ndarray  # i32[P, 9]: the points of each, by digit; 0 beyond its last
-    powers: np.ndarray  # i32[P, 9]: what a digit counts for, 3^digit; 0 beyond its last
+    points: np.ndarray  # i32[P, 9]: the points of each window, by digit; 0 beyond its last
+    powers: np.ndarray  # i32[P, 9]: the place value 3^digit of each point; 0 beyond its last
     base: np.ndarray  # i32[P]: the entry of the empty window there
     num_entries: int  # E
 
 
 class Slots(NamedTuple):
-    """Which windows a point is in, at most 14 (host arrays). A slot that is none has power 0."""
+    """The windows that contain each point, at most 14 (host arrays). Unused slots have power 0."""
 
     window: np.ndarray  # i32[14, n * n]
-    power: np.ndarray  # i32[14, n * n]: what the point's digit counts for there
+    power: np.ndarray  # i32[14, n * n]: the place value of the point's digit there
 
 
 class Sharing(NamedTuple):
-    """Whose weights an entry has."""
+    """Which weights each entry uses."""
 
     weight: Any
     """i32[S, E]: +k for weight k, -k for weight k with the opposite sign, 0 for none.
 
-    Row 0 is of the location dependent weights, row 1 (if any) of the location independent ones.
+    Row 0 is for the location dependent weights, row 1 (if any) for the location independent ones.
     """
-    num_weights: int  # K; arrays of weights have K + 1 numbers, the first 0
+    num_weights: int  # K; arrays of weights have K + 1 numbers, the first of them 0
 
 
 @functools.cache
 def windows(shapes: Shapes) -> Windows:
-    """The places, squares of one size after the other, row-major."""
+    """The places of all windows, by increasing side, row-major."""
     points, powers, base, start = [], [], [], 0
     for side in range(1, shapes.largest + 1):
         area, firsts = side * side, _first_places(shapes.size, side)
@@ -114,7 +115,7 @@ def _cells(size: int, side: int, row: int, col: int) -> np.ndarray:
 def _images(size: int, side: int, cells: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """For each symmetry of the board: (the first point of the window's image, digit of each cell).
 
-    A cell's digit is its place in the image, row-major.
+    A cell's digit is its row-major index in the image.
     """
     found = []
     for moved in symmetry.inverses(size):
@@ -127,7 +128,7 @@ def _images(size: int, side: int, cells: np.ndarray) -> list[tuple[int, np.ndarr
 
 @functools.cache
 def _places(size: int, side: int) -> list[tuple[np.ndarray, int, np.ndarray]]:
-    """For each place: (its points, the first place symmetric to it, the digits there)."""
+    """For each place: (its points, the first place symmetric to it, their digits there)."""
     found = []
     for row, col in np.ndindex(size - side + 1, size - side + 1):
         cells = _cells(size, side, row, col)
@@ -137,13 +138,13 @@ def _places(size: int, side: int) -> list[tuple[np.ndarray, int, np.ndarray]]:
 
 
 def _first_places(size: int, side: int) -> list[int]:
-    """The places that are the first of those symmetric to them, as they come."""
+    """The places that are the first among those symmetric to them, in order."""
     return list(dict.fromkeys(first for _, first, _ in _places(size, side)))
 
 
 @functools.cache
 def slots(shapes: Shapes) -> Slots:
-    """The windows of each point."""
+    """The windows that contain each point."""
     found = windows(shapes)
     most = sum(side * side for side in range(1, shapes.largest + 1))
     window = np.zeros((most, shapes.size**2), np.int32)
@@ -157,7 +158,7 @@ def slots(shapes: Shapes) -> Slots:
 
 @functools.cache
 def sharing(shapes: Shapes) -> Sharing:
-    """Which weights the entries share (host arrays; give them to jitted code as arguments)."""
+    """Which weights the entries use (host arrays; pass them to jitted code as arguments)."""
     rows, count = [], 0
     for groups in (_location_dependent, _location_independent)[: 1 + shapes.anywhere]:
         parts = []
@@ -170,7 +171,7 @@ def sharing(shapes: Shapes) -> Sharing:
 
 
 Groups = Iterator[tuple[int, list[np.ndarray], int]]
-"""For each set of places that share weights: (side, the turns of `_classes`, how many places)."""
+"""For each set of places that share weights: (side, turns as for `_classes`, number of places)."""
 
 
 def _location_dependent(shapes: Shapes) -> Groups:
@@ -188,11 +189,13 @@ def _location_independent(shapes: Shapes) -> Groups:
 
 
 def _classes(side: int, turns: list[np.ndarray]) -> tuple[np.ndarray, int]:
-    """Codes that are one weight if digits may be moved in any of these ways: (+-k or 0, how many).
+    """(the weight +-k or 0 of each code, how many weights there are).
+
+    Codes share a weight if one of the permutations of their digits maps them to each other.
 
     Args:
-      side: of the window.
-      turns: for each way, where each digit goes; they are a group.
+      side: the side of the window.
+      turns: the permutations, a group: for each, where each digit goes.
     """
     area = side * side
     digits = np.arange(3**area)[:, None] // 3 ** np.arange(area) % 3
@@ -206,10 +209,10 @@ def _classes(side: int, turns: list[np.ndarray]) -> tuple[np.ndarray, int]:
 
 
 def expand(weight: Any, weights: Any) -> Any:
-    """f32[E]: what each entry is worth: the sum of its weights, with their signs.
+    """f32[E]: the value of each entry, the signed sum of its weights.
 
     Args:
-      weight: i32[S, E], of `Sharing`.
+      weight: i32[S, E], from `Sharing`.
       weights: f32[K + 1], the first 0.
     """
     xp = np if isinstance(weights, np.ndarray) else jnp

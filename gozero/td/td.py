@@ -1,15 +1,15 @@
-"""TD(0) by self-play on local shapes: games in lockstep, all of which update the same weights.
+"""TD(0) by self-play on local shapes: games in lockstep that all update the same weights.
 
 Silver, Sutton & Müller (2012), sections 3 and 4. Both players take the move whose afterstate is
-best for them, or with probability epsilon a random one; none fills an own eye, or passes while
-there is another move. After each move the value of the position `plies` moves before is drawn to
-the value now, or to the result if the game has ended:
+best for them, or with probability epsilon a random one; neither fills an own eye, or passes while
+there is another move. After each move the value of the position `plies` moves earlier is moved
+toward the present value, or toward the result if the game has ended:
 
     delta = V(s') - V(s)            V = logistic(sum of the weights of the active features)
     weights += alpha delta phi(s) / |phi(s)|
 
-where phi(s) are the active features and |phi(s)| is their number. (The derivative of V is not in
-it: this goes down the cross-entropy of V(s) and V(s').) `update` says how a batch is summed up.
+where phi(s) are the active features and |phi(s)| is their number. (The derivative of V does not
+appear: this descends the cross-entropy of V(s') and V(s).) `update` says how a batch is combined.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class TdConfig:
     """How weights are learnt (static).
 
     Attributes:
-      rules: the rules; simple ko whatever they say.
+      rules: the rules; always with simple ko, whatever they say.
       shapes: the features.
       epsilon: the probability of a random move.
-      plies: from a position to the one it learns from: 1, or 2, after the same player's next move.
-      max_moves: after so many a game is scored as it stands; None for 3 * size^2.
+      plies: from a position to the one it learns from: 1, or 2 for the same player's next move.
+      max_moves: the number of moves after which a game is scored as it stands; None for 3 * size^2.
 
     Raises:
-      ValueError: shapes of another size, an epsilon beyond 0 to 1, plies or max_moves below 1.
+      ValueError: shapes of another size, epsilon outside 0 to 1, plies or max_moves below 1.
     """
 
     rules: go.Rules
@@ -61,33 +61,33 @@ class TdConfig:
 
 
 class Task(NamedTuple):
-    """What all lanes have in common."""
+    """What all lanes share."""
 
-    weight: jax.Array  # i32[S, E]: whose weights an entry has, see `shapes.Sharing`
+    weight: jax.Array  # i32[S, E]: the weights of each entry, see `shapes.Sharing`
     komi: jax.Array  # f32[]
-    root: go.Position  # of one game: where games begin
+    root: go.Position  # of one game: the position where games begin
 
 
 class Lanes(NamedTuple):
     """B games in lockstep."""
 
     positions: go.Position  # [B]
-    moves: jax.Array  # i32[B]: since the root
+    moves: jax.Array  # i32[B]: moves since the root
     active: jax.Array  # i32[T, B, P]: the entries of the last T = plies positions, latest first
 
 
 class StepStats(NamedTuple):
-    """What a move of all games has come to; sums, to be added up."""
+    """Statistics of one move of all games: sums, so that they can be added up."""
 
-    squared_error: jax.Array  # f32[]: of delta
-    updates: jax.Array  # i32[]: positions whose value was moved
-    ended: jax.Array  # i32[]: games
-    black_wins: jax.Array  # f32[]: of these; a draw is a half
-    moves: jax.Array  # i32[]: of these
+    squared_error: jax.Array  # f32[]: the sum of delta^2
+    updates: jax.Array  # i32[]: positions whose value was updated
+    ended: jax.Array  # i32[]: games that ended
+    black_wins: jax.Array  # f32[]: of these, games that Black won; a draw counts a half
+    moves: jax.Array  # i32[]: moves of the games that ended
 
 
 def start(config: TdConfig, root: go.Position, count: int) -> Lanes:
-    """`count` games that have not begun, from the position of one game."""
+    """The lanes of `count` games that have not begun, from the position of one game."""
     first = local_shape.entries(config.shapes, root.black, root.white)
     return Lanes(
         positions=jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), root),
@@ -104,18 +104,18 @@ def step(
     rate: jax.Array,
     key: jax.Array,
 ) -> tuple[Lanes, jax.Array, StepStats]:
-    """One move of every game, and what is learnt of it. A game that ends begins anew.
+    """Play one move in every game and learn from it. A game that ends restarts at the root.
 
     Args:
-      config: how it is learnt.
-      task: what is common.
+      config: how weights are learnt.
+      task: what the lanes share.
       lanes: [B].
       weights: f32[K + 1].
       rate: f32[]; alpha.
       key: consumed.
 
     Returns:
-      (the lanes, the weights, what the move has come to).
+      (the lanes, the weights, the statistics of the move).
     """
     rules = config.rules
     table = local.expand(task.weight, weights)
@@ -133,7 +133,7 @@ def step(
     value_of = lambda active: jax.nn.sigmoid(jax.vmap(local_shape.logit, (None, 0))(table, active))
     now = jnp.where(over, result, value_of(active))
     earlier = lanes.active[-1]
-    learns = moves >= config.plies  # the root is a position too
+    learns = moves >= config.plies  # the root counts as a position
     error = jnp.where(learns, now - value_of(earlier), 0.0)
     weights = update(task.weight, weights, earlier, error, rate)
     stats = StepStats(
@@ -148,7 +148,7 @@ def step(
 
 
 def _anew(config: TdConfig, task: Task, lanes: Lanes, over: jax.Array) -> Lanes:
-    """The lanes, those that are over at the root."""
+    """The lanes, with those that are over reset to the root."""
     fresh = start(config, task.root, over.size)
     active = jnp.where(over[None, :, None], fresh.active, lanes.active)
     pick = lambda begin, x: jnp.where(over, begin, x)
@@ -160,10 +160,10 @@ def _anew(config: TdConfig, task: Task, lanes: Lanes, over: jax.Array) -> Lanes:
 
 
 def _results(rules: go.Rules, positions: go.Position, over: jax.Array, komi) -> jax.Array:
-    """f32[B]: 1 where Black has won, 0 where White, 1/2 a draw; of games that are over."""
+    """f32[B]: 1 where Black has won, 0 where White has, 1/2 for a draw; only for games over."""
     counted = positions.replace(
         black=bb.keep(over, positions.black), white=bb.keep(over, positions.white)
-    )  # the others flood nothing
+    )  # empty boards where the game goes on: they flood nothing
     score = jax.vmap(functools.partial(scoring.area_difference, rules))(counted)
     return (1.0 + jnp.sign(score.astype(jnp.float32) - komi)) / 2
 
@@ -173,14 +173,14 @@ def update(
 ) -> jax.Array:
     """The weights after B positions have learnt.
 
-    Each asks to move the weights of its features by alpha delta / |phi|. What c active features of
-    the batch ask of one weight, those of one position that share it among them, is added up and
-    divided by sqrt(c). So a feature that is met once learns as in TD(0), and a common one, for
-    which the sum would overshoot and the mean be slow, does in between: also in a batch of one
-    position, where four corners move their weight by twice what one asks, and not by four times.
+    Each position asks to move the weights of its features by alpha delta / |phi|. If c active
+    features of the batch share a weight (also within one position), their requests are added up and
+    divided by sqrt(c). So a feature that occurs once learns as in TD(0), and a common one, for
+    which the sum would overshoot and the mean be slow, learns at a rate in between. Even in a batch
+    of one position, four corners move their weight by twice what one asks, not by four times.
 
     Args:
-      weight: i32[S, E], of `shapes.Sharing`.
+      weight: i32[S, E], from `shapes.Sharing`.
       weights: f32[K + 1].
       active: i32[B, P]; the active entries of each position.
       error: f32[B]; delta; 0 where nothing is learnt.
@@ -204,13 +204,13 @@ def update(
 
 
 def candidates(rules: go.Rules, positions: go.Position) -> jax.Array:
-    """bool[B, A]: legal under simple ko and no own eye; the pass only where there is no other."""
+    """bool[B, A]: legal under simple ko and no own eye; a pass only if there is nothing else."""
     legal = jax.vmap(lambda p: bb.unpack(rules.layout, go.legal_points(rules, p)))(positions)
     return no_own_eyes(rules, positions, legal)
 
 
 def no_own_eyes(rules: go.Rules, positions: go.Position, legal: jax.Array) -> jax.Array:
-    """bool[B, A]: of legal points bool[B, n * n] those that fill no own eye, or else the pass."""
+    """bool[B, A]: the legal points, bool[B, n * n], that fill no own eye; if none, the pass."""
     own, opponent = go.own_and_opponent(positions)
     lay = rules.layout
     eyes = jax.vmap(lambda a, b: bb.unpack(lay, playable.eyes(lay, a, b)))(own, opponent)
@@ -221,13 +221,13 @@ def no_own_eyes(rules: go.Rules, positions: go.Position, legal: jax.Array) -> ja
 def choose(
     allowed: jax.Array, positions: go.Position, logits: jax.Array, epsilon: float, key: jax.Array
 ) -> jax.Array:
-    """i32[B]: the best allowed action for the player to move, any of equal ones.
+    """i32[B]: the best allowed action for the player to move; ties are broken at random.
 
     Args:
       allowed: bool[B, A].
       positions: [B].
       logits: f32[B, A], for Black.
-      epsilon: the probability of any allowed action in its place.
+      epsilon: the probability of a random allowed action instead.
       key: consumed.
     """
     count, num_actions = allowed.shape
@@ -236,7 +236,7 @@ def choose(
     scores = jnp.where(allowed, sign * logits, -jnp.inf)
     explores = dice < np.uint32(min(round(epsilon * 2**32), 2**32 - 1))
     least = jnp.where(explores[:, None], -jnp.inf, jnp.max(scores, axis=1, keepdims=True))
-    # A random order of the actions, by a hash; the last of those in question is taken.
+    # A random order of the actions, by a hash; the eligible action that comes last is taken.
     number = jnp.arange(num_actions, dtype=jnp.uint32)[None]
     order = mix(which[:, None] + number * np.uint32(0x9E3779B9)) >> np.uint32(1)
     order = jnp.where(allowed & (scores >= least), order.astype(jnp.int32), -1)

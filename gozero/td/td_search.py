@@ -1,10 +1,10 @@
-"""Temporal-difference search: TD(0) from where the game stands, and then the best move (RLGO 2.4).
+"""Temporal-difference search: TD(0) from the current position, then the best move (RLGO 2.4).
 
-Silver, Sutton & Müller (2012), section 5. A player begins each move with the weights it has learnt,
-or with zeros; it plays simulated games against itself from the position to the end, which update
-those weights; then it takes the move whose afterstate is worth most. There is
-no tree. What the simulations have taught may be kept until the game is over, as the transient
-memory of Dyna-2 is (Silver, Sutton & Müller 2008), or forgotten after the move.
+Silver, Sutton & Müller (2012), section 5. For each move the player starts from learnt weights, or
+from zeros; it plays simulated games against itself from the position to the end, which update those
+weights; then it takes the move whose afterstate has the highest value. There is no tree. What the
+simulations have learnt may be kept until the game is over, like the transient memory of Dyna-2
+(Silver, Sutton & Müller 2008), or discarded after the move.
 
 The simulations of a position run in lockstep on the same weights (see `td`), so the games of a
 batch are searched one after the other: each fills the device by itself.
@@ -30,24 +30,24 @@ from gozero.td.shapes import Shapes
 
 
 class Params(NamedTuple):
-    """What the player has learnt."""
+    """The player's parameters."""
 
-    weight: jax.Array  # i32[S, E]: whose weights an entry has, see `shapes.Sharing`
+    weight: jax.Array  # i32[S, E]: the weights of each entry, see `shapes.Sharing`
     weights: jax.Array  # f32[K + 1]
 
 
 @dataclasses.dataclass(frozen=True)
 class TdSearchConfig:
-    """A player (static).
+    """The configuration of a player (static).
 
     Attributes:
       td: how the simulations play and learn; its rules are those of the game.
-      simulations: games to simulate before each move; 0: the best move by what was learnt.
-      lanes: of these in lockstep, or all where there are fewer.
-      rate: alpha.
+      simulations: games to simulate before each move; 0 plays the best move by the given weights.
+      lanes: how many of these are played in lockstep; all, if there are fewer.
+      rate: the learning rate alpha.
 
     Raises:
-      ValueError: simulations below 0, lanes below 1, a rate that is not above 0.
+      ValueError: simulations below 0, lanes below 1, or a rate that is not above 0.
     """
 
     td: td.TdConfig
@@ -68,17 +68,17 @@ def params(shapes: Shapes, weights: np.ndarray | None = None) -> Params:
 
 
 class Best(NamedTuple):
-    """The move whose afterstate is worth most, and what that is."""
+    """The move whose afterstate has the highest value, and that value."""
 
-    action: jax.Array  # i32; a pass where the game has ended
+    action: jax.Array  # i32; a pass if the game has ended
     value: jax.Array  # f32 in [-1, 1], for the player to move
 
 
 def player(config: TdSearchConfig) -> Callable[..., tuple[Best, jax.Array]]:
-    """``(params, key, states [B], weights) -> (Best [B], weights f32[B, K + 1])``.
+    """Returns ``(params, key, states [B], weights) -> (Best [B], weights f32[B, K + 1])``.
 
-    Each game's simulations begin with its own of the weights f32[B, K + 1], or, without them, with
-    those of the params; what is returned is what they have become.
+    Each game's simulations start from its own row of the weights f32[B, K + 1] or, if these are
+    None, from the weights of the params; the updated weights are returned.
     """
 
     def play(params: Params, key: jax.Array, states: go.GameState, weights=None):
@@ -98,14 +98,14 @@ def player(config: TdSearchConfig) -> Callable[..., tuple[Best, jax.Array]]:
 def search(
     config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState
 ) -> tuple[Best, jax.Array]:
-    """The move in one game, after the simulations from it, and the weights f32[K + 1] by then."""
+    """(the best move in one game after the simulations, the weights f32[K + 1] by then)."""
     learn_key, choose_key = jax.random.split(key)
     params = params._replace(weights=learn(config, params, learn_key, state))
     return best(config, params, choose_key, state), params.weights
 
 
 def best(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> Best:
-    """The move in one game by the weights as they are; any of those that are worth as much."""
+    """The best move in one game by the given weights; ties are broken at random."""
     rules, shapes = config.td.rules, config.td.shapes
     positions = jax.tree.map(lambda x: x[None], state.position)
     table = local.expand(params.weight, params.weights)
@@ -121,7 +121,7 @@ def best(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameS
 def learn(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> jax.Array:
     """f32[K + 1]: the weights after the simulations from one game's position.
 
-    Trip bound: simulations times the moves of the longest.
+    Trip bound: the number of simulations times the moves of the longest.
     """
     if config.simulations == 0:
         return params.weights

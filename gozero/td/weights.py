@@ -1,6 +1,6 @@
-"""Weights of local shapes in a file: f16, and which shapes they are of.
+"""Weights of local shapes in a file: f16, with a description of the shapes.
 
-Those that come with the package are in ``data/``; ``data/README.md`` says how they were made.
+The weights that come with the package are in ``data/``; ``data/README.md`` says how they were made.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from gozero.go.coords import MAX_SIZE, MIN_SIZE
 from gozero.runs import arrays
 from gozero.td.shapes import Shapes, sharing
 
-_DATA = pathlib.Path(__file__).resolve().parent / "data"  # no link, if it was installed by links
+_DATA = pathlib.Path(__file__).resolve().parent / "data"  # its files may be links
 
 
 class Learnt(NamedTuple):
-    """Weights and what they are of."""
+    """Weights and the shapes that they belong to."""
 
     shapes: Shapes
     weights: np.ndarray  # f32[K + 1], the first 0
-    about: dict  # how they were made
+    about: dict  # how they were made, as recorded in the file
 
 
 def shipped() -> dict[int, pathlib.Path]:
@@ -34,7 +34,7 @@ def load(size: int = 9) -> Learnt:
     """The weights that come with the package.
 
     Raises:
-      ValueError: there are none for that size.
+      ValueError: there are none for this size.
     """
     if size not in shipped():
         raise ValueError(
@@ -45,8 +45,7 @@ def load(size: int = 9) -> Learnt:
 
 
 def given(size: int, path: pathlib.Path | None) -> tuple[Learnt, dict]:
-    """The weights of a file, or without one those that come with the package; and what the records
-    of a run say of them.
+    """(the weights from a file, or from the package if `path` is None; what a run records of them).
 
     Raises:
       ValueError: as `read` and `load`; weights of another size.
@@ -63,7 +62,7 @@ def save(path: pathlib.Path, shapes: Shapes, weights: np.ndarray, **about: Any) 
     """Write weights f32[K + 1] as f16, with their description, to `path` (.safetensors).
 
     Raises:
-      ValueError: weights that are too many, too few, or beyond f16.
+      ValueError: too many or too few weights, or ones out of the range of f16.
     """
     half = np.asarray(weights).astype(np.float16)
     count = sharing(shapes).num_weights
@@ -78,7 +77,7 @@ def read(path: pathlib.Path) -> Learnt:
     """Read what `save` wrote.
 
     Raises:
-      ValueError: a file that is missing, damaged or of another format.
+      ValueError: the file is missing, damaged or of another format.
     """
     found, about = arrays.read(path, "local-shapes", _expected)
     return Learnt(_shapes(about), found["weights"].astype(np.float32), about)
