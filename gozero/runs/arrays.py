@@ -1,17 +1,17 @@
-"""Arrays in a file, with their description: one ``NAME.safetensors``. Layer 0.
+"""Arrays in a file with their description: a single ``NAME.safetensors``. Layer 0.
 
     arrays.write(path, "weights", {"stem/bias": bias}, {"blocks": 2})
     found, about = arrays.read(path, "weights", lambda about, names: {"stem/bias": bias})
 
-The header's metadata has one key, ``gozero``: JSON of the format (``gozero-weights-1``), of a
-digest of the arrays, and of what `write` was told. No pickles.
+The header's metadata has one key, ``gozero``: JSON with the format (``gozero-weights-1``), a digest
+of the arrays, and the description given to `write`. No pickles.
 
-Earlier versions wrote a ``NAME.npz``, and the JSON in a ``NAME.json`` beside it (strengths: in an
-array ``about`` of the .npz). These are read too, and a name that ends in .npz still asks for them;
-to `read`, if there is no such file any more, for the NAME.safetensors that it was converted to.
+Earlier versions wrote a ``NAME.npz``, with the JSON in a ``NAME.json`` beside it (for strengths: in
+an array ``about`` of the .npz). These can still be read, by names that end in .npz. If such a file
+no longer exists, `read` uses the NAME.safetensors that it was converted to.
 
-Files may be of strangers. What a header says is held against what is expected before an array is
-read, and whatever is wrong is a ValueError that names the file. `ArrayFile` reads both kinds.
+Files may be untrusted. The header is checked against what is expected before any array is read, and
+any fault is a ValueError that names the file. `ArrayFile` reads both formats.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from gozero.runs.files import open_regular, write_whole
 
 SUFFIXES = (".safetensors", ".npz")
 MOST_BYTES = 4 * 2**30
-"""Of a file, and of what is unpacked of it."""
+"""The most bytes of a file, and of its unpacked arrays."""
 MOST_ARRAYS = 2**14
 MOST_HEADER = 4 * 2**20
-"""Bytes: of a header of safetensors, of the folder of an .npz, of a description."""
+"""The most bytes of a safetensors header, of the directory of an .npz, or of a description."""
 MOST_RATIO = 200
-"""Bytes that are unpacked of a byte of an .npz; beyond SMALL."""
+"""The most unpacked bytes per byte of file, beyond SMALL."""
 SMALL = 2**20
 
 Arrays = dict[str, np.ndarray]
 Expected = Callable[[dict, frozenset[str]], Mapping[str, Any]]
-"""(what is said about the arrays, their names) -> by name, things with a shape and a dtype."""
+"""(the description, the arrays' names) -> things with a shape and a dtype, by name."""
 
 
 class NotExpected(ValueError):
-    """A file is whole, and what is in it is not what was asked for."""
+    """A file is intact, but its contents are not what was asked for."""
 
 
 _DTYPES = {"BOOL": "?", "U8": "u1", "I8": "i1", "U16": "u2", "I16": "i2", "F16": "f2"}
@@ -66,10 +66,10 @@ _END_64 = b"PK\x06\x07"
 
 
 def check_name(path: pathlib.Path | str, flag: str = "") -> pathlib.Path:
-    """The path, if it is the name of such a file.
+    """Check that a path has the suffix of such a file, and return it.
 
     Raises:
-      ValueError: another suffix.
+      ValueError: it has another suffix.
     """
     path = pathlib.Path(path)
     if path.suffix not in SUFFIXES:
@@ -81,10 +81,10 @@ def check_name(path: pathlib.Path | str, flag: str = "") -> pathlib.Path:
 
 
 def check_new(path: pathlib.Path, flag: str) -> None:
-    """Refuse a path where no such file can be made.
+    """Check that such a file can be created at a path.
 
     Raises:
-      ValueError: another suffix; a file that is there; no folder, or none that can be written to.
+      ValueError: another suffix; the file exists; its folder is missing or cannot be written to.
     """
     check_name(path, flag)
     if path.exists():
@@ -103,13 +103,13 @@ def write(
     *,
     durable: bool = False,
 ) -> None:
-    """Write arrays whole or not at all (of a .npz and its .json, each).
+    """Write arrays atomically (a .npz and its .json each on their own).
 
     Args:
       path: ``NAME.safetensors``; a name that ends in .npz gets a .json beside it.
-      kind: what they are: "weights", "strengths", "local-shapes", ...
-      arrays: by name; no objects, no strings.
-      about: plain data that JSON can hold.
+      kind: the kind of arrays: "weights", "strengths", "local-shapes", ...
+      arrays: the arrays by name; no objects, no strings.
+      about: the description: plain data that JSON can hold.
       durable: see `write_whole`.
 
     Raises:
@@ -136,20 +136,20 @@ def read(
     finite: bool = True,
     data: bytes | None = None,
 ) -> tuple[Arrays, dict[str, Any]]:
-    """(the arrays, what is said about them) of a file that `write` wrote, or an earlier version.
+    """(the arrays, their description) from a file that `write`, or an earlier version, wrote.
 
-    ``about["sha256"]`` is the file's SHA-256, by which the records of runs name it; of a file that
-    was converted from an .npz, the SHA-256 of that one, which is in the header: "npz_sha256".
+    ``about["sha256"]`` is the file's SHA-256, which identifies it in the records of runs. For a
+    file converted from an .npz it is the SHA-256 of that one, kept in the header as "npz_sha256".
 
     Args:
-      path: the file, no link.
-      kind: as `write` was told.
-      expected: which arrays there should be; a ValueError of it is one of the file. None: any.
-      finite: and no nan or infinity in them.
-      data: what is in the file, if it is not read from the disk.
+      path: the file, not a link.
+      kind: the kind, as given to `write`.
+      expected: the arrays there should be; if it raises, the file is refused. None accepts any.
+      finite: whether to refuse nan and infinity (only if `expected` is given).
+      data: the contents of the file, if it is not to be read from the disk.
 
     Raises:
-      ValueError: a file that is missing, damaged, of another kind or other arrays.
+      ValueError: the file is missing, damaged, of another kind, or has other arrays.
     """
     path, what = _converted(path) if data is None else path, kind.replace("-", " ")
     with refusing(f"{what} {path}", what), ArrayFile(path, data=data) as file:
@@ -165,10 +165,10 @@ def read(
 
 
 def describe(path: pathlib.Path, kind: str) -> dict[str, Any]:
-    """What is said about the arrays of a file, which are not read.
+    """The description of the arrays of a file, without reading them.
 
     Raises:
-      ValueError: as `read`, as far as that shows.
+      ValueError: as `read`, as far as the header shows it.
     """
     path, what = _converted(path), kind.replace("-", " ")
     with refusing(f"{what} {path}", what), ArrayFile(path) as file:
@@ -181,14 +181,14 @@ def _converted(path: pathlib.Path) -> pathlib.Path:
 
 
 def _described(file: ArrayFile, kind: str) -> dict[str, Any]:
-    """What is said about the arrays, wherever a version has written it; of those of a version that
-    wrote it as an array, that one is no longer among the entries."""
+    """The description of the arrays, wherever the file's version stores it. If that is in arrays,
+    these are removed from the entries."""
     if file.archive is None:
         about = json.loads(file.metadata["gozero"])
-    elif "about" in file.entries:  # as strengths were
+    elif "about" in file.entries:  # as in old files of strengths
         about = json.loads(file.take("about").tobytes())
         about["format"] = f"gozero-strengths-{int(file.take('format'))}"
-    elif file.path.suffix == ".checkpoint":  # as those of train.classical.td were
+    elif file.path.suffix == ".checkpoint":  # as in old ones of train.classical.td
         about = {"format": "gozero-checkpoint-1", "flags": str(file.take("flags"))}
     else:
         with open_regular(file.path.with_suffix(".json"), MOST_HEADER) as beside:
@@ -202,16 +202,16 @@ def _described(file: ArrayFile, kind: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing(which: str, what: str, *but: type[Exception]) -> Iterator[None]:
-    """Whatever is wrong with a file of strangers is a ValueError that names it.
+    """Turns any error about an untrusted file into a ValueError that names it.
 
     Args:
       which: the file, in words; begins the message.
-      what: it should be.
-      but: errors that are no fault of the file; of them one of an invalid argument is.
+      what: what the file should be.
+      but: errors that are not the file's fault, raised unchanged; unless errno is EINVAL or None.
     """
     try:
         yield
-    except Exception as error:  # damaged archives and descriptions raise all there is
+    except Exception as error:  # damaged archives and descriptions can raise anything
         if isinstance(error, but) and getattr(error, "errno", 0) not in (errno.EINVAL, None):
             raise
         if isinstance(error, NotExpected):
@@ -224,8 +224,9 @@ def refusing(which: str, what: str, *but: type[Exception]) -> Iterator[None]:
 
 
 def by_columns(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """What is in a file of safetensors whose arrays [n, ...] have the first byte of all n, then the
-    second of all: what compresses arrays of many rows finds more in it. `ArrayFile` reads it."""
+    """The contents of a safetensors file whose arrays [n, ...] store the first byte of all n rows,
+    then the second of all, and so on: arrays of many rows compress better so. `ArrayFile` reads it.
+    """
 
     def one(array: np.ndarray) -> np.ndarray:
         if not array.size:
@@ -238,11 +239,11 @@ def by_columns(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 class Entry(NamedTuple):
-    """An array as the header has it."""
+    """An array as the header describes it."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
-    place: Any  # where its bytes begin; in an .npz its member
+    place: Any  # the offset of its bytes; in an .npz its member
     fortran: bool = False
 
     @property
@@ -251,22 +252,22 @@ class Entry(NamedTuple):
 
 
 class ArrayFile:
-    """An open .safetensors or .npz file, of which the header was read; a context manager.
+    """An open .safetensors or .npz file whose header has been read; a context manager.
 
     Args:
-      path: of the file.
-      most: bytes that it may have.
-      data: what is in it, if it is not read from the disk.
+      path: the file.
+      most: the most bytes that it may have.
+      data: its contents, if it is not to be read from the disk.
 
     Attributes:
-      path: of the file.
-      entries: {name: what the header says of an array}.
-      metadata: {name: text} of a header of safetensors.
-      archive: of an .npz; None of safetensors.
+      path: the file.
+      entries: {name: the array as the header describes it}.
+      metadata: {name: text}, from the header of safetensors.
+      archive: the archive of an .npz; None for safetensors.
       taken: see `take`.
 
     Raises:
-      Exception: of any kind, for a file that is none: use it under `refusing`.
+      Exception: any, if the file is invalid: use it under `refusing`.
     """
 
     def __init__(self, path: pathlib.Path, most: int = MOST_BYTES, data: bytes | None = None):
@@ -277,7 +278,7 @@ class ArrayFile:
         try:
             self.size = self._file.seek(0, os.SEEK_END)
             self._file.seek(0)
-            if self._file.read(4) == b"PK\x03\x04":  # no length of a header that is read
+            if self._file.read(4) == b"PK\x03\x04":  # too large for the length of a header
                 self.archive = self._opened_archive()
                 self.entries = self._of_archive(self.archive)
             else:
@@ -293,7 +294,7 @@ class ArrayFile:
         self._file.close()
 
     def take(self, name: str) -> np.ndarray:
-        """A small array that is no longer among the entries, but taken: descriptions are such.
+        """Read a small array, such as a description, and move it from `entries` to `taken`.
 
         Raises:
           ValueError: it is not small.
@@ -305,10 +306,10 @@ class ArrayFile:
         return self.taken[name]
 
     def unpack(self, expected: Mapping[str, Any]) -> Arrays:
-        """The arrays, if they are of the names, shapes and types expected.
+        """Read the arrays, which must have the expected names, shapes and types.
 
         Raises:
-          ValueError: they are not; says which, what it is and what it should be.
+          ValueError: they do not; the message says which, what it is and what it should be.
         """
         check_shapes(self.entries, expected)
         total = sum(entry.num_bytes for entry in self.entries.values())
@@ -317,7 +318,7 @@ class ArrayFile:
         return {name: self._read(name, entry) for name, entry in self.entries.items()}
 
     def sha256(self) -> str:
-        """Of the whole file."""
+        """The SHA-256 of the whole file."""
         self._file.seek(0)
         return hashlib.file_digest(self._file, "sha256").hexdigest()
 
@@ -358,7 +359,7 @@ class ArrayFile:
         return entries
 
     def _opened_archive(self) -> zipfile.ZipFile:
-        """The .npz, if its folder of members is small, and where NumPy writes it."""
+        """The .npz, if its directory of members is small and located where NumPy writes it."""
         self._file.seek(max(0, self.size - 42))
         tail = self._file.read()
         end = tail[-22:]
@@ -409,7 +410,7 @@ def _check_number(number: int) -> None:
 
 
 def digest(arrays: Arrays) -> str:
-    """SHA-256 of the names, types, shapes and bytes, whatever the order."""
+    """SHA-256 of the names, types, shapes and bytes, independent of the arrays' order."""
     found = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]
@@ -419,15 +420,15 @@ def digest(arrays: Arrays) -> str:
 
 
 def check(arrays: Arrays, expected: Mapping[str, Any], what: str) -> None:
-    """Refuse arrays of other names, shapes or types than expected, or not finite.
+    """Check that arrays have the expected names, shapes and types, and are finite.
 
     Args:
-      arrays: as they were read.
-      expected: by name, things with a shape and a dtype.
-      what: begins the message.
+      arrays: the arrays as they were read.
+      expected: things with a shape and a dtype, by name.
+      what: the start of the message.
 
     Raises:
-      ValueError: says which, what it is and what it should be.
+      ValueError: they do not; the message says which, what it is and what it should be.
     """
     try:
         check_shapes(arrays, expected)
@@ -437,10 +438,10 @@ def check(arrays: Arrays, expected: Mapping[str, Any], what: str) -> None:
 
 
 def check_shapes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Refuse other names, shapes or types than expected, of things that have both.
+    """Check names, shapes and types; both arguments hold things with a shape and a dtype.
 
     Raises:
-      ValueError: says which, what it is and what it should be.
+      NotExpected: they differ; the message says which, what it is and what it should be.
     """
     is_, right = (
         {name: (tuple(array.shape), np.dtype(array.dtype)) for name, array in table.items()}
@@ -453,10 +454,10 @@ def check_shapes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
 
 
 def check_finite(arrays: Arrays) -> None:
-    """Refuse nan and infinity.
+    """Check that arrays hold no nan or infinity.
 
     Raises:
-      ValueError: says in which array.
+      NotExpected: one does; the message names it.
     """
     for name, array in arrays.items():
         if not np.isfinite(array).all():

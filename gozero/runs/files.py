@@ -1,4 +1,4 @@
-"""Files that a kill at any moment leaves whole: bytes, JSON, and records, a JSON object a line."""
+"""Files that stay intact if the process is killed at any moment: bytes, JSON, and JSON lines."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from typing import Any, BinaryIO, NamedTuple
 
 
 def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
-    """Write a file so that a reader, or a kill at any moment, finds the old one or the new one.
+    """Write a file atomically: a reader, or a kill at any moment, sees the old file or the new one.
 
-    With `durable` it is on the disk when this returns, and a power cut leaves the same. It is
-    written beside the old one, to a file that is new: what a kill left there, or a link that
-    someone put there, is removed first and never written to.
+    With `durable` the file is on the disk when this returns, and the same holds for a power cut. It
+    is written to a new file beside the old one: what a kill left there, or a link that someone put
+    there, is removed first and never written to.
 
     Raises:
-      OSError: it cannot be written, a full disk say; names a file, and nothing is left of what was.
+      OSError: it cannot be written (a full disk, for example); the error names a file, and the
+        partial file is removed.
     """
     partial = part_of(path)
     try:
@@ -40,24 +41,25 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
         with contextlib.suppress(OSError):
             partial.unlink()
         if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # a write does not know it
+            error.filename = str(path)  # os.write does not set it
         raise
 
 
 def _write_all(handle: int, data: bytes) -> None:
     rest = memoryview(data)
-    while rest:  # a disk that fills up takes a part of it first
+    while rest:  # a disk that fills up takes only a part
         rest = rest[os.write(handle, rest) :]
 
 
 def open_regular(path: pathlib.Path, most: int) -> BinaryIO:
-    """Open a file that strangers may have put there, to read.
+    """Open an untrusted file for reading.
 
     Raises:
-      ValueError: a link, FIFO, device or folder, or more than `most` bytes; nothing was read.
+      ValueError: a link, FIFO, device or folder, or a file of more than `most` bytes; nothing was
+        read.
       OSError: it cannot be opened.
     """
-    _check_regular(path, os.lstat(path), most)  # before it is opened: of a FIFO that takes a writer
+    _check_regular(path, os.lstat(path), most)  # before opening, which a FIFO's writer would notice
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     file = os.fdopen(handle, "rb")
     try:
@@ -78,12 +80,12 @@ def _check_regular(path: pathlib.Path, found: os.stat_result, most: int) -> None
 
 
 def part_of(path: pathlib.Path) -> pathlib.Path:
-    """The file that `write_whole` writes before it takes the place of the old one."""
+    """The temporary file that `write_whole` writes before it replaces the old one."""
     return path.with_name(path.name + ".part")
 
 
 def sync(path: pathlib.Path) -> None:
-    """Have a file, or the names in a folder, on the disk."""
+    """Flush a file, or the entries of a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -92,18 +94,18 @@ def sync(path: pathlib.Path) -> None:
 
 
 def sync_tree(folder: pathlib.Path) -> None:
-    """Have a folder and all that is in it on the disk."""
+    """Flush a folder and everything in it to the disk."""
     for path in (*folder.rglob("*"), folder):
         sync(path)
 
 
 def is_empty(path: pathlib.Path) -> bool:
-    """Whether there is a file, and nothing in it."""
+    """Whether the file exists and is empty."""
     return path.exists() and path.stat().st_size == 0
 
 
 def write_json(path: pathlib.Path, value: Any, *, durable: bool = False) -> None:
-    """Write JSON whole or not at all, dataclasses as objects, other types as text."""
+    """Write JSON atomically; dataclasses become objects, other types text."""
     data = (json.dumps(value, indent=2, default=_plain) + "\n").encode()
     write_whole(path, data, durable=durable)
 
@@ -118,10 +120,10 @@ _MOST_DEEP = 100
 
 
 def parse_json(data: bytes | str) -> Any:
-    """What JSON says.
+    """The value of a JSON text.
 
     Raises:
-      ValueError: it is none, or is nested more than 100 deep.
+      ValueError: it is not JSON, or is nested more than 100 deep.
     """
     try:
         value = json.loads(data)
@@ -140,7 +142,7 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 class Damaged(NamedTuple):
-    """A line of a file of records that is none."""
+    """A line of a file of records that is not a valid record."""
 
     message: str
     line: bytes
@@ -151,17 +153,17 @@ def read_lines(
     make: Callable[[Any], Any] = lambda value: value,
     damaged: list[Damaged] | None = None,
 ) -> list[Any]:
-    """The records of a file, one JSON value a line; none if there is no file.
+    """The records of a file, one JSON value per line; an empty list if there is no file.
 
-    What follows the last newline is left out: a kill has torn it, or it is being written.
+    Anything after the last newline is ignored: it was torn by a kill, or is being written.
 
     Args:
-      path: of the file.
-      make: what is made of each value; an error of it is one of the line.
-      damaged: takes the lines that are, which are then left out.
+      path: the file.
+      make: makes a record of each value; if it raises, the line is damaged.
+      damaged: a list to collect damaged lines, which are then skipped; None raises.
 
     Raises:
-      ValueError: a line that is no JSON, or of which no record can be made.
+      ValueError: a line that is not JSON, or of which no record can be made.
     """
     records = []
     lines = _whole_lines(path.read_bytes()).split(b"\n")[:-1] if path.exists() else []
@@ -177,7 +179,7 @@ def read_lines(
 
 
 def cut_torn_line(path: pathlib.Path) -> None:
-    """Cut off what follows the last newline of a file, if it is there."""
+    """Cut off anything after the last newline of a file, if the file exists."""
     if not path.exists():
         return
     data = path.read_bytes()
@@ -191,11 +193,11 @@ def _whole_lines(data: bytes) -> bytes:
 
 
 def add_line(path: pathlib.Path, record: Any, *, durable: bool = True) -> None:
-    """Add a record to a file, made if need be; if `durable` it is on the disk when this returns.
+    """Append a record to a file, creating it if needed; with `durable` it is then on the disk.
 
     Raises:
-      OSError: it is not, a full disk say; names the file. A part of it may be on the disk, which
-        `cut_torn_line` cuts off.
+      OSError: it could not be written (a full disk, for example); the error names the file. A part
+        of it may be in the file; `cut_torn_line` removes that.
     """
     try:
         fresh = not path.exists()
@@ -206,12 +208,12 @@ def add_line(path: pathlib.Path, record: Any, *, durable: bool = True) -> None:
         if fresh and durable:
             sync(path.parent)
     except OSError as error:
-        error.filename = str(path)  # a write does not know it
+        error.filename = str(path)  # os.write does not set it
         raise
 
 
 def write_lines(path: pathlib.Path, records: Iterable[Any]) -> None:
-    """Write a file of records anew, whole; it is on the disk when this returns."""
+    """Replace a file of records atomically; it is on the disk when this returns."""
     write_whole(path, b"".join(map(_line, records)), durable=True)
 
 

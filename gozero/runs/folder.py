@@ -1,7 +1,7 @@
-"""The folder of a long command: one process at a time, settings that agree, resuming after a kill.
+"""The folder of a long command: one process at a time, the same settings, resumable after a kill.
 
 config.json     the settings, as JSON
-manifest.json   what ran it: versions, device, command, commit, of each session
+manifest.json   what ran, for each session: versions, device, command, commit
 *.jsonl         the results, see `gozero.runs.files`
 """
 
@@ -26,23 +26,23 @@ CONFIG, MANIFEST = "config.json", "manifest.json"
 
 
 class RunFolder:
-    """A folder of a run, new or to go on with; no other process writes to it until it is closed.
+    """The folder of a run, new or to be resumed; no other process can use it until it is closed.
 
     The settings are read before the lock is taken, so that a refused command leaves no file behind,
-    and again under it. A context manager.
+    and again after. A context manager.
 
     Attributes:
-      path: of the folder.
-      before: config.json as it was, None in a new folder.
-      manifest: manifest.json as it was, {} in a new folder.
+      path: the folder.
+      before: config.json as it was; None in a new folder.
+      manifest: manifest.json as it was; {} in a new folder.
 
     Args:
-      path: of the folder: new, empty, or of a run.
-      kind: of the run, for messages: ``match``.
-      must_agree: ``must_agree(config)`` raises a ValueError where config.json is of another run,
-        see `must_agree`.
-      lock: the name of the file that is locked, which may be one of records.
-      busy: what to say if another process has the folder.
+      path: the folder: new, empty, or of a run.
+      kind: the kind of run, for messages: ``match``.
+      must_agree: ``must_agree(config)`` raises a ValueError if config.json is of another run; see
+        the function `must_agree`.
+      lock: the name of the file to lock, which may be a file of records.
+      busy: the message if another process has the folder.
 
     Raises:
       ValueError: the folder holds something else or a run with other settings, another process has
@@ -66,7 +66,7 @@ class RunFolder:
         except OSError as error:
             raise ValueError(_cannot_write(path, error)) from error
         with self.opening():
-            self.before = self._read_config()  # also what was written before the lock
+            self.before = self._read_config()  # it may be newer than before the lock
             self.manifest = self._read_manifest()
 
     def _lock(self) -> None:
@@ -92,12 +92,12 @@ class RunFolder:
         return facts
 
     def write_config(self, asked: Any) -> None:
-        """What was asked, once nothing more can refuse it."""
+        """Write the settings, once nothing can refuse them any more."""
         files.write_json(self.path / CONFIG, asked, durable=True)
 
     @contextlib.contextmanager
     def opening(self) -> Iterator[None]:
-        """What else is to be read and written before the folder is open: errors close it.
+        """For anything else read or written while opening the folder: any error closes it.
 
         Raises:
           ValueError: in place of an OSError.
@@ -112,23 +112,23 @@ class RunFolder:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Errors of writing name the folder."""
+        """Makes OSErrors of writing name the folder."""
         try:
             yield
         except OSError as error:
             raise OSError(_cannot_write(self.path, error)) from error
 
     def write_manifest(self, facts: dict) -> None:
-        """What runs.
+        """Write the manifest of the run.
 
         Raises:
-          OSError: naming the folder; it cannot be written, a full disk say.
+          OSError: it cannot be written (a full disk, for example); the error names the folder.
         """
         with self.writing():
             files.write_json(self.path / MANIFEST, facts, durable=True)
 
     def close(self) -> None:
-        """Let other processes have the folder."""
+        """Unlock the folder for other processes."""
         self._locked.close()
 
     def __enter__(self):
@@ -139,16 +139,16 @@ class RunFolder:
 
 
 def read_config(folder: pathlib.Path, kind: str) -> dict | None:
-    """config.json of a run; None if the folder has none.
+    """The config.json of a run; None if the folder has none.
 
     Raises:
-      ValueError: it cannot be read, or is no JSON object.
+      ValueError: it cannot be read, or is not a JSON object.
     """
     path = folder / CONFIG
     try:
         if not path.exists():
             return None
-    except OSError as error:  # Python has it that a name too long may be there
+    except OSError as error:  # exists() raises for a name that is too long
         raise ValueError(f"out: {folder} cannot be read ({error.strerror})") from error
     return _read_object(path, kind)
 
@@ -164,7 +164,7 @@ def _read_object(path: pathlib.Path, kind: str) -> dict:
 
 
 def _is_manifest(facts: dict) -> bool:
-    """Whether what runs read back of it is of the kinds that they wrote."""
+    """Whether the parts of a manifest that runs read back have the types that they wrote."""
     sessions, sides = facts.get("sessions", []), facts.get("evaluators", {})
     return (
         isinstance(facts.get("session", 0), int)
@@ -176,7 +176,7 @@ def _is_manifest(facts: dict) -> bool:
 
 
 def not_of(path: pathlib.Path, kind: str) -> str:
-    """The message for a file of something else."""
+    """The message for a file that is not of this kind of run."""
     return f"out: {path} is not of a {kind}; name a new folder"
 
 
@@ -189,9 +189,9 @@ def differences(
     """``--komi was 7.0 and is 5.0`` for each setting that differs, in order of their names.
 
     Args:
-      before, asked: settings; those of a nested dict are called ``player.search``.
-      may_differ: the names of those that may.
-      called: the words for a setting of a name.
+      before, asked: settings; those of a nested dict are named like ``player.search``.
+      may_differ: the names of settings that may differ.
+      called: maps a setting's name to how the text calls it.
     """
     old, new = flat(before), flat(asked)
     return [
@@ -202,7 +202,7 @@ def differences(
 
 
 def flat(settings: dict, prefix: str = "") -> dict:
-    """{"player.search": ...} of {"player": {"search": ...}}."""
+    """{"player.search": ...} from {"player": {"search": ...}}."""
     plain = {}
     for name, value in settings.items():
         nested = isinstance(value, dict)
@@ -213,10 +213,10 @@ def flat(settings: dict, prefix: str = "") -> dict:
 def must_agree(
     path: pathlib.Path, kind: str, before: dict, asked: dict, may_differ: Collection[str] = ()
 ) -> None:
-    """Refuse to go on with a run whose settings were others.
+    """Refuse to resume a run that has other settings.
 
     Raises:
-      ValueError: naming each that differs, what it was and what it is.
+      ValueError: settings differ; the message names each, what it was and what it is.
     """
     differ = differences(before, asked, may_differ)
     if differ:
@@ -227,16 +227,16 @@ def must_agree(
 
 
 def lock_file(path: pathlib.Path, busy: str, otherwise: str) -> IO[bytes]:
-    """Lock a file, made if need be, until what is returned is closed or the process ends.
+    """Lock a file, creating it if needed, until the returned file is closed or the process ends.
 
     Args:
-      path: of the file.
-      busy: what to say if another process has it.
-      otherwise: what to see to where the file system locks nothing, which is said and no error.
+      path: the file.
+      busy: the message if another process has it.
+      otherwise: what the user has to ensure where the file system cannot lock; printed, no error.
 
     Raises:
       ValueError: another process has it.
-      OSError: it cannot be made.
+      OSError: it cannot be created.
     """
     file = path.open("ab")
     try:
@@ -251,14 +251,14 @@ def lock_file(path: pathlib.Path, busy: str, otherwise: str) -> IO[bytes]:
 
 
 def claim(path: pathlib.Path, but: Collection[str] = ()) -> None:
-    """Make the folder of a run, which must be new or empty.
+    """Create the folder of a run, which must be new or empty.
 
     Args:
-      path: of the folder.
-      but: names of files that it may hold.
+      path: the folder.
+      but: names of files that it may contain.
 
     Raises:
-      ValueError: it holds something, is a file, or cannot be written.
+      ValueError: it is not empty, is a file, or cannot be written.
     """
     try:
         made = [one.parent for one in (path, *path.parents) if not one.exists()]
@@ -275,7 +275,7 @@ def claim(path: pathlib.Path, but: Collection[str] = ()) -> None:
 
 
 def left_by_a_kill(path: pathlib.Path, lock: str) -> set[str]:
-    """What a kill may have left of a run that had hardly begun: the lock, a part of config.json."""
+    """The files that a run killed at its start may leave: the lock, a partial config.json."""
     own = {lock, files.part_of(path / CONFIG).name}
     return own if files.is_empty(path / lock) else set()
 
@@ -286,7 +286,7 @@ def _cannot_write(path: pathlib.Path, error: OSError) -> str:
 
 @contextlib.contextmanager
 def gone_if_empty(path: pathlib.Path) -> Iterator[None]:
-    """Leave no empty folder behind that was not there before."""
+    """Remove the folder at the end if it is empty and did not exist before."""
     fresh = not os.path.exists(path)
     try:
         yield
@@ -296,7 +296,7 @@ def gone_if_empty(path: pathlib.Path) -> Iterator[None]:
 
 
 def manifest(seed: int) -> dict:
-    """What is needed to know later what ran: versions, device, command, commit."""
+    """What identifies a run later: versions, device, command, commit."""
     import jax
 
     device = jax.devices()[0]
@@ -320,7 +320,7 @@ def manifest(seed: int) -> dict:
 
 
 def commit() -> dict:
-    """The git commit of a checkout, and whether it had changes; nothing for an installed wheel."""
+    """The git commit of a checkout, and whether it had changes; {} for an installed wheel."""
     root = pathlib.Path(gozero.__file__).parent.parent
     if not (root / ".git").exists():
         return {}
@@ -340,16 +340,16 @@ _OF_SESSION = ("started", "command", "gozero", "git_commit", "git_dirty", "jax",
 
 
 def with_sessions(facts: dict, before: dict, done: int) -> dict:
-    """A manifest of work that goes on, with all its sessions.
+    """The manifest of a resumed run, with all its sessions.
 
     Args:
       facts: the new session's manifest.
-      before: the manifest that was there, or {}.
-      done: how many results were there before the new session.
+      before: the earlier manifest, or {}.
+      done: the number of results before the new session.
 
     Returns:
-      The facts, and ``sessions``: what ran in each, and after how many results it began (`done`).
-      One that came to no result is not listed.
+      The facts, with ``sessions``: what ran in each, and the number of results before it (`done`).
+      Earlier sessions that produced no result are not listed.
     """
     listed = before.get("sessions", [{**_session(before), "done": 0}] if before else [])
     kept = [one for one in listed if one["done"] < done]

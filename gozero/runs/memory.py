@@ -1,4 +1,4 @@
-"""The memory that a command takes, by parts, before it is allocated; what a host has available."""
+"""The memory that a command will need, part by part, and what a device or host has available."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import jax
 
 
 class Part(NamedTuple):
-    """A part of what one device needs."""
+    """A part of the memory that one device needs."""
 
     name: str
     num_bytes: int
-    lower: str  # the flags that make it smaller
+    lower: str  # the flags to lower to make it smaller
 
 
 def num_bytes(shapes: Any) -> int:
-    """Of all the arrays of a pytree, or of their shapes."""
+    """The bytes of all arrays of a pytree, which may be given by their shapes."""
     sizes = (math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes))
     return sum(sizes)
 
 
 def check(parts: Sequence[Part], limit: int | None) -> str:
-    """What the parts are, in a line, the largest first.
+    """Check that the parts fit, and describe them in a line, the largest first.
 
     Args:
-      parts: what a device needs.
-      limit: bytes that a device has; None, where nobody knows, refuses nothing.
+      parts: the parts that a device needs.
+      limit: the bytes that a device has; None, if unknown, accepts everything.
 
     Raises:
-      ValueError: more than there is; the bytes, and which flags to lower.
+      ValueError: they do not fit; the message has the bytes, and the flags to lower.
     """
     parts = sorted(parts, key=lambda part: -part.num_bytes)
     total = sum(part.num_bytes for part in parts)
@@ -51,7 +51,7 @@ def _mib(num_bytes: int) -> str:
 
 
 def of_device(num_devices: int) -> int | None:
-    """Bytes that each of so many devices has; of the host's memory its share. None: not known."""
+    """Bytes that each of so many devices has, or its share of host memory; None if unknown."""
     stats = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"])
@@ -61,13 +61,13 @@ def of_device(num_devices: int) -> int | None:
 
 
 def free_on_host(root: pathlib.Path = pathlib.Path("/")) -> int | None:
-    """Bytes that this program may still take of the host's memory; None where nothing says so.
+    """Bytes of the host's memory that this program may still allocate; None if unknown.
 
-    The least of what the machine has and what the program's control groups, a container's say,
-    leave of their limits.
+    The least of what the machine has available and what the program's control groups (those of a
+    container, for example) leave of their limits.
 
     Args:
-      root: where proc and sys/fs/cgroup lie.
+      root: the folder that contains proc and sys/fs/cgroup.
     """
     lines = _text(root / "proc/meminfo").splitlines()
     free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
@@ -75,7 +75,7 @@ def free_on_host(root: pathlib.Path = pathlib.Path("/")) -> int | None:
 
 
 def _free_in_groups(root: pathlib.Path) -> Iterator[int]:
-    """What each group that the program is in leaves, of both versions of control groups."""
+    """The bytes that each of the program's control groups leaves, for both versions of cgroups."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, name = line.split(":", 2)
         if not controllers:
@@ -97,7 +97,7 @@ _V1 = (
     "memory.usage_in_bytes",
     ("total_inactive_file", "total_active_file"),
 )
-"""Files of a control group: its limit, what it uses, and of that what is given back when wanted."""
+"""Files of a control group: its limit, its use, and the part of its use that can be reclaimed."""
 
 
 def _sum(path: pathlib.Path, names: tuple[str, ...]) -> int:
@@ -106,7 +106,7 @@ def _sum(path: pathlib.Path, names: tuple[str, ...]) -> int:
 
 
 def _text(path: pathlib.Path) -> str:
-    """Of a file of the kernel's; nothing where there is none."""
+    """The text of a file of the kernel; empty if there is none."""
     try:
         return path.read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Progress on long work, on stderr: a live table in a terminal, a line now and then elsewhere."""
+"""Progress of long work, on stderr: a live table in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PLAIN_INTERVAL_S = 5.0
 
 
 class Progress:
-    """How much is done, what is being done now, named numbers, and the time to go.
+    """Shows how much is done, the current phase, named numbers, and the time to go.
 
-    A context manager. The table is there from the start, with the phase of the work and how long it
-    has lasted. Elsewhere than in a terminal a line is printed for each phase before the first
-    numbers, for the first and the last numbers, and in between every PLAIN_INTERVAL_S.
+    A context manager. In a terminal the table is shown from the start, with the phase of the work
+    and how long it has lasted. Elsewhere a line is printed for each phase before the first numbers,
+    for the first and the last numbers, and in between every PLAIN_INTERVAL_S.
 
     Args:
-      name: of the work.
-      total: how many units it has.
-      unit: what they are: games, steps.
-      done: those that were done before, of which the time to go knows nothing.
+      name: the name of the work.
+      total: the number of units of work.
+      unit: what a unit is: games, steps.
+      done: units done before, which the time to go does not take into account.
     """
 
     def __init__(self, name: str, total: int, unit: str = "games", done: int = 0):
@@ -52,7 +52,7 @@ class Progress:
             self.live.stop()
 
     def phase(self, text: str) -> None:
-        """Say what is being done now: ``compiling, about 40 s the first time``."""
+        """Set what is being done now: ``compiling, about 40 s the first time``."""
         self._phase, self._phase_started = text, time.monotonic()
         if self.live:
             self.live.refresh()
@@ -69,10 +69,10 @@ class Progress:
         """Show how many units are done, and numbers.
 
         Args:
-          done: how many.
-          numbers: name -> text; no name for a text that speaks for itself.
-          to_go: seconds to the end, nan if that is unknown; None: by the pace so far.
-          now: print the line that is due now and then, if there is no terminal.
+          done: the number of units done.
+          numbers: name -> text; an empty name for a text that needs none.
+          to_go: seconds to the end, nan if unknown; None estimates it from the pace so far.
+          now: without a terminal, print the line at once instead of when it is next due.
         """
         self.done, self._numbers = done, dict(numbers or {})
         self._to_go = self._by_pace() if to_go is None else to_go
@@ -116,7 +116,7 @@ def _clock(seconds: float) -> str:
 
 
 def rates(numbers: dict) -> dict[str, str]:
-    """Of self-play's numbers: moves, games_per_s, simulations_per_s."""
+    """Texts for `show` from the numbers of self-play: moves, games_per_s, simulations_per_s."""
     return {
         "moves": f"{numbers['moves']:,}",
         "games/s": f"{numbers['games_per_s']:.2f}",

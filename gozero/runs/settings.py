@@ -1,4 +1,4 @@
-"""Settings of a command: the range and the conflicts of each field, stated once.
+"""Settings of a command: the range and the conflicts of each field, declared once.
 
     @dataclasses.dataclass(frozen=True)
     class Config:
@@ -17,7 +17,7 @@
         def __post_init__(self):
             check(self)
 
-Flags, their help, the refusals of `check` and the tables of docs/commands.md are made from these.
+Flags, their help, the errors of `check` and the tables of docs/commands.md are made from these.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 MAX_SEED = 2**32 - 1
 
 Bound = float | str | None
-"""A limit: a number, or the name of another setting or property that has it; None for none."""
+"""A limit: a number, or the name of another setting or property that holds it; None for none."""
 
 _KEY = "setting"
 _NOUNS: dict[Any, str] = {
@@ -54,7 +54,7 @@ _NOUNS: dict[Any, str] = {
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is known of a field besides its type and default; see `setting`."""
+    """What is declared of a field besides its type and default; see `setting`."""
 
     help: str = ""
     group: str = ""
@@ -70,23 +70,23 @@ class Setting:
 
     @property
     def range(self) -> Range:
-        """Whose limits may be names of settings."""
+        """The range, whose limits may be names of settings."""
         return Range(self.least, self.most, self.above, self.below)
 
 
 class Range(NamedTuple):
-    """The numbers that a setting may be."""
+    """The numbers that a setting may have."""
 
     least: Any = None
     most: Any = None
-    above: Any = None  # limits that are not in the range
+    above: Any = None  # exclusive limits
     below: Any = None
     whole: bool = False
-    optional: bool = False  # None is allowed
-    why: str = ""  # what the range comes from, for an error
+    optional: bool = False  # whether None is allowed
+    why: str = ""  # the reason for the range, for an error
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is in the range; no nan is."""
+        """Whether a value is in the range; nan never is."""
         if value is None:
             return self.optional
         return (
@@ -99,7 +99,7 @@ class Range(NamedTuple):
         )
 
     def limits(self, words: Callable[[Any], str] | None = None) -> str:
-        """``from 1 to 9``; the words of a limit may be empty."""
+        """The range in words: ``from 1 to 9``; `words` may return "" for a limit, to omit it."""
         bounds = self.least, self.above, self.most, self.below
         least, above, most, below = (
             (words or number_text)(x) if x is not None else "" for x in bounds
@@ -119,10 +119,10 @@ COUNT = Range(1, whole=True)
 
 
 def check_ranges(config: Any, **ranges: Range) -> None:
-    """Refuse attributes that are out of their ranges; for a class without flags.
+    """Check that attributes are in their ranges; for a class without flags.
 
     Raises:
-      ValueError: naming the attribute, what it was and what is allowed.
+      ValueError: one is not; the message names it, its value and what is allowed.
     """
     for name, allowed in ranges.items():
         if not allowed.holds(getattr(config, name)):
@@ -131,10 +131,10 @@ def check_ranges(config: Any, **ranges: Range) -> None:
 
 
 def check_choice(config: Any, name: str, kind: Any) -> None:
-    """Refuse an attribute that is none of a Literal's values.
+    """Check that an attribute is one of a Literal's values.
 
     Raises:
-      ValueError: naming the attribute, what it was and what is allowed.
+      ValueError: it is not; the message names it, its value and what is allowed.
     """
     allowed = choices_of(kind)
     if getattr(config, name) not in allowed:
@@ -142,35 +142,35 @@ def check_choice(config: Any, name: str, kind: Any) -> None:
 
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) -> Any:
-    """A field of a frozen dataclass.
+    """A field of a frozen dataclass, with what is known of it.
 
     Args:
-      default: its default; left out, the field must be given.
-      help: what it is, in sentences; or these stand in a string below the field.
-      group: the heading in help that begins with it, until the next one.
+      default: its default; if omitted, the field is required.
+      help: its description, in sentences; or put these in a string below the field.
+      group: the heading in the help that starts at this field, up to the next one.
       unit: what a number counts, in the plural: "seconds".
-      least, most: the range, both in it. Either may name another field, or a property.
-      above, below: the range, neither in it.
-      step: the value is a multiple of this.
+      least, most: inclusive limits. Either may name another field, or a property.
+      above, below: exclusive limits.
+      step: the value must be a multiple of this.
       unset: the default in words, where None or () stands for something: "random weights".
-      effective: the property that says what a None stands for; conflicts go by that.
-      positional: it is given without a flag, of a type that tyro knows for such.
+      effective: the property that says what None stands for; ranges and conflicts use its value.
+      positional: it is given without a flag; of a type that tyro accepts as positional.
     """
     metadata = {_KEY: Setting(help=help, **facts)}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def seed_setting(help: str = "", default: int = 0, **facts: Any) -> Any:
-    """The field of a seed; a greater one would wrap around to another."""
+    """A field for a seed, at most `MAX_SEED`: a larger one would wrap around."""
     return setting(default, help, least=0, most=MAX_SEED, **facts)
 
 
 @functools.cache
 def help_of(config: type) -> dict[str, str]:
-    """What each field is: the help of its `setting`, or else the string below it in the source."""
+    """The description of each field: the help of its `setting`, else the string below it."""
     found: dict[str, str] = {}
     for one in reversed(config.__mro__):
-        with contextlib.suppress(OSError, TypeError):  # a class without source, as object
+        with contextlib.suppress(OSError, TypeError):  # a class without source, such as object
             body = typing.cast(Any, ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]).body
             for field, below in itertools.pairwise(body):
                 if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
@@ -180,13 +180,13 @@ def help_of(config: type) -> dict[str, str]:
 
 
 def same_as(config: type, name: str, default: Any = dataclasses.MISSING, **facts: Any) -> Any:
-    """A field that another dataclass declares, with its range and help.
+    """A field with the range and help of a field of another dataclass.
 
     Args:
       config: the other dataclass.
-      name: of its field.
-      default: if it is another here.
-      facts: of `setting`, those that differ.
+      name: the name of its field.
+      default: the default, if it differs here.
+      facts: arguments of `setting` that differ.
     """
     field = next(field for field in dataclasses.fields(config) if field.name == name)
     facts = {"help": help_of(config).get(name, "")} | facts
@@ -196,16 +196,16 @@ def same_as(config: type, name: str, default: Any = dataclasses.MISSING, **facts
 
 
 def facts_of(field: dataclasses.Field) -> Setting:
-    """What was declared of a field; nothing, for one that is no `setting`."""
+    """What was declared of a field; an empty `Setting` for a field made otherwise."""
     return field.metadata.get(_KEY, Setting())
 
 
 class Conflict(NamedTuple):
-    """Two conditions that do not go together, and why.
+    """Two conditions that may not both hold, and why.
 
-    A condition is the name of a field that is not at its default (of a bool: that is true), or
-    ``search=uct|rave`` for those values of it; ``!`` before it negates it. `first` may be several
-    names, with spaces between them: each of them conflicts.
+    A condition is the name of a field, which holds if it is not at its default (a bool: if it is
+    True), or ``search=uct|rave``, which holds for those values; a leading ``!`` negates it. `first`
+    may be several conditions, separated by spaces, each of which conflicts.
     """
 
     first: str
@@ -214,13 +214,13 @@ class Conflict(NamedTuple):
 
 
 def check(config: Any, prefix: str = "") -> None:
-    """Refuse values out of range and settings that do not go together.
+    """Check that values are in range and that no settings conflict.
 
-    None passes; a dataclass inside the dataclass is left to the class that has it.
+    None is always accepted; nested dataclasses are left to their own checks.
 
     Args:
       config: an instance of a dataclass.
-      prefix: what stands before each flag: "player.".
+      prefix: the prefix of each flag: "player.".
 
     Raises:
       ValueError: ``--simulations 0: expected from 1 to 131070``, or ``--leaves 8: not with --search
@@ -247,7 +247,7 @@ def check(config: Any, prefix: str = "") -> None:
 
 
 def _allowed_instead(config: Any, facts: Setting, kind: Any, value: Any) -> str:
-    """What would be allowed in place of a value; empty if that is."""
+    """What would be allowed in place of a value; empty if the value is allowed."""
     if value is None or kind not in (int, float):
         choices = choices_of(kind)
         return "" if value is None or not choices or value in choices else _kind_text(kind)
@@ -263,7 +263,7 @@ def _allowed_instead(config: Any, facts: Setting, kind: Any, value: Any) -> str:
 
 
 def conflicts(config: type) -> Iterator[Conflict]:
-    """Those of the class's CONFLICTS whose fields it has, one name at a time."""
+    """The class's CONFLICTS whose fields it has, one first condition at a time."""
     known = {field.name for field in dataclasses.fields(config)}
     for several in getattr(config, "CONFLICTS", ()):
         for first in several.first.split():
@@ -272,12 +272,12 @@ def conflicts(config: type) -> Iterator[Conflict]:
 
 
 def first_conflict(conflicts: Iterable[Conflict], holds: Callable[[str], bool]) -> Conflict | None:
-    """The first both of whose conditions hold."""
+    """The first conflict both of whose conditions hold, or None."""
     return next((one for one in conflicts if holds(one.first) and holds(one.second)), None)
 
 
 def conflict_text(conflict: Conflict) -> tuple[str, str]:
-    """(what is asked for, what it does not go with), in flags: for the docs."""
+    """(what is set, what it conflicts with), as flags, for the docs."""
     asked = _name(conflict.first) if conflict.first.startswith("!") else conflict.first
     return _condition_text(asked), _against(conflict.second)
 
@@ -298,7 +298,7 @@ def _holds(config: Any, condition: str) -> bool:
 
 
 def _condition_text(condition: str, prefix: str = "") -> str:
-    """``--heuristic even, mogo or shape``."""
+    """A condition as a flag: ``--heuristic even, mogo or shape``."""
     *most, last = condition.partition("=")[2].split("|")
     values = f"{', '.join(most)} or {last}" if most else last
     return f"{flag_of(_name(condition), prefix)} {values}".strip()
@@ -315,12 +315,12 @@ def flag_of(name: str, prefix: str = "") -> str:
 
 
 def choices_of(kind: Any) -> tuple[Any, ...]:
-    """The values of a Literal; () of another type."""
+    """The values of a Literal; () for another type."""
     return typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
 
 
 def kind_of_one(kind: Any) -> Any:
-    """The type of one value: of an optional the other, of a tuple what it is of."""
+    """The type of one value: without the None of an optional; of a tuple, that of its elements."""
     if _is_union(kind):
         return kind_of_one(next(x for x in typing.get_args(kind) if x is not type(None)))
     return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else kind
@@ -333,7 +333,7 @@ def is_several(kind: Any) -> bool:
 
 
 def value_text(config: type, field: dataclasses.Field, kind: Any) -> str:
-    """What a flag expects, in words: ``a whole number from 2 to 25``; `kind`: the field's type."""
+    """What a flag expects: ``a whole number from 2 to 25``; `kind` is the field's type."""
     text = limits_text(config, field)
     if facts_of(field).step is None:
         text = _with_noun(_kind_text(kind_of_one(kind)), text)
@@ -342,7 +342,7 @@ def value_text(config: type, field: dataclasses.Field, kind: Any) -> str:
 
 
 def limits_text(config: type, field: dataclasses.Field) -> str:
-    """A field's range: ``from 1 to 131070``, another setting's by its flag; empty without one."""
+    """A field's range: ``from 1 to 131070``; limits may be flags; empty if there is none."""
     names = {field.name for field in dataclasses.fields(config)}
 
     def words(bound: Bound) -> str:
@@ -354,7 +354,7 @@ def limits_text(config: type, field: dataclasses.Field) -> str:
 
 
 def default_text(field: dataclasses.Field, value: Any) -> str:
-    """A default in words; empty for a None, and where there is none, if the field says no more."""
+    """A default in words; for None or no default, the field's `unset`, which may be empty."""
     unset = facts_of(field).unset
     if value in (None, dataclasses.MISSING, "") or (unset and value == field.default):
         return unset
@@ -366,7 +366,7 @@ def default_text(field: dataclasses.Field, value: Any) -> str:
 
 
 def number_text(value: Any) -> str:
-    """A number without a point that it does not need."""
+    """A number as text, without a needless decimal point."""
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     return str(int(value) if whole else value)
 

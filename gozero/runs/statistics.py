@@ -2,8 +2,8 @@
 
 Points are always one player's: 1 for a win, 1/2 for a draw, 0 for a loss. A score is their mean.
 Two games that share an opening and swap colours are a pair. They are not independent of each
-other, but pairs are: an interval of paired games is made of the scores of pairs, the means of their
-two games (0, 1/4, 1/2, 3/4 or 1).
+other, but pairs are, so an interval of paired games is computed from the scores of the pairs, the
+means of their two games (0, 1/4, 1/2, 3/4 or 1).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Tally:
         """The tally of games' points, f[n].
 
         Raises:
-          ValueError: what is not 0, 1/2 or 1.
+          ValueError: points other than 0, 1/2 and 1.
         """
         points = np.asarray(points, np.float64).reshape(-1)
         odd = points[~np.isin(points, (0.0, 0.5, 1.0))]
@@ -50,7 +50,7 @@ class Tally:
 
     @property
     def score(self) -> float:
-        """Points a game; nan of no games."""
+        """Points per game; nan if there are no games."""
         return self.points / self.games if self.games else math.nan
 
     def __str__(self) -> str:
@@ -78,13 +78,13 @@ def expected_score(elo: float) -> float:
 
 
 def wilson(score: float, count: float, confidence: float = 0.95) -> Interval:
-    """Wilson's (1927) interval of a mean of `count` independent results, each in [0, 1].
+    """Wilson's (1927) confidence interval of a mean of `count` independent results in [0, 1].
 
-    The means mu for which |score - mu| <= z sqrt(mu (1 - mu) / count). Exact variance for wins
-    and losses; draws vary less, and the interval is wider than it need be.
+    The means mu for which |score - mu| <= z sqrt(mu (1 - mu) / count). The variance is exact for
+    wins and losses; draws have less, so with draws the interval is wider than necessary.
 
     Raises:
-      ValueError: a score outside [0, 1], no results, a confidence that is none.
+      ValueError: a score outside [0, 1], no results, a confidence not between 0 and 1.
     """
     if not 0 <= score <= 1:
         raise ValueError(f"score: {score} is not from 0 to 1")
@@ -100,24 +100,24 @@ def wilson(score: float, count: float, confidence: float = 0.95) -> Interval:
 
 
 def pair_interval(pairs: Any, confidence: float = 0.95, games: Any = None) -> Interval:
-    """An interval of the mean of independent pairs, by the variance that they show.
+    """A confidence interval of the mean of independent pairs, using their observed variance.
 
-    Wilson's, with V(mu) = r mu (1 - mu) as the variance of a pair, where r is what the pairs
-    vary by, as a share of the most that they could: r = (S / (m (1 - m)) + 1) / n, at most 1,
-    with the mean m and the sum of squares S of n pairs. The 1 is one more pair of the largest
-    variance: without it a few pairs that happen to be alike would leave no doubt. Where all pairs
-    are won, or lost, r = 1.
+    Wilson's, with V(mu) = r mu (1 - mu) as the variance of a pair, where r is the observed variance
+    as a fraction of the largest possible: r = (S / (m (1 - m)) + 1) / n, at most 1, with the mean m
+    and the sum of squared deviations S of n pairs. The 1 stands for one more pair of the largest
+    variance: without it, a few pairs that happen to be equal would give an interval of width 0. If
+    all pairs are won, or all lost, r = 1.
 
-    Half a pair counts for half in the mean; with the weights w it is that of the ratio of two
-    sums: n = (sum w)^2 / sum w^2, S = n sum w^2 (x - m)^2 / sum w^2.
+    Half a pair counts half in the mean. With weights w the variance is that of a ratio of two sums:
+    n = (sum w)^2 / sum w^2, S = n sum w^2 (x - m)^2 / sum w^2.
 
     Args:
-      pairs: f[n]; what each scored, in [0, 1].
-      confidence: of the interval.
-      games: f[n], of how many games each is the mean; without it all of as many.
+      pairs: f[n]; the score of each, in [0, 1].
+      confidence: the confidence of the interval.
+      games: f[n]; the number of games of each pair; None if it is the same for all.
 
     Raises:
-      ValueError: no pairs, scores outside [0, 1], or of no games.
+      ValueError: no pairs, scores outside [0, 1], or pairs of no games.
     """
     pairs = np.asarray(pairs, np.float64).reshape(-1)
     if not pairs.size:
@@ -136,14 +136,14 @@ def pair_interval(pairs: Any, confidence: float = 0.95, games: Any = None) -> In
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """A match from the first player's side."""
+    """The result of a match, for the first player."""
 
     total: Tally
     as_black: Tally
     as_white: Tally
     interval: Interval  # of the score
     confidence: float
-    paired: bool  # the interval is of pairs, or of single games
+    paired: bool  # whether the interval is of pairs, or else of single games
 
     @property
     def score(self) -> float:
@@ -151,7 +151,7 @@ class Summary:
 
     @property
     def elo(self) -> float:
-        """The first player's Elo less the second's; infinite if all was won or lost."""
+        """The first player's Elo minus the second's; infinite if all games were won or lost."""
         return elo(self.score)
 
     @property
@@ -174,12 +174,12 @@ def summarise(points: Any, is_black: Any, paired: bool = True, confidence: float
 
     Args:
       points: f[n]; the first player's.
-      is_black: bool[n]; where it had Black.
-      paired: games 2i and 2i + 1 are a pair.
-      confidence: of the interval.
+      is_black: bool[n]; whether the first player had Black.
+      paired: whether games 2i and 2i + 1 are a pair.
+      confidence: the confidence of the interval.
 
     Raises:
-      ValueError: no games, points that are none, arrays that do not fit, half a pair.
+      ValueError: no games, invalid points, arrays of different shapes, an incomplete pair.
     """
     points = np.asarray(points, np.float64)
     is_black = np.asarray(is_black, bool)
@@ -198,10 +198,10 @@ def summarise(points: Any, is_black: Any, paired: bool = True, confidence: float
 
 
 def pair_scores(points: Any) -> np.ndarray:
-    """f64[n / 2]: the mean of each two games.
+    """f64[n / 2]: the mean of each pair of games.
 
     Raises:
-      ValueError: half a pair.
+      ValueError: an odd number of games.
     """
     points = np.asarray(points, np.float64).reshape(-1)
     if points.size % 2:
@@ -214,19 +214,19 @@ Hypothesis = Literal["H0", "H1"]
 
 @dataclasses.dataclass(frozen=True)
 class Sprt:
-    """A sequential test of two Elo differences, on whatever results: games, or pairs of them.
+    """A sequential test between two Elo differences, on results of games or of pairs.
 
-    The generalised sequential probability ratio test: Wald's (1945), each hypothesis with the
-    distribution of results that fits best among those with its mean (M. Van den Bergh, A Practical
-    Introduction to the GSPRT). Call `decision` as often as there is something new.
+    The generalised sequential probability ratio test: Wald's (1945), where each hypothesis takes
+    the distribution of results that fits best among those with its mean (M. Van den Bergh, A
+    Practical Introduction to the GSPRT). Call `decision` whenever there are new results.
 
     Attributes:
-      elo0, elo1: H0 and H1; elo0 is the lower.
-      alpha: the chance of H1 where H0 holds.
-      beta: the chance of H0 where H1 holds.
+      elo0, elo1: the Elo differences of H0 and H1; elo0 is the lower.
+      alpha: the probability of accepting H1 if H0 holds.
+      beta: the probability of accepting H0 if H1 holds.
 
     Raises:
-      ValueError: naming the field, what it was and what is allowed.
+      ValueError: a field out of range; the message names it, its value and what is allowed.
     """
 
     elo0: float = 0.0
@@ -243,12 +243,12 @@ class Sprt:
 
     @property
     def bounds(self) -> Interval:
-        """Of the log-likelihood ratio: H0 at the first or below, H1 at the second or above."""
+        """Bounds of the log-likelihood ratio: H0 from the first down, H1 from the second up."""
         lower = math.log(self.beta / (1 - self.alpha))
         return lower, math.log((1 - self.beta) / self.alpha)
 
     def log_likelihood_ratio(self, results: Any) -> float:
-        """Of H1 to H0, given independent results f[n] in [0, 1]: `pair_scores`, or points."""
+        """Of H1 over H0, given independent results f[n] in [0, 1]: `pair_scores`, or points."""
         values, counts = np.unique(np.asarray(results, np.float64), return_counts=True)
         if not values.size:
             return 0.0
@@ -256,18 +256,18 @@ class Sprt:
         return high - low
 
     def decision(self, results: Any) -> Hypothesis | None:
-        """What is accepted; None: play on."""
+        """The accepted hypothesis; None to play on."""
         ratio, (lower, upper) = self.log_likelihood_ratio(results), self.bounds
         return "H1" if ratio >= upper else "H0" if ratio <= lower else None
 
 
 def _likelihood(values: np.ndarray, counts: np.ndarray, mean: float) -> float:
-    """The largest log-likelihood of a distribution on [0, 1] with this mean, but for a constant.
+    """The largest log-likelihood of a distribution on [0, 1] with this mean, up to a constant.
 
-    It is p_i = q_i / (1 + t (a_i - mean)) with the shares q_i of what was seen, where t makes
-    sum q_i (a_i - mean) / (1 + t (a_i - mean)) zero. The sum falls as t grows; if it is nowhere
-    zero between -1 / (1 - mean) and 1 / mean, t is at that end, and what the p_i leave is the
-    probability of a 1, or a 0, that was not seen.
+    The distribution is p_i = q_i / (1 + t (a_i - mean)), where q_i are the observed shares of the
+    values a_i and t makes sum q_i (a_i - mean) / (1 + t (a_i - mean)) zero. The sum falls as t
+    grows. If it has no zero between -1 / (1 - mean) and 1 / mean, t is at that end, and what the
+    p_i leave of 1 is the probability of a result 1, or 0, that was not observed.
     """
     away, shares = values - mean, counts / counts.sum()
     low, high = -1 / (1 - mean), 1 / mean

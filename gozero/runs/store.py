@@ -1,15 +1,15 @@
-"""Where the parts of a run meet: a folder, or objects in a bucket, by the same few verbs. Layer 0.
+"""Shared storage for the parts of a run: a folder or a bucket behind one small interface. Layer 0.
 
     shared = store.at("s3://bucket/run")      # or gs://, az://, file:///, memory:///, or a folder
     shared.create("shards/00000003/9f2c-000000.zst", data)
     shared.list("shards", after="shards/00000001")
 
-Objects are whole or not there. What was created stays as it is, so that nothing needs a lock: of
-many processes that create one key, one succeeds. `put` overwrites, for what a single process
-writes.
+An object is either complete or absent. `create` never overwrites, so no locks are needed: of many
+processes that create the same key, one succeeds. `put` overwrites, for objects that only one
+process writes.
 
-Buckets go through obstore (``pip install 'gozero[cloud]'``), which takes credentials and endpoints
-from the environment as the providers' own tools do, and tries again what fails for a moment.
+Buckets use obstore (``pip install 'gozero[cloud]'``), which takes credentials and endpoints from
+the environment, like the providers' own tools, and retries transient failures.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from gozero.runs import files
 _URL = re.compile(r"([a-z][a-z0-9]*):/{1,3}(.*)")
 SCHEMES = ("file", "gs", "s3", "az", "memory")
 PATIENCE_S = 180
-"""How long a bucket's failures are tried again before they are an error."""
+"""How long failed requests to a bucket are retried before they raise."""
 
 
 class Entry(NamedTuple):
-    """An object in a list."""
+    """An object in a listing."""
 
     key: str
     size: int  # bytes
@@ -43,46 +43,46 @@ class Entry(NamedTuple):
 class Store(Protocol):
     """A folder or a bucket; keys are paths relative to it, with slashes.
 
-    Every verb raises an OSError that names the object where the disk or the network fails, and a
-    FileNotFoundError where there is no such object.
+    Every method raises an OSError that names the object if the disk or the network fails, and a
+    FileNotFoundError if there is no such object.
     """
 
     name: str
-    """For messages: the folder, or the URL."""
+    """The folder or the URL, for messages."""
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write an object that is not there yet; it is durable when this returns.
+        """Write an object that does not exist yet; it is durable when this returns.
 
         Returns:
-          Whether it now holds these bytes: False if others have it. True after a lost answer,
-          where the attempt before had succeeded.
+          Whether the object now holds these bytes; False if it exists with others. So a retry
+          returns True if an earlier attempt succeeded but its reply was lost.
         """
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object whole, whether or not it is there."""
+        """Write an object atomically, replacing it if it exists."""
         ...
 
     def get(self, key: str, most: int) -> bytes:
         """Read an object.
 
         Raises:
-          ValueError: it has more than `most` bytes, or is no regular file; nothing was read.
+          ValueError: it has more than `most` bytes, or is not a regular file; nothing was read.
         """
         ...
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
-        """The objects in ``prefix/``, "" for all, in order of their keys; of these only what comes
-        after one key and before another, if they are given."""
+        """The objects in ``prefix/`` ("" for all), sorted by key; if given, only those with keys
+        after `after` and before `before`."""
         ...
 
     def delete(self, key: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         ...
 
 
 def is_url(place: str | os.PathLike) -> bool:
-    """Whether it is the URL of a store that is no folder of this machine."""
+    """Whether `place` is the URL of a store that is not a folder of this machine."""
     scheme = _scheme(place)
     return scheme is not None and scheme != "file"
 
@@ -96,7 +96,7 @@ def at(place: str | os.PathLike) -> Store:
     """The store at a folder or URL. Nothing is read or written yet.
 
     Raises:
-      ValueError: a URL of another scheme, or of a bucket that cannot be; obstore is missing.
+      ValueError: the URL has another scheme or is invalid, or obstore is missing.
     """
     scheme, text = _scheme(place), os.fspath(place)
     if scheme is None:
@@ -114,12 +114,12 @@ def at(place: str | os.PathLike) -> Store:
 
 @functools.cache
 def _memory(url: str) -> Bucket:
-    """One that all of this process share."""
+    """A store in memory, shared by the whole process."""
     return Bucket(url)
 
 
 class Folder:
-    """A store in a folder that all its processes see: a disk, NFS. See `Store`."""
+    """A store in a folder that all processes of a run can see: a disk, NFS. See `Store`."""
 
     def __init__(self, path: pathlib.Path):
         self.path, self.name = path, str(path)
@@ -134,7 +134,7 @@ class Folder:
             except OSError as error:
                 if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
                     raise
-                if path.exists():  # no hard links there: what is created at once is not told apart
+                if path.exists():  # without hard links, concurrent creates may both succeed
                     return _is(path, data)
                 os.replace(partial, path)
             files.sync(path.parent)
@@ -147,7 +147,7 @@ class Folder:
 
     @contextlib.contextmanager
     def _partial(self, path: pathlib.Path, data: bytes) -> Iterator[pathlib.Path]:
-        """A file beside another that holds what that one is to hold; gone at the end."""
+        """A temporary file beside `path` with its future contents; removed at the end."""
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{secrets.token_hex(8)}.part")
         try:
@@ -188,10 +188,10 @@ def _unless_missing(error: OSError) -> None:
 
 
 class Bucket:
-    """A store of objects, through obstore. See `Store`.
+    """A store in a bucket, through obstore. See `Store`.
 
     Raises:
-      ValueError: it cannot be at such a URL; obstore is missing.
+      ValueError: the URL is invalid, or obstore is missing.
     """
 
     def __init__(self, url: str):
@@ -248,7 +248,7 @@ class Bucket:
 
     @contextlib.contextmanager
     def _naming(self, key: str) -> Iterator[None]:
-        """Errors of obstore are OSErrors of an object."""
+        """Turns errors of obstore into OSErrors that name the object."""
         where = f"{self.name}/{key}"
         try:
             yield
