@@ -106,7 +106,7 @@ class Engine:
         return Rules(self.size, self.ko, self.suicide, max_moves=limit, remember=remember)
 
     def _say_what_takes_long(self) -> None:
-        """Announce compilation, once per size: of the rules at first, later of the search."""
+        """Announce, once per size, that the first play and the first search have to compile."""
         if self.size not in self._announced:
             self._announced.add(self.size)
             print(f"gozero gtp: {runtime.compiling(self.size)}", file=sys.stderr, flush=True)
@@ -287,7 +287,7 @@ class Engine:
         self._searched = None
 
     def dead_stones(self) -> np.ndarray:
-        """bool[size * size]: stones of chains that the opponent owns at most playouts' ends."""
+        """bool[size * size]: the dead stones, those that the opponent owns after most playouts."""
         from gozero.apps.gtp import search
 
         return search.dead_stones(self.game.rules, self.game.state, self.game.stones())
