@@ -111,7 +111,7 @@ class Ensemble:
         return jax.tree.map(lambda x: jnp.repeat(x, self.trees, axis=0), x)
 
     def num_places(self, capacity: int) -> int:
-        """S: the most nodes of a game that can be exchanged at a time, over all its trees.
+        """S: the most shared nodes of a game that can be exchanged at a time.
 
         The nodes of one level have no more visits together than the roots.
         """

@@ -89,7 +89,7 @@ def _choose_at(
     tree_full,
     slots: trees.Slots,
 ) -> dict[str, jax.Array]:
-    """The arrays that change, by name."""
+    """The changed arrays, by name."""
     node = jnp.maximum(path.nodes[slots.level, slots.index], trees.ROOT)
     row = slots.index * tree.capacity + node
     place = jnp.arange(row.size, dtype=jnp.int32)
@@ -235,7 +235,7 @@ class _Above(NamedTuple):
 
 def _above(tree: Tree, index: jax.Array, node: jax.Array) -> _Above:
     """All-moves-as-first statistics two plies above nodes i32[M] of trees i32[M]."""
-    assert tree.amaf is not None  # the rule asks for it
+    assert tree.amaf is not None  # the rule needs it
     first, at = index * tree.capacity, node
     for _ in range(2):
         parent = rows.read(tree.parent, first + jnp.maximum(at, trees.ROOT)).astype(jnp.int32)

@@ -45,7 +45,7 @@ def of_actions(results: jax.Array, has_untried: jax.Array) -> jax.Array:
 
 
 def opponent(result: jax.Array) -> jax.Array:
-    """i8[...]: a result as the other player sees it."""
+    """i8[...]: a result from the other player's perspective."""
     return jnp.where(result == UNKNOWN, UNKNOWN, WIN + LOSS - result).astype(jnp.int8)
 
 

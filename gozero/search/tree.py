@@ -42,7 +42,7 @@ class Counts(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """The utilities of scores, for the player to move at the node; see `score`."""
+    """Score utilities, for the player to move at the node; see `score`."""
 
     sums: values.Sums  # i32[R]: of the node and below, fixed point; goes with `Tree.value_sum`
     own: jax.Array  # i32[R]: of the node's own evaluation; goes with `Tree.value`
@@ -89,7 +89,7 @@ class Tree(struct.PyTreeNode):
     shared: Shared | None  # for transpositions
     backup_value: jax.Array | None  # i32[R]: the value by `SearchConfig.backup`, fixed point
     proven: jax.Array | None  # i8[R]: the result for the player to move, see `proofs`
-    last_sync: LastSync | None  # for trees that search together
+    last_sync: LastSync | None  # for the trees of an ensemble
     capacity: int = struct.static()  # N
     codec: rows.Codec = struct.static()
 

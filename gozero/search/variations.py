@@ -1,4 +1,4 @@
-"""The line of play that a search expects: the most visited children, one below the other."""
+"""The principal variation of a search: the most visited children, from the root on."""
 
 from __future__ import annotations
 
