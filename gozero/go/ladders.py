@@ -9,10 +9,10 @@ settled by then counts as escaped, so "laddered" is a proof.
 
 Ko: a stone may not be retaken at once (simple ko), and there are no ko threats: a player who wants
 to retake must have another move. Superko is ignored. With `KATAGO`, kos are treated as in the
-ladder features that KataGo's networks were trained with: the defender wins every ko but one. It may
-take any ko when it moves first or has just been put in atari by the first move, and an attack that
-takes a ko has failed. The exception: a chain whose two liberties are both kos to take, and which
-cannot gain by connecting or by a capture, is captured.
+ladder features that KataGo's networks were trained with: the defender wins kos, with one exception.
+It may take any ko when it moves first or has just been put in atari by the first move, and an
+attack that takes a ko has failed. The exception: a chain whose two liberties are both kos to take,
+and which cannot gain by connecting or by a capture, is captured.
 
 The search is a stack machine: a game reads its chains one after another, and each iteration of
 the single loop tries one move in every game. The loop's predicate is one scalar for the batch. It
@@ -44,7 +44,7 @@ MOVES_PER_CHAIN = 128
 class Reading(NamedTuple):
     """How ladders are read."""
 
-    moves: int = MOVES_PER_CHAIN  # tried for one chain before it counts as escaped
+    moves: int = MOVES_PER_CHAIN  # moves tried for one chain before it counts as escaped
     plies: int = 4  # times the size: a ladder from corner to corner takes about 4 plies a line
     katago: bool = False  # whether kos are treated as KataGo does
 

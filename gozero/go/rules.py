@@ -51,7 +51,7 @@ class Rules:
         networks whose input includes past moves need them.
 
     Raises:
-      ValueError: an argument out of range; the message names it, its value and what is allowed.
+      ValueError: an invalid argument; the message names it, its value and what is allowed.
     """
 
     size: int = 9
@@ -354,7 +354,7 @@ def turn_to(position: Position, colour: int | jax.Array) -> Position:
 
 def _check_rules(rules: Rules) -> None:
     """Raises:
-    ValueError: an argument out of range; the message names it, its value and what is allowed.
+    ValueError: an invalid argument; the message names it, its value and what is allowed.
     """
     if not _is_whole(rules.size):
         raise ValueError(f"size: {rules.size!r} is not a whole number")
