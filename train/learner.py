@@ -108,16 +108,53 @@ def batch_losses(
     Returns:
       (f32[], the mean of `losses.total` over these rows; each part's mean, by the rows' weights).
     """
-    output = network.apply(config.network, params, inputs)
+    mean, sums = _sums(config, network.apply, params, inputs, targets)
+    return mean, _means(sums, axis)
+
+
+_Sums = tuple[Losses, Losses]
+"""The weighted sum of each part over the rows, f32[] each, and the sum of their weights."""
+
+
+def _sums(
+    config: LearnerConfig,
+    apply: Callable,
+    params: dict,
+    inputs: jax.Array | Inputs,
+    targets: Targets,
+) -> tuple[jax.Array, _Sums]:
+    """(f32[], the mean of `losses.total`; the sums of the parts) over rows [B]."""
+    output = apply(config.network, params, inputs)
     delta = config.losses.score_delta
     of_row = lambda output, targets: losses.of_row(output, targets, delta)
     parts, counts = jax.vmap(of_row)(output, targets)
     total = functools.partial(losses.total, config.losses)
-    sums = jax.tree.map(lambda part, count: (jnp.sum(part * count), jnp.sum(count)), parts, counts)
-    if axis is not None:
-        sums = lax.psum(sums, axis)
-    means = Losses(*(jnp.where(count > 0, part / count, 0.0) for part, count in sums))
-    return jax.vmap(total)(parts, counts).mean(), means
+    weighted = jax.tree.map(lambda part, count: jnp.sum(part * count), parts, counts)
+    return jax.vmap(total)(parts, counts).mean(), (weighted, jax.tree.map(jnp.sum, counts))
+
+
+def _means(sums: _Sums, axis: str | None) -> Losses:
+    weighted, counts = sums if axis is None else lax.psum(sums, axis)
+    return jax.tree.map(lambda part, n: jnp.where(n > 0, part / n, 0.0), weighted, counts)
+
+
+def _gradient(
+    config: LearnerConfig, params: dict, inputs: jax.Array | Inputs, targets: Targets
+) -> tuple[tuple[jax.Array, _Sums], dict]:
+    """``value_and_grad`` of `_sums`: on a CPU slice by slice, if that is faster."""
+    of_rows = lambda apply: jax.value_and_grad(
+        functools.partial(_sums, config, apply), has_aux=True
+    )
+    slices = network.slices_to_learn(config.network, inputs)
+    if not slices:
+        return of_rows(network.apply)(params, inputs, targets)
+    cut = lambda x: x.reshape(slices, -1, *x.shape[1:])
+    rows = jax.tree.map(cut, (inputs, targets))
+    of_slice = lambda rows: of_rows(network.apply_in_tiles)(params, *rows)
+    (means, sums), gradients = lax.map(of_slice, rows)
+    sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
+    mean, gradient = jax.tree.map(functools.partial(jnp.mean, axis=0), (means, gradients))
+    return (mean, sums), gradient
 
 
 def update(
@@ -144,22 +181,20 @@ def update(
       (the next state, the metrics of the parameters before it).
     """
     params = state.params if axis is None else _of_each_device(state.params, axis)
-    objective = lambda params: batch_losses(config, params, inputs, targets, axis)
-    (total, parts), gradient = jax.value_and_grad(objective, has_aux=True)(params)
+    (total, sums), gradient = _gradient(config, params, inputs, targets)
     if axis is not None:
         total, gradient = lax.pmean((total, gradient), axis)
     norm = optax.tree.norm(gradient)
     state = state.replace(ok=state.ok & _finite(total, norm))
     state = _move(config.optimizer, state, gradient)
-    return state, Metrics(parts, _target_entropy(targets, axis), norm)
+    return state, Metrics(_means(sums, axis), _target_entropy(targets, axis), norm)
 
 
 def is_finite(
     config: LearnerConfig, params: dict, inputs: jax.Array | Inputs, targets: Targets, axis: str
 ) -> jax.Array:
     """bool[]: whether an update of these parameters on each device's own rows [B] is finite."""
-    objective = lambda params: batch_losses(config, params, inputs, targets)[0]
-    total, gradient = jax.value_and_grad(objective)(_of_each_device(params, axis))
+    (total, _), gradient = _gradient(config, _of_each_device(params, axis), inputs, targets)
     return _finite(total, optax.tree.norm(gradient))
 
 
@@ -211,7 +246,7 @@ def steps_per_call(total: int | None = None) -> int:
     """The number of steps in one call: 16, or the greatest divisor of `total` up to 16.
 
     On the CPU it is 1: a call costs next to nothing there, and XLA (jax 0.10.1) leaves the
-    gradients of convolutions inside a loop in a form that is about 20 times slower.
+    gradients of plain convolutions inside a loop in a form that is about 20 times slower.
     """
     most = 1 if mode.backend() == "cpu" else 16
     return most if total is None else max(n for n in range(1, most + 1) if total % n == 0)

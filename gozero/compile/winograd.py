@@ -50,6 +50,9 @@ _FEWEST_POSITIONS = 32
 _FEWEST_TILES = 24
 """In a slice: the number of rows of each matrix product."""
 
+_FEWEST_ROWS = 128
+"""Rows of each product in a slice of which gradients are taken: the kernel's sums over them."""
+
 _FEWEST_CHANNELS = 32
 """With fewer, the transforms cost as much as the products save."""
 
@@ -96,9 +99,34 @@ class Axis:
         reach, beyond = self.tiles * self.tile, self.taps // 2
         padding = [(0, 0)] * x.ndim
         padding[axis] = (beyond, reach + beyond - self.size)
-        padded, last = jnp.pad(x, padding), reach - self.tile
+        return self._every_tile(jnp.pad(x, padding), axis, self.seen)
+
+    def to_points(self, seen: Sequence[jax.Array], axis: int) -> jax.Array:
+        """The transpose of `seen_points`: the sum of what the tiles have for each point."""
+        added = []
+        for first in range(0, self.seen, self.tile):
+            part = list(seen[first : first + self.tile])
+            part += [jnp.zeros_like(part[0])] * (self.tile - len(part))
+            points = jnp.stack(part, axis + 1)
+            *before, tiles, tile = points.shape[: axis + 2]
+            points = points.reshape(*before, tiles * tile, *points.shape[axis + 2 :])
+            padding = [(0, 0)] * points.ndim
+            padding[axis] = (first, self.seen - 1 - first)
+            added.append(jnp.pad(points, padding))
+        beyond = self.taps // 2
+        total = functools.reduce(jnp.add, added)
+        return lax.slice_in_dim(total, beyond, beyond + self.size, axis=axis)
+
+    def tile_points(self, x: jax.Array, axis: int) -> list[jax.Array]:
+        """The first, second, ... point of every tile itself; arguments as in `seen_points`."""
+        padding = [(0, 0)] * x.ndim
+        padding[axis] = (0, self.tiles * self.tile - self.size)
+        return self._every_tile(jnp.pad(x, padding), axis, self.tile)
+
+    def _every_tile(self, padded: jax.Array, axis: int, count: int) -> list[jax.Array]:
+        last = (self.tiles - 1) * self.tile
         cut = functools.partial(lax.slice_in_dim, padded, stride=self.tile, axis=axis)
-        return [cut(k, k + last + 1) for k in range(self.seen)]
+        return [cut(k, k + last + 1) for k in range(count)]
 
 
 def pays(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
@@ -131,6 +159,19 @@ def number_of_slices(count: int, board: Sequence[int], channels: int) -> int:
     return next((n for n in range(fewest, count) if count % n == 0), count)
 
 
+def slices_to_learn(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> int:
+    """The number of equal slices in which to take gradients of `count` positions this way; 0 where
+    plain convolutions are as fast. Static."""
+    if count < _FEWEST_POSITIONS or not may_pay(board, channels, dtype):
+        return 0
+    rows, columns = (Axis(size) for size in board)
+    fewest = -(-_FEWEST_ROWS // (rows.tiles * columns.tiles))  # positions of a slice
+    most = number_of_slices(count, board, channels)
+    return next(
+        n for n in range(most, 0, -1) if count % n == 0 and (count // n >= fewest or n == 1)
+    )
+
+
 def transform_kernel(kernel: jax.Array, board: Sequence[int]) -> jax.Array:
     """G g G^T of a kernel f32[r, r, inputs, outputs], for `convolve`: f32[seen, seen, ...]."""
     taps = kernel.shape[0]
@@ -140,39 +181,91 @@ def transform_kernel(kernel: jax.Array, board: Sequence[int]) -> jax.Array:
     return made.reshape(len(rows), len(columns), *kernel.shape[2:])
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def convolve(x: jax.Array, kernel: jax.Array, taps: int = 3) -> jax.Array:
     """A convolution that keeps the size of the board.
+
+    Its gradients are products of the same transforms. Those that JAX would derive take a third
+    longer: the transposes of slices with a stride.
 
     Args:
       x: f32[..., rows, columns, K inputs]: boards, or the channels of K boards side by side.
       kernel: from `transform_kernel` for this board size.
-      taps: r, the size of the kernel before its transform.
+      taps: r, the size of the kernel before its transform; static.
 
     Returns:
       f32[..., rows, columns, K outputs].
     """
     *boards, _, _, _ = x.shape
-    rows, columns = (Axis(size, taps) for size in x.shape[-3:-1])
-    inputs, outputs = kernel.shape[-2:]
-    seen = _combined(rows.matrices[2], rows.seen_points(x, x.ndim - 3), 0)
-    seen = _combined(columns.matrices[2], columns.seen_points(seen, seen.ndim - 2), 1)
-    # [seen rows, seen columns, ..., tiles, tiles, K inputs]
+    rows, columns = _axes(x, taps)
+    seen = _seen(x, taps)
     tiles = seen.shape[2:-1]
-    seen = seen.reshape(rows.seen * columns.seen, -1, inputs)
-    kernel = kernel.reshape(-1, inputs, outputs)
-    made = lax.dot_general(seen, kernel, (((2,), (1,)), ((0,), (0,))))
+    made = _product(_by_point(seen, kernel.shape[2]), _flat(kernel), (2, 1))
     made = made.reshape(rows.seen, columns.seen, *tiles, -1)
-    made = _combined(rows.matrices[0], list(made), 0)
+    made = jnp.stack(_combined(rows.matrices[0], list(made)))
     by_column = [made[:, j] for j in range(columns.seen)]
-    made = _combined(columns.matrices[0], by_column, -2)  # [m, ..., tiles, tiles, m, K outputs]
+    made = jnp.stack(_combined(columns.matrices[0], by_column), -2)
+    # [m, ..., tiles, tiles, m, K outputs]
     made = jnp.moveaxis(made, 0, -4)
     made = made.reshape(*boards, rows.tiles * rows.tile, columns.tiles * columns.tile, -1)
     return made[..., : rows.size, : columns.size, :]
 
 
-def _combined(matrix: np.ndarray, terms: Sequence[jax.Array], axis: int) -> jax.Array:
-    """``matrix @ terms``, stacked along a new axis. Terms with a factor of 0 are left out."""
-    return jnp.stack([_weighted_sum(row, terms) for row in matrix], axis)
+def _axes(x: jax.Array, taps: int) -> tuple[Axis, Axis]:
+    rows, columns = (Axis(size, taps) for size in x.shape[-3:-1])
+    return rows, columns
+
+
+def _seen(x: jax.Array, taps: int) -> jax.Array:
+    """B^T d B: f32[seen rows, seen columns, ..., tiles, tiles, K inputs]."""
+    rows, columns = _axes(x, taps)
+    seen = jnp.stack(_combined(rows.matrices[2], rows.seen_points(x, x.ndim - 3)))
+    points = columns.seen_points(seen, seen.ndim - 2)
+    return jnp.stack(_combined(columns.matrices[2], points), 1)
+
+
+def _flat(kernel: jax.Array) -> jax.Array:
+    """[seen rows, seen columns, ...] -> [points, ...]."""
+    return kernel.reshape(-1, *kernel.shape[2:])
+
+
+def _by_point(tiles: jax.Array, channels: int) -> jax.Array:
+    """[seen rows, seen columns, ..., K channels] -> [points, all tiles, channels]."""
+    return tiles.reshape(tiles.shape[0] * tiles.shape[1], -1, channels)
+
+
+def _product(a: jax.Array, b: jax.Array, summed: tuple[int, int]) -> jax.Array:
+    """Products of matrices, one for each point, summed over these axes of `a` and `b`."""
+    return lax.dot_general(a, b, (((summed[0],), (summed[1],)), ((0,), (0,))))
+
+
+def _convolve_forward(x, kernel, taps):
+    return convolve(x, kernel, taps), (x, kernel)
+
+
+def _convolve_backward(taps, residuals, gradient):
+    """The transposes of the steps of `convolve`, from its last to its first."""
+    x, kernel = residuals
+    rows, columns = _axes(x, taps)
+    inputs, outputs = kernel.shape[2:]
+    made = _combined(rows.matrices[0].T, rows.tile_points(gradient, gradient.ndim - 3))
+    points = columns.tile_points(jnp.stack(made), gradient.ndim - 1)
+    made = jnp.stack(_combined(columns.matrices[0].T, points), 1)
+    tiles, made = made.shape[2:-1], _by_point(made, outputs)
+    of_kernel = _product(_by_point(_seen(x, taps), inputs), made, (1, 1))
+    seen = _product(made, _flat(kernel), (2, 2)).reshape(rows.seen, columns.seen, *tiles, -1)
+    by_column = [seen[:, j] for j in range(columns.seen)]
+    seen = columns.to_points(_combined(columns.matrices[2].T, by_column), seen.ndim - 3)
+    seen = rows.to_points(_combined(rows.matrices[2].T, list(seen)), x.ndim - 3)
+    return seen, of_kernel.reshape(kernel.shape)
+
+
+convolve.defvjp(_convolve_forward, _convolve_backward)
+
+
+def _combined(matrix: np.ndarray, terms: Sequence[jax.Array]) -> list[jax.Array]:
+    """``matrix @ terms``. Terms with a factor of 0 are left out."""
+    return [_weighted_sum(row, terms) for row in matrix]
 
 
 def _weighted_sum(weights: np.ndarray, terms: Sequence[jax.Array]) -> jax.Array:

@@ -463,10 +463,29 @@ def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
     board, channels = first.shape[1:3], config.channels
     if not winograd.pays(first.shape[0], board, channels, config.trunk_dtype):
         return apply(config, params, inputs)
+    number = winograd.number_of_slices(first.shape[0], board, channels)
+    return in_slices(_network_in_tiles(config, params, board), inputs, number)
+
+
+def apply_in_tiles(
+    config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
+) -> NetworkOutput:
+    """`apply` with its 3x3 convolutions by `winograd`, whose gradients a CPU can take in a loop."""
+    board = jax.tree.leaves(inputs)[0].shape[1:3]
+    return _network_in_tiles(config, params, board)(inputs)
+
+
+def _network_in_tiles(config: NetworkConfig, params: dict, board: Board) -> _Network:
     made = _network(config, params)
     made.use_tiles(board, params)
-    number = winograd.number_of_slices(first.shape[0], board, channels)
-    return in_slices(made, inputs, number)
+    return made
+
+
+def slices_to_learn(config: NetworkConfig, inputs: jax.Array | Inputs) -> int:
+    """The number of equal slices in which a CPU takes gradients by `apply_in_tiles`; 0 where
+    those of `apply` are as fast."""
+    count, *board, _ = jax.tree.leaves(inputs)[0].shape
+    return winograd.slices_to_learn(count, board, config.channels, config.trunk_dtype)
 
 
 def in_slices(one: Callable, inputs: jax.Array | Inputs, number: int) -> Any:

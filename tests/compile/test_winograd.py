@@ -95,6 +95,22 @@ def test_it_is_the_convolution_of_5x5(board):
     np.testing.assert_allclose(by_tiles(x, kernel), expected, atol=6e-6 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(
+    ("board", "taps"), [((9, 9), 3), ((6, 7), 3), ((3, 3), 5), ((6, 7), 5), ((9, 2), 5)]
+)
+@pytest.mark.parametrize("form", [by_tiles, side_by_side])
+def test_its_gradients_are_those_of_the_convolution(board, taps, form):
+    """To 6e-6 of the largest number, with the last tile beyond the board or not."""
+    x = jax.random.normal(jax.random.key(0), (3, *board, 8))
+    kernel = jax.random.normal(jax.random.key(1), (taps, taps, 8, 5))
+    weights = jax.random.normal(jax.random.key(2), (3, *board, 5))
+    gradients = lambda form: jax.grad(lambda *of: jnp.sum(weights * form(*of)), argnums=(0, 1))
+    expected = gradients(by_convolution)(x, kernel)
+    for got, right in zip(gradients(form)(x, kernel), expected, strict=True):
+        most = float(np.abs(right).max())
+        np.testing.assert_allclose(got, right, atol=6e-6 * most)
+
+
 def test_slices_divide_the_positions_and_keep_within_the_cache(monkeypatch):
     """On 9x9 a position has 225 products for each of 64 channels: 57,600 bytes, 54 fit 3 MiB, and
     9 fit 512 KiB."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import pathlib
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.compile import mode
 from gozero.go import symmetry
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
@@ -103,6 +105,29 @@ def test_shards_on_an_axis_take_the_step_of_the_whole():
         close = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-5)
         jax.tree.map(close, one[0].params, whole.params)
         jax.tree.map(close, one[1], metrics)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_slices_of_a_batch_give_its_gradient(cores, monkeypatch):
+    """A CPU takes it slice by slice, by other sums: the same to 1e-4 of the largest number."""
+    monkeypatch.setattr(mode, "cores_of_a_device", lambda: cores)
+    shape = dataclasses.replace(CONFIG.network, channels=64)
+    config = dataclasses.replace(CONFIG, network=shape)
+    inputs, targets = batches.batch(768)
+    params = network.init(shape, jax.random.key(0))
+    params = jax.tree.map(
+        lambda x: x + 0.02 * jax.random.normal(jax.random.key(1), x.shape), params
+    )
+    assert network.slices_to_learn(shape, inputs) > 1
+    assert network.slices_to_learn(CONFIG.network, inputs) == 0
+    of_batch = functools.partial(learner.batch_losses, config)
+    expected = jax.jit(jax.value_and_grad(of_batch, has_aux=True))(params, inputs, targets)
+    (mean, sums), gradient = jax.jit(functools.partial(learner._gradient, config))(
+        params, inputs, targets
+    )
+    seen = (mean, learner._means(sums, None)), gradient
+    for got, right in zip(*map(jax.tree.leaves, (seen, expected)), strict=True):
+        np.testing.assert_allclose(got, right, atol=1e-4 * float(np.abs(right).max()))
 
 
 def test_every_target_turns_with_the_board():
