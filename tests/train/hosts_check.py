@@ -1,4 +1,4 @@
-"""Run by test_hosts.py, as each of the processes of a run; the flags come after the preset."""
+"""Run by test_hosts.py as each process of a run; its flags are added after the preset."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ DEVICES = 2
 
 
 def main() -> int:
-    """A run on $DEVICES devices; the second process is told to stop in its first iteration.
+    """A run on $DEVICES devices, whose second process gets SIGTERM in its first iteration.
 
-    Not where $UNSTOPPED is set. The process $KILLED kills itself in its last iteration. Where
-    $UNCHECKED is set, rows of shards are believed.
+    If $UNSTOPPED is set, nothing stops or kills a process. Otherwise process $KILLED kills itself
+    in its last iteration. If $UNCHECKED is set, the rows of shards are not checked.
     """
     if os.environ.get("UNCHECKED"):
         row_checks.check = lambda rules, rows: None

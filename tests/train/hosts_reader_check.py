@@ -1,4 +1,4 @@
-"""Run by test_hosts.py, as each of two processes with two devices: they read a run's shards."""
+"""Run by test_hosts.py, as each of two processes with two devices, which read a run's shards."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ CONFIG = dataclasses.replace(worker_runs.CONFIG, capacity=300, window=100, surpr
 
 
 def main(out: pathlib.Path, place: str, process: int) -> None:
-    """Read what is there, then what is in later/, going on as from a checkpoint; print as JSON what
-    this process has opened, what its rings hold, and what it knows."""
+    """Read the shards that are there, resume as from a checkpoint, and read those from later/.
+
+    Prints as JSON which shards this process opened, what its rings hold, and its reader's counts.
+    """
     jax.distributed.initialize(place, PROCESSES, process)
     shard_reader.CHUNK, shard_reader.SWEEP_S = 16, 0
     plan, mesh = make_plan(dataclasses.replace(CONFIG, out=out), DEVICES), devices.mesh_of()
@@ -43,7 +45,7 @@ def main(out: pathlib.Path, place: str, process: int) -> None:
 
 
 def spied_on(shared) -> list[str]:
-    """The keys of shards that are opened from now on."""
+    """A list that collects the keys of shards opened from now on."""
     opened, get = [], shared.get
 
     def spy(key: str, most: int) -> bytes:
@@ -64,7 +66,7 @@ def empty(plan, mesh):
 
 
 def rows_of(rings) -> dict[str, list[str]]:
-    """{device: the rows of its ring}, of this process's devices."""
+    """{device: the rows of its ring}, for this process's devices."""
     own: dict = {}
     for leaf in jax.tree.leaves((rings.size, rings.rows, rings.frequency)):
         for shard in leaf.addressable_shards:
@@ -76,7 +78,7 @@ def rows_of(rings) -> dict[str, list[str]]:
 
 
 def digest(leaves) -> str:
-    """Of one row."""
+    """SHA-256 of one row."""
     return hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in leaves)).hexdigest()
 
 

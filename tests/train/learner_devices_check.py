@@ -1,4 +1,4 @@
-"""Run by test_heads_learn.py in a process of its own, with four devices."""
+"""Run by test_heads_learn.py in its own process, with four devices."""
 
 from __future__ import annotations
 

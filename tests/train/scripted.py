@@ -1,4 +1,4 @@
-"""Self-play whose search is a hash: games without end, with everything on, quick to compile."""
+"""Self-play whose search is a hash: endless games with every option on, quick to compile."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ THRESHOLD = -0.8
 
 
 class Seen(NamedTuple):
-    """What a test sees of a move, [T, B]."""
+    """What a test sees of each move, [T, B]."""
 
     made: selfplay.Move
     opening: jax.Array  # i32: random plies of the game
@@ -59,9 +59,9 @@ class Seen(NamedTuple):
 
 
 def search_states(game, evaluator, key, states, config, tree=None):
-    """In place of a search: visits, values and all by a hash of the position and the settings.
+    """In place of a search: visits, values and Q from a hash of the position and the settings.
 
-    It would play the least visited action of those that are visited; passes are frequent late.
+    Its action is the least visited of those that were visited; late in a game, passes are frequent.
     """
     legal = jax.vmap(lambda state: legal_actions(RULES, state))(states)
     position = states.position
@@ -114,5 +114,5 @@ def scan(playing):
 
 
 def config_with(**changes):
-    """The settings with some changes."""
+    """CONFIG with some changes."""
     return dataclasses.replace(CONFIG, **changes)

@@ -1,4 +1,4 @@
-"""Run by test_shard_reader.py in a process of its own, with four devices."""
+"""Run by test_shard_reader.py in its own process, with four devices."""
 
 import pathlib
 import tempfile

@@ -1,4 +1,4 @@
-"""Self-play folders without self-play: random games, with targets that can be learnt."""
+"""Self-play folders without self-play: random games, with targets that can be learned."""
 
 import functools
 import pathlib
@@ -23,8 +23,8 @@ def random_games(
 ) -> tuple[Rows, np.ndarray]:
     """Uniformly random games: (rows in order of game, then of ply; the actions played).
 
-    So that there is something to learn, one colour passes half of its turns and so mostly
-    loses (White in even games), and the policy target prefers points near the centre. The
+    To give the network something to learn, one colour (White in even games) passes about half
+    of its turns and so mostly loses, and the policy target prefers points near the centre. The
     games are scored after `num_moves` moves.
     """
     keys = jax.random.split(jax.random.key(seed), num_games)
@@ -54,7 +54,7 @@ def random_games(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _game(rules: Rules, num_moves: int, key: jax.Array, weak: jax.Array):
-    """One game: ((position, legal, target, action) with an axis [num_moves], score)."""
+    """One game: ((position, legal, target, action), each [num_moves, ...]; score)."""
     away = jnp.abs(jnp.arange(rules.size) - rules.size // 2)
     near = jnp.append(-(away[:, None] + away[None, :]).reshape(-1), -jnp.inf).astype(jnp.float32)
 
@@ -72,7 +72,7 @@ def _game(rules: Rules, num_moves: int, key: jax.Array, weak: jax.Array):
 
 
 def write_folder(folder: pathlib.Path, size: int = 5, num_games: int = 24) -> pathlib.Path:
-    """A folder as self-play leaves it, in two shards."""
+    """Write a folder of two shards, as self-play does."""
     rules = Rules(size=size, ko="simple")
     for i in range(2):
         rows, _ = random_games(rules, num_games // 2, 16, seed=i)

@@ -1,4 +1,4 @@
-"""A game other than Go, learnt from self-play: its rows, its losses, a run and the rating of it."""
+"""A game other than Go, learned from self-play: its rows, losses, a run and its ratings."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_row_and_its_mirror_image():
 
 
 def test_openings_of_any_game():
-    """Three plies in 7 columns, in another order now and then to the same board."""
+    """Three plies in 7 columns; some move orders reach the same board, which counts once."""
     drawn = openings.distinct(GAME, 3, jax.random.key(1), 1000)
     assert len(drawn) < 7**3
     states = openings.after(GAME, drawn)
@@ -81,7 +81,7 @@ def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys, monkeypatch):
     config, iterate = config_in(tmp_path / "run"), Loop.iterate
 
     def told_to_stop(loop, goes_on):
-        if loop.iteration == 1:  # while the second is played
+        if loop.iteration == 1:  # during the second iteration
             os.kill(os.getpid(), signal.SIGTERM)
         return iterate(loop, goes_on)
 

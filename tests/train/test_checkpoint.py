@@ -1,4 +1,4 @@
-"""Checkpoints on disk: round trips, and everything that may be wrong with one."""
+"""Checkpoints on disk: round trips, and everything that can be wrong with one."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_all_of_it_is_on_the_disk_when_it_counts(tmp_path, monkeypatch):
 
 def test_the_newest_are_kept_in_order(tmp_path):
     (tmp_path / ".000009.part").mkdir(parents=True)
-    (tmp_path / "000011").mkdir()  # not a whole one
+    (tmp_path / "000011").mkdir()  # incomplete
     for iteration in (2, 10, 4):
         checkpoint.save(tmp_path, iteration, STATE, {})
     assert [one.iteration for one in checkpoint.found(tmp_path)] == [10, 4]
@@ -143,7 +143,7 @@ def test_a_full_disk_leaves_what_was_there(saved, monkeypatch):
 
 @pytest.fixture
 def loud(monkeypatch):
-    """What is hushed for good after an error, is not after this test."""
+    """Restores after the test what `checkpoint` silences for good after an error."""
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     for name in ("absl", "asyncio"):
         monkeypatch.setattr(logging.getLogger(name), "disabled", False)
@@ -178,7 +178,7 @@ def test_any_flipped_bit_of_the_record_is_found(saved):
 
 
 def without_checksum(saved, **changes):
-    """Have a record say what those of earlier versions did."""
+    """Rewrite a record as earlier versions wrote it."""
     path = saved.path / "about.json"
     record = json.loads(path.read_text()) | {"format": "gozero-run-2"} | changes
     del record["sha256"]

@@ -1,4 +1,4 @@
-"""`python -m train evaluate`: who plays whom, what is written, going on, the sequential test."""
+"""`python -m train evaluate`: pairings, what is written, resuming, and the sequential test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from train.plan import make_plan
 from train.ratings import Rating
 
 ENGINE = pathlib.Path(__file__).parents[1] / "apps" / "scripted.py"
-SHAPE = make_plan(tiny.config()).learner.network  # as other tests compile it
+SHAPE = make_plan(tiny.config()).learner.network  # the shape that other tests compile
 SMALL = ("--games", "4", "--simulations", "2")
 ITERATIONS = (2, 4, 5)
 
@@ -49,13 +49,13 @@ def run(out, *more, status=0):
 
 
 def ratings_of(out):
-    """{player: row of ratings.csv}."""
+    """{player: its row of ratings.csv}."""
     rows = csv.DictReader((out / evaluate.RATINGS).read_text().splitlines())
     return {row["player"]: row for row in rows}
 
 
 def games_of_pieces(out):
-    """Of a sequential test, in order."""
+    """The number of games of each piece of a sequential test, in order."""
     return [len(line["points"]) for line in folder.read_lines(out / evaluate.MATCHES)]
 
 
@@ -91,7 +91,7 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     games = {name: float(row["games"]) for name, row in written.items()}
     assert games == {RANDOM: 12, UNIFORM: 12, "000002": 12, "000004": 16, "000005": 12}
 
-    # Nothing is left to play. With one network changed, or a line torn, its matches alone are.
+    # Nothing is left to play. If one network changes, or a line is torn, only its matches are.
     monkeypatch.setattr(matches, "play", None)
     run(out, *SMALL)
     assert capsys.readouterr().out == table
@@ -107,13 +107,13 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     run(out, *SMALL)
     assert met(out)[-3:] == again
 
-    # An older version called the file otherwise.
+    # An older version gave the file another name.
     (out / evaluate.MATCHES).rename(out / "league.jsonl")
     monkeypatch.setattr(matches, "play", None)
     run(out, *SMALL)
     monkeypatch.undo()
     assert met(out)[-3:] == again
-    # Its lines do not say how was searched, which was otherwise: all is played anew.
+    # Its lines do not name the search, which was another one, so all matches are played anew.
     (out / evaluate.MATCHES).write_text(
         "".join(
             json.dumps(one | {"search": None}) + "\n"
@@ -183,7 +183,7 @@ def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):
 
 @pytest.fixture
 def scored(monkeypatch):
-    """Matches of which the newest scores what the list says, over and over."""
+    """Fake matches, which score the newest network by cycling through a list of points."""
     calls, drawn = [], set()
 
     def play_as(points):
@@ -201,8 +201,8 @@ def scored(monkeypatch):
 
 
 def test_a_sequential_test_stops_early(out, capsys, scored):
-    """64 pairs that are all won are 64 log(0.5288 / 0.5) = 3.6 for H1, 32 half of it: the bound of
-    2.94 lies between."""
+    """64 pairs that are all won give 64 log(0.5288 / 0.5) = 3.6 for H1, and 32 pairs half of that:
+    the bound of 2.94 lies between."""
     calls = scored([1.0])
     run(out, "--sprt")
     said = capsys.readouterr().out
@@ -211,7 +211,7 @@ def test_a_sequential_test_stops_early(out, capsys, scored):
     assert said.endswith(": stronger, by +20 Elo rather than +0\n")
     run(out, "--sprt")
     assert capsys.readouterr().out == said
-    assert len(calls) == 2  # none is played again
+    assert len(calls) == 2  # no match is played again
     assert games_of_pieces(out) == [64, 64]
 
 

@@ -1,4 +1,4 @@
-"""What self-play does otherwise on a GPU comes to the same, exactly."""
+"""The parts of self-play that differ on a GPU give exactly the same results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CALLS, MOVES = 3, 6
 
 
 def played():
-    """(the games and the buffer after the calls, without keys; what happened at each move)."""
+    """(the games and the buffer after the calls, without keys; the events of each move)."""
     evaluator = Evaluator(hash_evaluate(GAME.num_actions), observe=observe_position)
     play = games.make_play(CONFIG, BUFFER, evaluator, MOVES)
     playing, found = games.start(CONFIG, BUFFER, seed=3), []
@@ -29,7 +29,7 @@ def played():
 
 @pytest.mark.slow
 def test_a_gpu_writes_down_the_same(monkeypatch):
-    """Its kernels, interpreted: rows of games, the buffer, and what happened at each move."""
+    """With its kernels interpreted: rows of games, the buffer, and the events of each move."""
     here = played()
     assert here[0].buffer.size > 0
     with form_of("cuda", monkeypatch):

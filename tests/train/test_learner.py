@@ -1,4 +1,4 @@
-"""The learning step: one batch overfits, and what must not learn does not."""
+"""The learning step: it overfits one batch, and leaves the weights alone when it must."""
 
 import functools
 
@@ -40,7 +40,7 @@ def _trainer(learning_rate, num_steps=1, weight_decay=1e-4):
 
 
 def of(state, rows):
-    """What a step takes: (the buffer's settings, the state, the rows as a buffer)."""
+    """The arguments of a step: (the buffer's settings, the state, the rows as a buffer)."""
     ring, buffer = buffers.of_rows(rows)
     return ring, state, buffer
 
@@ -90,7 +90,7 @@ def test_one_batch_overfits(rows):
 
 
 def test_the_value_learns_the_movers_sign(rows):
-    """With Black always the winner, the network must look at whose turn it is."""
+    """When Black always wins, the network must look at whose turn it is."""
     black_wins = jnp.where(rows.position.to_play == 0, 1.0, -1.0)
     state, _ = train(rows.replace(outcome=black_wins), calls=75)
     few = rows.take(jnp.arange(32))

@@ -1,4 +1,4 @@
-"""What the ratings of a run that began with weights are measured from."""
+"""The anchor of the ratings of a run that began from given weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from train.plan import make_plan
 
 
 def fake_match(won):
-    """Instead of a match: what is written of one in which so many of 64 games were won."""
+    """The record of a match in which `won` of 64 games were won, in place of a match."""
     total, low, high = {"won": won, "drawn": 0, "lost": 64 - won}, 0.4, 0.6
     return total | {
         "score": won / 64,
@@ -27,8 +27,8 @@ def fake_match(won):
 
 
 def test_what_began_with_weights_is_rated_above_them(tmp_path, monkeypatch):
-    """Chance and the search that believes nothing lose every game of the first evaluation: they are
-    not met again. The networks win 38 of 64 against the one before each time."""
+    """Random moves and the uninformed search lose every game of the first evaluation, so they are
+    not played again. Each network wins 38 of 64 games against the one before it."""
     config = tiny.config(
         tmp_path, weights=pathlib.Path("given.npz"), evaluate_games=64, evaluate_simulations=4
     )

@@ -1,4 +1,4 @@
-"""Invariant 7 for the programs of a run: each lowers for every platform, on one device and four."""
+"""Invariant 7 for a run's programs: each lowers for every platform, on one and four devices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_platform_can_have_it(num_devices, num_steps, changes):
 
 
 def taken_in(plan, mesh):
-    """The shapes of a shard's rows on their way to the devices, and where they lie."""
+    """The shapes and shardings of a shard's rows as they are sent to the devices."""
     lead, where = (plan.num_devices, 64), jax.NamedSharding(mesh, steps.DIVIDED)
     put = lambda x: jax.ShapeDtypeStruct((*lead, *x.shape), x.dtype, sharding=where)
     rows = jax.tree.map(put, row_shapes(plan.play.game))
@@ -57,7 +57,7 @@ def taken_in(plan, mesh):
 @pytest.mark.slow
 def test_every_platform_can_have_a_worker():
     plan = worker.plan_of(tiny.config(workers=True, ko="positional", **WITH_A_CAP))
-    # Where they lie was noted by whichever program asked for the shapes first.
+    # Drop the shardings, which come from whichever program asked for the shapes first.
     bare = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     params = jax.tree.map(bare, network.shapes(plan.learner.network))
     playing = jax.eval_shape(lambda: games.start(plan.play, plan.buffer, 0, 0))

@@ -1,4 +1,4 @@
-"""A run that goes on with other devices: nothing of it is lost."""
+"""A run that is resumed on another number of devices loses nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OTHER = tiny.config(
 
 
 def shapes(num_devices, config=CONFIG):
-    """Of what devices play, of the run that began on four."""
+    """The shapes of the self-play state on `num_devices`, for a run that began on four."""
     plan = make_plan(config, num_devices, begun_on=4)
     mesh = AbstractMesh((num_devices,), (steps.AXIS,), axis_types=(AxisType.Auto,))
     return tiny.placed(plan, mesh).playing
@@ -39,12 +39,12 @@ def shapes(num_devices, config=CONFIG):
 
 @pytest.fixture(scope="module")
 def four():
-    """Four devices in the middle of a run."""
+    """The state of four devices in the middle of a run."""
     return drawn_state(CONFIG)
 
 
 def drawn_state(config):
-    """Of four devices: every number drawn, rings full, half full and empty."""
+    """A state of four devices: every number random, rings full, half full and empty."""
     rng = np.random.default_rng(0)
 
     def drawn(x):
@@ -69,7 +69,7 @@ def drawn_state(config):
 
 
 def newest_first(playing):
-    """The rows of each ring as bytes, with their frequencies."""
+    """The rows of each ring with their frequencies, as bytes, newest first."""
     ring, found = playing.buffer, []
     leaves = [x for x in jax.tree.leaves((ring.rows, ring.frequency)) if x.size]
     for d, size in enumerate(ring.size):
@@ -79,7 +79,7 @@ def newest_first(playing):
 
 
 def by_lane(playing):
-    """Each lane's state, its moves so far and all else that is its own, as bytes; in order."""
+    """Each lane's state, its moves so far and everything else it owns, as bytes; in lane order."""
     num_lanes = playing.lanes.game.size
     watched = playing.lanes.resignation
     watched = watched and watched.replace(threshold=None, records=None)
@@ -114,7 +114,7 @@ def test_nothing_is_lost(config, devices):
 
 
 def test_rows_keep_their_order_and_are_dealt_from_the_newest_on():
-    """Three rings of four, by hand: the newest is the greatest."""
+    """Three rings of four slots, by hand: the larger a number, the newer the row."""
     rings = np.array([[3, 4, 1, 2], [12, 0, 0, 11], [0, 0, 0, 0]])  # 1 is the oldest, then 2 ...
     cursor, size = np.array([2, 1, 0]), np.array([4, 2, 0])
     new, sizes = redistribute._rings(rings, cursor, size, (2, 6))
@@ -162,7 +162,7 @@ def shapes_of_more():
 
 @pytest.mark.parametrize("devices", [1, 2, 8])
 def test_steps_are_of_the_same_run(devices):
-    """What a run has in all does not depend on the devices."""
+    """A run's totals do not depend on the number of devices."""
     began, now = make_plan(CONFIG, 4), make_plan(CONFIG, devices, begun_on=4)
     total = lambda plan: [
         plan.num_devices * x for x in (plan.play.batch, plan.buffer.capacity, plan.buffer.min_rows)
@@ -181,7 +181,7 @@ def test_a_run_on_four_devices_goes_on_with_two_and_with_four_again(tmp_path, as
 
 
 def test_a_run_of_earlier_policies_goes_on(tmp_path, capsys):
-    """Whose games and replay are float16, before uint8: nothing else of them changes."""
+    """The policies of its games and replay are float16 and become uint8; nothing else changes."""
     config, mesh = tiny.config(tmp_path / "run"), devices.mesh_of(1)
     tiny.claim(config)
     before = make_plan(dataclasses.replace(config, policy_dtype="float16"))

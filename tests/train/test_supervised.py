@@ -1,4 +1,4 @@
-"""`python -m train`: losses fall, weights read back, and bad input is one line and status 2."""
+"""`python -m train`: losses fall, weights load, and bad input gives one line and status 2."""
 
 import contextlib
 import gc
@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(folder, tmp_path_factory):
-    """(its output, its messages, the weights file) of one real run."""
+    """(stdout, stderr, the weights file) of one real run."""
     out = tmp_path_factory.mktemp("out") / "new" / "w.safetensors"
     argv = ["--data", folder, "--steps", 200, *SMALL, "--learning-rate", 0.01, "--out", out]
     with (
@@ -54,7 +54,7 @@ def run_program(argv):
     )
 
 
-@pytest.mark.slow  # the same in a process of its own
+@pytest.mark.slow  # the same in its own process
 def test_a_run_of_the_program(folder, tmp_path):
     argv = ["--data", folder, "--steps", 2, *SMALL, "--out", tmp_path / "w.safetensors"]
     done = run_program(argv)
@@ -116,7 +116,7 @@ FOLDERS, CLAIM, METRICS = (1, 5, 8), 2, (3, 4)
     "n", [pytest.param(n, marks=[pytest.mark.slow] * (n != 3)) for n in range(1, WRITES + 1)]
 )
 def test_a_full_disk_is_one_line(folder, tmp_path, capsys, n, alone):
-    """From the n-th write on, or at that alone: what was learnt is saved where there is room."""
+    """Full from the n-th write on, or at that one only: the weights are saved if there is room."""
     out = tmp_path / "w.safetensors"
     argv = ["--data", str(folder), "--steps", "2", *SMALL, "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
@@ -204,7 +204,7 @@ def copied(folder, tmp_path):
 
 
 def damaged(shard):
-    """Some bytes in the middle of an array overwritten."""
+    """The shard with some bytes in the middle of an array overwritten."""
     with zipfile.ZipFile(shard) as archive:
         start = archive.getinfo("policy_target.npy").header_offset + 200
     data = bytearray(shard.read_bytes())
@@ -217,7 +217,7 @@ def cut(shard):
 
 
 def encrypted(shard):
-    """A bit of a file's header that says so."""
+    """The shard with the encryption bit set in a member's header."""
     data = bytearray(shard.read_bytes())
     data[data.index(b"PK\1\2") + 8] |= 1
     return data
@@ -225,7 +225,7 @@ def encrypted(shard):
 
 @pytest.mark.parametrize("damage", [damaged, cut, encrypted])
 def test_a_damaged_shard(folder, tmp_path, capsys, damage):
-    gc.freeze()  # what other tests made: to look through it takes seconds
+    gc.freeze()  # collecting what other tests allocated takes seconds
     copy, shard = copied(folder, tmp_path)
     shard.write_bytes(damage(shard))
     with pytest.raises(SystemExit) as stop:
@@ -236,7 +236,7 @@ def test_a_damaged_shard(folder, tmp_path, capsys, damage):
     assert line.count("\n") == 1
     assert not list(copy.glob("weights*"))
     del stop
-    gc.collect()  # a file left open would warn here, not in another test
+    gc.collect()  # a file left open warns here, not in another test
     gc.unfreeze()
 
 

@@ -1,4 +1,4 @@
-"""`python -m train.classical.td`: it learns, goes on where it stopped, and refuses bad input."""
+"""`python -m train.classical.td`: it learns, resumes where it stopped, and refuses bad input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_it_learns_to_beat_random_moves(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_it_goes_on_where_it_stopped(tmp_path):
-    """The first half alone, then from its checkpoint: the same weights."""
+    """The first half, then the second from its checkpoint, give the same weights as one run."""
     out = tmp_path / "w.safetensors"
     assert command.main([*SMALL, "--out", str(out)]) == 0
     again = TdFlags(tmp_path / "again.safetensors", size=5, games=32, steps=200, seed=3)

@@ -1,4 +1,4 @@
-"""Run by test_devices.py in a process of its own, with four devices."""
+"""Run by test_devices.py in its own process, with four devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gozero.play import devices
 from tests.train import worker_runs
 from train import worker
 
-SEEDS = 5, 2**31 - 2  # the last devices' shards begin again from 0
+SEEDS = 5, 2**31 - 2  # the shard numbers of the last devices wrap to 0
 
 
 def main() -> None:

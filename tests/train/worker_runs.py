@@ -1,4 +1,4 @@
-"""A small run with workers, and shards without self-play."""
+"""A small run with workers, and shards that need no self-play."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFIG = tiny.config(workers=True, capacity=4000, window=1000)
 
 
 def config_in(path, **changes) -> TrainConfig:
-    """The run's config, its folder made."""
+    """The run's config; makes its folder."""
     config = dataclasses.replace(CONFIG, out=path, **changes)
     tiny.claim(config)
     (path / shards.FOLDER).mkdir(exist_ok=True)
@@ -34,7 +34,7 @@ def config_in(path, **changes) -> TrainConfig:
 
 
 def write_weights(plan: Plan, iteration: int, value: float = 0.0):
-    """Of a network whose parameters are all alike."""
+    """Write and publish the weights of a network whose parameters all equal `value`."""
     like = network.shapes(plan.learner.network)
     params = jax.tree.map(lambda x: np.full(x.shape, value, x.dtype), like)
     folder.write_weights(plan, params, iteration, ["test"])
@@ -48,7 +48,7 @@ def _plan(config: TrainConfig) -> Plan:
 
 
 def random_shard(config: TrainConfig, count: int, seed: int):
-    """(rows [n], frequencies [n]): positions of random games, and any result and policy."""
+    """(rows [n], frequencies [n]): positions of random games, with random results and policies."""
     plan, rng = _plan(config), np.random.default_rng(seed)
     shapes, lay = row_shapes(plan.play.game, config.policy_dtype), bb.layout(plan.config.size)
     pool = _positions(plan.config.size)
@@ -85,7 +85,7 @@ def random_shard(config: TrainConfig, count: int, seed: int):
 
 
 def packed(lay: bb.Layout, points) -> list[int]:
-    """The words of a board, of bool[n * n]."""
+    """The words of a board given as bool[n * n]."""
     words = [0] * lay.num_words
     for row, col in np.argwhere(np.reshape(points, (lay.size, lay.size))).tolist():
         words[row // lay.rows_per_word] |= 1 << (row % lay.rows_per_word * lay.stride + col)
@@ -94,7 +94,7 @@ def packed(lay: bb.Layout, points) -> list[int]:
 
 @functools.cache
 def _positions(size: int) -> list:
-    """(position, legal actions packed) of random games under simple ko, by the slow rules."""
+    """(position, packed legal actions) of random games under simple ko, by the slow rules."""
     rng, lay, found = np.random.default_rng(size), bb.layout(size), []
     for _ in range(12):
         game = ReferenceGame(size, "simple")
@@ -113,7 +113,7 @@ def _positions(size: int) -> list:
 def write_shard(
     config: TrainConfig, worker: str, number: int, count: int, start: int = 1, version: int = 0
 ):
-    """One of random rows; (its path, rows, frequencies)."""
+    """Write a shard of random rows; returns (its path, rows, frequencies)."""
     rows, frequency = random_shard(config, count, zlib.crc32(f"{worker} {number}".encode()))
     path = shards.path_of(config.folder, Place(number, worker, version))
     path.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Simulation balancing: its gradient beside an enumeration of all playouts, and its descent."""
+"""Simulation balancing: its gradient against an enumeration of all playouts, and its descent."""
 
 import functools
 
@@ -35,7 +35,7 @@ LOGS = jax.tree.map(np.log, truth())
 
 
 def positions_of(diagrams, to_play):
-    """Positions [P], with their atari."""
+    """Positions [P] of these diagrams, with their atari sets."""
     colours = {".": 0, "X": 1, "O": -1}
     boards = [[[colours[x] for x in row] for row in text.split()] for text in diagrams]
     start = jax.jit(jax.vmap(lambda x, mover: setup.from_stones(RULES, x, mover).position))
@@ -44,7 +44,7 @@ def positions_of(diagrams, to_play):
 
 @functools.cache
 def exact():
-    """(V, dV / d logs) of the diagram, White to play, by enumeration."""
+    """(V, dV / d logs) of DIAGRAM with White to play, by enumeration."""
     policy = softmax.softmax_policy(truth(), 3)
     codes = neighbourhoods.class_codes()
     names = {}
@@ -88,12 +88,12 @@ def test_the_gradient_is_that_of_all_playouts():
     value, slope = exact()
     means, slopes = sampled()
     error = means.std() / np.sqrt(len(means))
-    assert abs(value) < 0.9  # else there is nothing to learn
+    assert abs(value) < 0.9  # otherwise there is nothing to learn
     assert abs(means.mean() - value) < 4 * error < 0.05
     expected = np.concatenate(slope)
     mean, error = slopes.mean(axis=0), slopes.std(axis=0) / np.sqrt(len(slopes))
     assert np.all(np.abs(mean - expected) < 4.5 * error + 1e-3)
-    assert np.all(expected[error == 0] == 0)  # what never occurs
+    assert np.all(expected[error == 0] == 0)  # parameters that never occur
     big = np.abs(expected) > 0.02
     assert big.sum() > 5
     assert np.all(np.abs(mean - expected)[big] < 0.3 * np.abs(expected[big]) + 0.01)
@@ -112,7 +112,7 @@ def test_playouts_that_are_kept_come_to_what_the_others_do():
 
 @pytest.mark.thorough
 def test_values_come_from_playouts_of_the_policy():
-    """One that all but always fills the point beside a stone, and one that keeps away."""
+    """One policy nearly always plays beside the last move, another avoids it."""
     positions = positions_of(POSITIONS, [0] * 6)
     komi, found = jnp.full(6, KOMI), []
     for strength in (200.0, 0.005):
@@ -120,7 +120,7 @@ def test_values_come_from_playouts_of_the_policy():
         policy = softmax.softmax_policy(learnt, 3)
         found.append(balance.search_values(RULES, positions, komi, policy, 32, 0))
     assert np.abs(found[0] - found[1]).max() > 0.05
-    assert balance._search.cache_info().misses == 1  # a policy more compiles nothing
+    assert balance._search.cache_info().misses == 1  # another policy compiles nothing new
 
 
 POSITIONS = [
@@ -135,7 +135,7 @@ POSITIONS = [
 
 @functools.cache
 def valued():
-    """Positions whose values are those of playouts by `truth`: a policy without bias exists."""
+    """Positions valued by playouts of `truth`, so a policy without bias exists."""
     positions = positions_of(POSITIONS * 2, [0] * 6 + [1] * 6)
     komi = jnp.full(12, 0.5)
     several = jax.tree.map(lambda x: jnp.repeat(x, 2000, axis=0), (positions, komi))

@@ -1,4 +1,4 @@
-"""Where the positions that playouts are balanced on come from."""
+"""Sources of the positions that simulation balancing trains on."""
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ from train.classical.balancing import BalancingConfig
 from train.classical.balancing_descent import _positions
 
 MOVES = ((0, 4), (1, 0), (0, 1), (1, 9), (0, 3))  # the last captures
-BOARDS = [  # before each move of a point, from the side of the player to move
+BOARDS = [  # before each move other than a pass, from the mover's perspective
     [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
     [[0, 0, 0], [0, -1, 0], [0, 0, 0]],
     [[-1, 0, 0], [0, 1, 0], [0, 0, 0]],

@@ -1,4 +1,4 @@
-"""Minorisation-maximisation beside a plain reference; strengths that are known are found again."""
+"""Minorisation-maximisation against a plain reference, and recovery of known strengths."""
 
 import functools
 
@@ -24,7 +24,7 @@ LAY = bb.layout(SIZE)
 
 
 def random_choices(count, seed, logs) -> choice.Choices:
-    """Boards of random stones, and a move on each drawn by the strengths of these logarithms."""
+    """Boards of random stones, with a move on each drawn from these log strengths."""
     rng = np.random.default_rng(seed)
     boards = rng.choice(3, (count, SIZE * SIZE), p=[0.6, 0.2, 0.2])
     boards[:, 7] = 0
@@ -82,7 +82,7 @@ def test_known_strengths_are_found_again():
     known, again = np.log(truth().shape[often]), np.log(found.shape[often])
     error = again - known
     error -= np.average(error, weights=won[often])  # strengths are fixed up to one factor
-    deviations = error * np.sqrt(won[often])  # of a logarithm, about 1 / sqrt(wins)
+    deviations = error * np.sqrt(won[often])  # of a log strength: about 1 / sqrt(wins)
     assert np.sqrt(np.mean(deviations**2)) < 1.4
     assert np.std(known) > 0.7 > 3 * np.std(error)
     other = random_choices(8192, seed=1, logs=jax.tree.map(np.log, truth()))
@@ -115,7 +115,7 @@ def test_updates_are_those_of_the_reference():
 
 
 def test_one_choice_by_hand():
-    """Three empty points of one shape each; one is played. W = 1 + 1 of it, else 0 + 1."""
+    """Three empty points, each with one shape. W is 1 + 1 for the one played, else 0 + 1."""
     board = np.ones(25, bool)
     board[[0, 12, 24]] = False
     one = choice.Choices(
@@ -131,7 +131,7 @@ def test_one_choice_by_hand():
     )
     steps = list(fit.fit(LAY, one, 1))
     after = steps[1][0].shape
-    # Of the centre: 2 / (2/2 + 1/3); of the corners, which share a shape: 1 / (2/2 + 2/3).
+    # The centre: 2 / (2/2 + 1/3); the corners, which share a shape: 1 / (2/2 + 2/3).
     np.testing.assert_allclose(after[[centre, corner]], [1.5, 0.6], rtol=1e-5)
     assert steps[0][1].log_likelihood == pytest.approx(-np.log(3))
     assert steps[0][1].top_1 == pytest.approx(1 / 3)
