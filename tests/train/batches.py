@@ -1,4 +1,4 @@
-"""Batches for the learner that need no games: noise for planes, and something to say of it."""
+"""Batches for the learner that need no games: noise as planes, with random targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG = LearnerConfig(
 
 @functools.cache
 def params(scale: float = 0.0) -> dict:
-    """Random ones, with noise in what starts at zero."""
+    """Random parameters, with noise in those that start at zero."""
     return _params(scale)
 
 
@@ -38,7 +38,7 @@ def _params(scale) -> dict:
 
 @functools.cache
 def batch(count: int) -> tuple[jax.Array, Targets]:
-    """(planes, targets) of rows [count]; every row has its own."""
+    """(planes, targets) of `count` rows, all different."""
     points, actions = SIZE * SIZE, SIZE * SIZE + 1
     keys = jax.random.split(jax.random.key(3), 6)
     legal = jax.random.bernoulli(keys[0], 0.7, (count, actions)).at[:, -1].set(True)

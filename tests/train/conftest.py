@@ -1,4 +1,4 @@
-"""What the tests of runs share."""
+"""Fixtures for the tests of runs."""
 
 import dataclasses
 import functools
@@ -21,9 +21,9 @@ NOT_IN_PROGRAMS = {
 
 @pytest.fixture(autouse=True, scope="package")
 def _runs_of_one_plan_are_compiled_once():
-    """To trace and lower a run's programs takes longer than these runs do.
+    """Share compiled programs: tracing and lowering them takes longer than these runs do.
 
-    Of plans that differ in the learner's settings alone the program of self-play is one.
+    Plans that differ only in the learner's settings share their self-play program.
     """
     found, init = {}, Loop.__init__
     played, play = {}, Loop._play

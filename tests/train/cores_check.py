@@ -1,4 +1,4 @@
-"""Run by test_redistribute.py in a process of its own, with four devices, a machine's cores."""
+"""Run by test_redistribute.py in its own process, with four devices for four CPU cores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CORES = {"devices": None, "batch": 32, "batch_size": 32, "pool_every": 0, "openi
 
 
 def main(out: pathlib.Path) -> None:
-    """Four iterations, and the same in two parts: SIGTERM comes in the second."""
+    """Run four iterations, and again with a SIGTERM in the second: the results are the same."""
     played(out / "whole")
     with mock.patch.object(loop.Loop, "iterate", stopped_in_the_second(loop.Loop.iterate)):
         played(out / "parts")

@@ -23,7 +23,7 @@ from train.plan import make_plan
 
 DEVICES = 4
 LESS = {"opening_plies": 0, "pool_every": 0, "surprise": 0.0}
-"""To compile: what other tests have."""
+"""Turns off options that other tests cover, so that less is compiled."""
 
 
 def main(out: pathlib.Path) -> None:
@@ -44,7 +44,7 @@ def main(out: pathlib.Path) -> None:
 
 
 def compile_once() -> None:
-    """Let all loops of this process have the same compiled programs."""
+    """Have all loops of this process share their compiled programs."""
     start, compiled = Loop.__init__, {}
 
     def sharing(loop, *args):
@@ -55,7 +55,7 @@ def compile_once() -> None:
 
 
 def own_games(plan, loop) -> None:
-    """No two devices play, or hold, the same."""
+    """No two devices have the same keys or policy targets; they share the batch key."""
     playing = loop.state.playing
     for leaf in jax.tree.leaves(playing.games.moves.position):
         assert leaf.sharding.shard_shape(leaf.shape)[0] == 1
@@ -80,7 +80,7 @@ def counted_once(plan, loop, lines) -> None:
 
 
 def alike_everywhere(loop) -> None:
-    """What learns is the same on every device, to the last bit."""
+    """The learner's state is the same on every device, bit for bit."""
     for leaf in jax.tree.leaves(jax.tree.map(plain, loop.state.learner)):
         shards = [np.asarray(shard.data) for shard in leaf.addressable_shards]
         assert len(shards) == DEVICES
@@ -89,7 +89,7 @@ def alike_everywhere(loop) -> None:
 
 
 def goes_on(config, whole, lines) -> None:
-    """A run that is stopped and goes on is the one that was not."""
+    """A run that is stopped and resumed equals one that was not."""
     iterate = Loop.iterate
 
     def told_to_stop(loop, *how):
@@ -113,13 +113,13 @@ def goes_on(config, whole, lines) -> None:
 
 
 def step_of_the_union(loop) -> None:
-    """Four devices, each with rows of its own, take the step that one takes with all of them."""
+    """Four devices, each with its own rows, take the step that one device takes with all rows."""
     plan, state = loop.plan, loop.state
     count = plan.config.batch_size // DEVICES
 
     @jax.jit
     def step(state, rings, devices):
-        """With the rows that some devices draw."""
+        """A step with the rows that these devices would draw."""
         draw_key = jax.random.split(state.key)[1]
         keys = jax.vmap(functools.partial(jax.random.fold_in, draw_key))(devices)
         draw = lambda ring, key: buffers.draw(plan.buffer, ring, key, count)

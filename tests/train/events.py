@@ -1,4 +1,4 @@
-"""Event files of TensorBoard, read by their format: records of length, CRC, bytes and CRC."""
+"""A reader of TensorBoard's event files, whose records are a length, CRC, bytes and CRC."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 
 def events_of(folder: pathlib.Path) -> dict[str, dict[int, float]]:
-    """{tag: {step: value}} of the one event file in a folder; no step of a tag comes twice."""
+    """{tag: {step: value}} of a folder's only event file; asserts that no tag repeats a step."""
     (path,) = folder.iterdir()
     data, found = path.read_bytes(), {}
     while data:

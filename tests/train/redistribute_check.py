@@ -1,4 +1,4 @@
-"""Run by test_redistribute.py in a process of its own, with four devices."""
+"""Run by test_redistribute.py in its own process, with four devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LESS = {"opening_plies": 0, "pool_every": 0, "min_rows": 4}
 
 
 def main(out: pathlib.Path) -> None:
-    """Three iterations on four devices, two on two, two on four, each from the one before."""
+    """Three iterations on four devices, two on two, and two on four, each resuming the last."""
     config = tiny.config(out, devices=4, batch=4, **LESS)
     before, steps_before = None, 0
     for number, iterations in ((4, 3), (2, 5), (4, 7)):
@@ -47,7 +47,7 @@ def main(out: pathlib.Path) -> None:
 
 
 def state_of(config):
-    """As the newest checkpoint has it on the devices of a config, on the host."""
+    """The newest checkpoint's state for the devices of a config, on the host."""
     mesh = devices.mesh_of(config.devices)
     with contextlib.redirect_stderr(io.StringIO()):
         begun_on = run.begun_on(config, mesh.size)

@@ -1,4 +1,4 @@
-"""The ring, its window, how often rows may be drawn, and what is drawn."""
+"""The replay ring: its window, how often rows may be drawn, and which rows are drawn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALIKE = dataclasses.replace(CONFIG, surprise=0.0)
 
 
 def rows_of(numbers) -> Rows:
-    """Blank rows that a number tells apart."""
+    """Blank rows, told apart by their `game` number."""
     count = len(numbers)
     blank = jax.tree.map(lambda x: x[:1].repeat(count, axis=0), buffers.start(GAME, ALIKE).rows)
     return blank.replace(game=jnp.asarray(numbers, jnp.int32))
@@ -40,7 +40,7 @@ def add(config, buffer, rows, frequency, keep):
 
 
 def filled(config, total, frequency=None):
-    """A buffer to which rows 0, 1, ... have been added, up to seven at a time, in gaps."""
+    """A buffer with rows 0, 1, ... added in masked batches of seven."""
     buffer, kept = buffers.start(GAME, config), []
     rng = np.random.RandomState(total)
     while len(kept) < total:
@@ -64,7 +64,7 @@ def test_the_ring_keeps_the_newest(total):
 
 @pytest.mark.parametrize("capacity", [7, 10, 30])
 def test_a_tpu_writes_the_same_ring(capacity, monkeypatch):
-    """In blocks, whatever is kept, wherever it begins, and when it goes round."""
+    """It writes in blocks, whichever rows are kept, at any cursor, and across the wrap-around."""
     config = dataclasses.replace(CONFIG, capacity=capacity)
     rings = {}
     for platform in ("cpu", "tpu"):
@@ -90,7 +90,7 @@ def test_the_window_grows(added, wanted):
 
 
 def test_the_window_of_the_paper():
-    """Wu (2019), appendix C, with its constants; 250,000 rows before it grows."""
+    """Wu (2019), appendix C, with its constants; the window grows after 250,000 rows."""
     for added in (10**5, 10**6, 10**8, buffers.MAX_ADDED):
         grown = 250_000 * (1 + 0.4 * ((added / 250_000) ** 0.75 - 1) / 0.75)
         wanted = min(added, grown) if added > 250_000 else added
@@ -123,7 +123,7 @@ def test_surprising_rows_are_drawn_more_often(total):
 
 
 def test_a_games_frequencies_are_one_on_average():
-    """By hand: half to all three alike; of the other half 3/4 to the first, 1/4 to the second."""
+    """By hand: half is shared equally by all three rows; of the rest, 3/4 and 1/4 go to two."""
     config = dataclasses.replace(CONFIG, surprise=0.5)
     surprise = jnp.array([0.3, 0.1, 0.0, 9.0])
     keep = jnp.array([True, True, True, False])
@@ -134,7 +134,7 @@ def test_a_games_frequencies_are_one_on_average():
 
 
 def test_no_row_is_drawn_more_often_than_it_may_be():
-    """Rows come in at random, and all that may be learnt is learnt."""
+    """Rows arrive at random, and all steps that are due are taken."""
     config = dataclasses.replace(ALIKE, reuse=2.5, min_rows=5)
     buffer, steps, rng = buffers.start(GAME, config), 0, np.random.RandomState(3)
     assert buffers.steps_due(config, buffer, 4) == 0
@@ -151,7 +151,7 @@ def test_no_row_is_drawn_more_often_than_it_may_be():
 
 
 def test_a_row_becomes_an_example():
-    """Its mover's ownership, turned as the planes are; weights as floats; values mixed."""
+    """Ownership is the mover's and turns with the planes; weights become floats; values mix."""
     owners = np.array([1, 1, 0, -1, 0, 0, 0, -1, -1])
     area = [jnp.stack(pack(RULES.layout, owners == colour)) for colour in (1, -1)]
     blank = jax.tree.map(lambda x: x[0], buffers.start(GAME, CONFIG).rows)

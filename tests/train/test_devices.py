@@ -1,4 +1,4 @@
-"""A run on four devices of one host: as on one, but for where its games are."""
+"""A run on four devices of one host equals one on a single device, except where its games are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def checked(as_here, module, *arguments):
-    """What a program of four devices prints last."""
+    """The last line that a program on four devices prints."""
     flags = f"{as_here.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", f"tests.train.{module}", *arguments],

@@ -1,4 +1,4 @@
-"""What a run shows of itself."""
+"""The progress that a run displays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def one():
 
 @pytest.fixture
 def said(capsys):
-    """The last line on stderr."""
+    """A function that returns the last line on stderr."""
     return lambda: capsys.readouterr().err.splitlines()[-1]
 
 
@@ -52,7 +52,7 @@ def test_the_elo_comes_with_the_match_against_the_network_before(one, said):
 
 
 def test_the_time_to_go_knows_how_many_simulations_and_matches_are_to_come():
-    """Two iterations of 16 simulations took 10 s to play; those of 32 are left, and a match."""
+    """Two iterations at 16 simulations take 10 s each to play; two at 32 and a match remain."""
     lines = []
     assert math.isnan(COST.to_go(lines, 4))
     lines = [numbers(1)]

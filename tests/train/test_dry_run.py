@@ -1,4 +1,4 @@
-"""What a run would take: said without a run, by figures that are counted here by hand."""
+"""Dry runs: the predicted memory, time and cost of a run, against figures worked by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TINY = ["--dry-run", *(str(word) for name, value in SETTINGS for word in (f"--{n
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty folder, as the one in which the command is given."""
+    """An empty working directory for the command."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_is_one_line(here, monkeypatch, capsys, target, said):
 
 
 def test_times_games_and_cost_by_hand():
-    """Full searches would take 3.2 s of self-play; a call of 16 steps takes 0.8 s; 64 chips."""
+    """Self-play with only full searches takes 3.2 s; a call of 16 steps, 0.8 s; on 64 chips."""
     preset = dataclasses.replace(PRESETS["19x19-slice"], iterations=1000, reuse=4.0)
     settings: dict[str, Any] = vars(preset) | {"plies": 200.0, "chip_hour": 1.5}
     config = DryRunConfig(**settings | {"rows_per_device": 1})
@@ -84,11 +84,11 @@ def test_times_games_and_cost_by_hand():
     found = dry_run.times(config, play, learn, 16)
     told = list(dry_run._times(plan, config, target, found))
     # 256 games a chip, 32 moves: 524,288 positions. A quarter of the searches have 32 simulations,
-    # the others 8: 14 on average, in 14 / 32 of 3.2 s.
+    # the others 8: 14 on average, so 14 / 32 of 3.2 s.
     assert told[0] == (
         "self-play, estimated: 1.4 s for 32 moves of 16,384 games, 5,242,880 simulations/s"
     )
-    # 524,288 / 4 rows, each learnt from 4 times, in steps of 2,048: 256 of 0.05 s.
+    # 524,288 / 4 rows, each used 4 times, in steps of 2,048: 256 steps of 0.05 s.
     assert told[1].startswith("learning, estimated: 12.8 s for 256.0 steps of 2,048 positions; ")
     assert told[1].endswith("1.0 MiB in all between devices")
     # 524,288 / 200 games in 14.2 s: 184.6 a second; a million in 1.505 hours of 64 chips.

@@ -1,4 +1,4 @@
-"""Games in play and the rows they become, against a slow loop over the recorded moves."""
+"""Games in play and the rows made from them, against a slow loop over the recorded moves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LAY = RULES.layout
 
 @pytest.fixture(scope="module")
 def run():
-    """(moves [CALLS T, B], the state after each call, the function)."""
+    """(moves [CALLS T, B], the state after each call, the jitted function)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selfplay, "search_states", scripted.search_states)
         chex.clear_trace_counter()
@@ -52,7 +52,7 @@ def run():
 
 
 def bare(lanes):
-    """Without keys, which NumPy has not."""
+    """The lanes without typed keys, which NumPy lacks."""
     return lanes.replace(key=jax.random.key_data(lanes.key), batch_key=None)
 
 
@@ -78,9 +78,9 @@ def pick(tree, *index):
 
 
 def reference(seen):
-    """The rows that a slow reading of the moves comes to, in the order in which games end.
+    """The rows computed by a slow loop over the moves, in the order in which games end.
 
-    Each lane's game is played beside by the plain rules, which say how it ends.
+    Each lane's game is also played by the plain reference rules, which say how it ends.
     """
     rows, ends = [], []
     steps, lanes = seen.made.ended.shape
@@ -146,7 +146,7 @@ def check_row(row, move, before, _, end):
 
 
 def test_the_buffer_holds_the_rows_of_finished_games(run):
-    """Every row in the ring, after each call, whatever it has written over."""
+    """After each call the ring holds the newest rows, each as the reference has it."""
     seen, after, _ = run
     for i in range(CALLS):
         rows, _ = reference(jax.tree.map(lambda x, i=i: x[: (i + 1) * scripted.MOVES], seen))
@@ -157,7 +157,7 @@ def test_the_buffer_holds_the_rows_of_finished_games(run):
         assert buffer.cursor == len(rows) % capacity
         for k, row in list(enumerate(rows))[-capacity:]:
             check_row(pick(buffer.rows, k % capacity), *row)
-    assert len(rows) > 3 * capacity  # it went round
+    assert len(rows) > 3 * capacity  # it wrapped around
 
 
 def test_games_end_in_every_way_and_at_several_lanes_at_once(run):
@@ -182,10 +182,10 @@ def test_a_new_game_begins_as_init_with_draws_of_its_own(run):
         fresh = init(RULES, first.komi[i])
         chex.assert_trees_all_equal(pick(first.position, i), fresh.position)
         assert first.legal[i].all()
-    np.testing.assert_array_equal(first.game, np.sort(first.game))  # in order of lanes
+    np.testing.assert_array_equal(first.game, np.sort(first.game))  # in lane order
     assert set(seen.opening.reshape(-1)) == {0, 1, 2, 3}
     past, blank = after[-1].lanes.states.past, jax.tree.map(np.asarray, init(RULES).past)
-    for b in range(CONFIG.batch):  # the empty board is still the first of every game
+    for b in range(CONFIG.batch):  # every game's past still begins with the empty board
         np.testing.assert_array_equal(past.boards[b, 0], blank.boards[0])
         np.testing.assert_array_equal(past.fingerprints[b, ..., 0], blank.fingerprints[..., 0])
 
@@ -217,14 +217,14 @@ def test_surprise_is_the_divergence_from_the_prior(run):
 
 
 def test_resignation_is_recorded_where_games_are_played_on(run):
-    """Who resigns, and in the other games who would have and whether they won after all."""
+    """Who resigns; in games played on, who would have resigned and whether they still won."""
     seen, after, _ = run
     made, steps = seen.made, len(seen.made.ended)
     records, lowest, first = [], {}, {}
     for t in range(steps):
         for b in range(CONFIG.batch):
             move, colour = pick(made, t, b), int(made.position.to_play[t, b])
-            # The scripted Q is never above the value: the value is the standing.
+            # The scripted Q is never above the value, so the value is what resignation looks at.
             standing = move.root_value if move.counts else np.inf
             below = standing < scripted.THRESHOLD
             assert move.resigned == (below and seen.may_resign[t, b])
@@ -264,7 +264,7 @@ def test_same_seed_same_games_and_shards_share_the_draws_of_a_batch(run):
 
 
 def test_a_calibrated_threshold_compiles_nothing_anew(run):
-    """It is data; `run` counts the traces."""
+    """The threshold is data; `run` allows a single trace."""
     _, after, play = run
     playing = scripted.start()
     records = after[-1].lanes.resignation.records
@@ -283,7 +283,7 @@ def test_lanes_are_staggered():
 
 
 def test_several_lanes_are_handed_over_at_once(run, monkeypatch):
-    """As in large batches: the same rows in the same order, and no array copied in the loops."""
+    """As in large batches: the same rows in the same order, with no array copied in loops."""
     seen, after, _ = run
     monkeypatch.setattr(games, "LANES_AT_ONCE", 3)
 
@@ -329,7 +329,7 @@ def test_a_number_of_simulations_is_one_of_those_named():
 
 
 def test_a_teacher_says_what_is_learnt_of_searched_moves(run):
-    """Its policy over the legal actions, and its value; where it says nan nothing is learnt."""
+    """The targets are its policy over legal actions and its value; nothing is learned from nan."""
     seen, _, _ = run
     late = next(t for t in range(1, len(seen.made.full)) if seen.made.full[t].all())
     cheap = next(t for t in range(1, len(seen.made.full)) if not seen.made.full[t].any())
@@ -358,7 +358,7 @@ def test_a_teacher_says_what_is_learnt_of_searched_moves(run):
 
 @pytest.mark.parametrize("name", ["compact", "zero", pytest.param("full", marks=pytest.mark.slow)])
 def test_a_row_gives_the_planes_that_self_play_saw_and_their_images(run, name):
-    """Of games with random openings and moves that are not learnt from, in each symmetry."""
+    """In games with random openings and moves that are not learned from, in each symmetry."""
     seen, after, _ = run
     rows, _ = reference(seen)
     capacity, ring = BUFFER.capacity, after[-1].buffer
@@ -378,7 +378,7 @@ def test_a_row_gives_the_planes_that_self_play_saw_and_their_images(run, name):
 
 
 def test_what_was_predicted_is_counted_once(run):
-    """Against a slow loop: priors of searched moves, and values of games that were played out."""
+    """Against a slow loop: the priors of fully searched moves, and the values of finished games."""
     seen, _, _ = run
     policy, value = np.zeros((3, BINS)), np.zeros((3, BINS))
     for made in (pick(seen.made, *at) for at in np.argwhere(seen.made.counts & seen.made.full)):
@@ -397,7 +397,7 @@ def test_what_was_predicted_is_counted_once(run):
     found = calibration.binned(made.prior, made.policy_target, is_row)
     np.testing.assert_allclose(np.stack(found), policy, rtol=1e-5)
     in_play, sums = jnp.zeros((CONFIG.batch, 2, BINS)), np.zeros((3, BINS))
-    for begin in range(0, len(made.ended), 5):  # games go on from call to call
+    for begin in range(0, len(made.ended), 5):  # games continue from call to call
         some = jax.tree.map(lambda x, begin=begin: x[begin : begin + 5], seen.predictions)
         found, in_play = calibration.of_games(in_play, some)
         sums += np.stack(found)

@@ -1,4 +1,4 @@
-"""Ownership, score, and what a row counts for: by hand, beside NumPy, and with their gradients."""
+"""Losses of ownership and score, and weights of rows: by hand, against NumPy, with gradients."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ BY_HAND = Losses(np.log(4), 2.25, (np.log(4 / 3) + np.log(2)) / 2, 4.5)
 
 
 def test_a_row_by_hand():
-    """p = (1/4, 3/4); the points are the mover's with 3/4 and 1/2; 3 points off."""
+    """p = (1/4, 3/4); the mover owns the points with chances 3/4 and 1/2; the score is 3 off."""
     parts, counts = losses.of_row(OUTPUT, TARGETS, score_delta=10.0)
     np.testing.assert_allclose(parts, BY_HAND, rtol=1e-6)
     assert counts == (1, 1, 1, 1)
@@ -79,7 +79,7 @@ def test_where_no_point_is_known_there_is_no_loss():
 
 @pytest.mark.parametrize("part", Losses._fields)
 def test_what_counts_0_may_be_anything(part):
-    """Target and legal actions of nan and false: the other parts and all gradients are as ever."""
+    """A nan target and no legal action leave the other losses and all gradients unchanged."""
     field = {"policy": "policy_target", "value": "outcome"}.get(part, part)
     broken = {field: jnp.full(getattr(TARGETS, field).shape, jnp.nan)}
     broken |= {"legal": jnp.zeros(3, bool)} if part == "policy" else {}

@@ -1,4 +1,4 @@
-"""The learner with all heads: it overfits, averages, stops at a nan, and divides among devices."""
+"""The learner with all heads: it overfits, averages, stops at a nan, and runs on many devices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_one_batch_overfits_with_every_head():
 
 
 def test_the_average_is_the_recursion():
-    """Of the parameters whose loss and gradient have been seen, which the newest are not."""
+    """It averages parameters whose loss and gradient are known, so not yet the newest."""
     state = start()
     expected = seen = jax.tree.map(np.asarray, state.params)
     for step in range(12):
@@ -81,7 +81,7 @@ def test_after_a_nan_in_any_target_nothing_moves(field):
 
 
 def test_a_gradient_too_large_to_be_clipped_moves_nothing():
-    """Each number of it is finite, and their squares have no sum: it would be clipped to 0."""
+    """Each number is finite, but the sum of squares overflows: clipping would make it 0."""
     good, (inputs, targets) = start(), batches.batch(16)
     planes = jax.tree.map(lambda x: x * np.float32(1e21), inputs)
     state, metrics = one_step()(good, planes, targets)
@@ -92,7 +92,7 @@ def test_a_gradient_too_large_to_be_clipped_moves_nothing():
 
 @pytest.mark.slow
 def test_shards_on_an_axis_take_the_step_of_the_whole():
-    """Rows that weigh unlike amounts, some of them nothing, so that shards do too."""
+    """Rows, and so shards, have different weights, some of them 0."""
     inputs, targets = batches.batch(16)
     targets = targets.replace(weight=jnp.arange(16.0), value_weight=jnp.float32(np.arange(16) > 4))
     whole, metrics = one_step()(start(), inputs, targets)
@@ -109,7 +109,7 @@ def test_shards_on_an_axis_take_the_step_of_the_whole():
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_slices_of_a_batch_give_its_gradient(cores, monkeypatch):
-    """A CPU takes it slice by slice, by other sums: the same to 1e-4 of the largest number."""
+    """A CPU sums it slice by slice, in another order: equal to 1e-4 of the largest number."""
     monkeypatch.setattr(mode, "cores_of_a_device", lambda: cores)
     shape = dataclasses.replace(CONFIG.network, channels=64)
     config = dataclasses.replace(CONFIG, network=shape)
@@ -131,7 +131,7 @@ def test_slices_of_a_batch_give_its_gradient(cores, monkeypatch):
 
 
 def test_every_target_turns_with_the_board():
-    """A network that turns with the board finds all 8 sides of a row alike; all losses say so."""
+    """With an equivariant network, all losses are the same for all 8 symmetries of a row."""
     plain = batches.params(scale=0.5)
 
     def turned_kernel(kernel, k):

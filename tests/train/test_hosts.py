@@ -1,4 +1,4 @@
-"""Several hosts: what they are told, what they agree on, and that together they are one run."""
+"""Several hosts: their flags, what they agree on, and that together they are one run."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def test_a_folder_of_ones_own_is_not_shared(tmp_path):
 def test_what_the_first_host_says_is_heard_whole(monkeypatch):
     facts = {"--komi": [7.0, 8.5], "--weights": None, "--out": "Läufe", "--rate": 1e-4}
     assert hosts.said_by_first(facts) == facts
-    monkeypatch.setattr(hosts, "greatest", lambda number: number + 9)  # another has more to say
+    monkeypatch.setattr(
+        hosts, "greatest", lambda number: number + 9
+    )  # another host's message is longer
     assert hosts.said_by_first(facts) == facts
 
 
@@ -106,7 +108,7 @@ def test_a_host_with_other_flags_is_refused_by_name(tmp_path, monkeypatch):
 
 @pytest.mark.thorough
 def test_each_process_reads_its_share_of_the_shards(tmp_path, as_here):
-    """Together all of them, each once; and one that is damaged, and what comes later."""
+    """Together they read each shard once, including a damaged one and later ones."""
     config = worker_runs.config_in(tmp_path / "run", **{"capacity": 300, "surprise": 0.5})
     sizes = [30, 1, 47, 200, 9, 64, 3, 120, 5, 18, 77]
     for number, size in enumerate(sizes):
@@ -133,7 +135,7 @@ def test_each_process_reads_its_share_of_the_shards(tmp_path, as_here):
 
 
 def reading(env, out):
-    """What each of two processes that read a run's shards has to say."""
+    """The JSON output of each of two processes that read a run's shards."""
     env = env | {
         "XLA_FLAGS": f"{env.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
     }
@@ -145,8 +147,8 @@ def reading(env, out):
 
 
 def check_rings(config, told):
-    """Each row of each shard is in one ring, with the number of its shard; as many in the rings of
-    a process."""
+    """Each row of each shard is in exactly one ring, with its shard's number; the two rings of a
+    process hold equally many rows, give or take one."""
     plan, expected = make_plan(config), []
     for number, name, _ in told[0]["known"]["sources"]:
         shard = shards.read(config.folder / "shards" / name, plan.said)
@@ -165,8 +167,8 @@ def check_rings(config, told):
 
 @pytest.mark.slow
 def test_two_processes_are_one_run(tmp_path, as_here):
-    """One is told to stop, both do, before an evaluation; they go on, make up for that, and end
-    where one process with two devices does."""
+    """One gets SIGTERM and both stop, before an evaluation; they resume, make up for it, and end
+    with the same state as one process with two devices."""
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     check_one_run(as_here, whole, shared, 4, *EVALUATED)
 
@@ -184,8 +186,8 @@ def test_two_processes_are_one_run(tmp_path, as_here):
 @pytest.mark.slow
 @pytest.mark.parametrize(("processes", "killed", "slurm"), [(2, 1, False), (4, 0, True)])
 def test_a_gang_comes_back_whoever_is_lost(processes, killed, slurm, tmp_path, as_here):
-    """One process is told to stop, one is killed: the others end too, and the same command comes
-    to the end of a gang that nothing stops, to the bit. Slurm says who is who, or the flags do."""
+    """When a process gets SIGTERM or is killed, the others end too; the same command then reaches,
+    bit for bit, the end of an uninterrupted gang. Slurm or flags give the process numbers."""
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     env = as_here | {"DEVICES": str(processes)}
     gang = functools.partial(slurm_gang if slurm else flags_gang, processes)
@@ -209,12 +211,12 @@ def test_a_gang_comes_back_whoever_is_lost(processes, killed, slurm, tmp_path, a
 
 @pytest.mark.slow
 def test_a_run_of_one_process_goes_on_as_a_gang_of_two(tmp_path, as_here):
-    """On twice as many devices, each process with its part of the games and the replay."""
+    """On twice as many devices, with the games and replay divided between the processes."""
     env, out = as_here | {"UNSTOPPED": "1"}, tmp_path / "run"
     (alone,) = finish([start(env | {"DEVICES": "1"}, "--out", out, "--iterations", "2")])
     assert alone.returncode == 0, alone.stderr
     before = newest(out, 2, 1)
-    both = flags_gang(2, env, "--out", out, "--iterations", "2")  # reads it, and has nothing to do
+    both = flags_gang(2, env, "--out", out, "--iterations", "2")  # loads it, and has nothing to do
     assert [one.returncode for one in both] == [0, 0], both[0].stderr + both[1].stderr
     assert "on 2 devices, and on 1 before" in both[0].stderr
     both = flags_gang(2, env, "--out", out)
@@ -232,7 +234,7 @@ def flags_gang(processes, env, *arguments):
 
 
 def slurm_gang(processes, env, *arguments):
-    """As `srun` starts them: the port of the first follows from the job's number."""
+    """Start processes as `srun` does: the coordinator's port follows from the job's number."""
     env = env | {"SLURM_JOB_ID": str(random.randrange(2**20)), "SLURM_STEP_NODELIST": "localhost"}
     env |= {"SLURM_NTASKS": str(processes), "SLURM_STEP_NUM_TASKS": str(processes)}
     them = [env | {"SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)} for i in range(processes)]
@@ -263,7 +265,7 @@ def test_two_processes_that_read_shards_and_begin_from_weights_go_on_to_the_bit(
 
 @pytest.mark.slow
 def test_two_processes_go_on_without_the_rows_of_a_poisonous_shard(tmp_path, as_here):
-    """Of two shards every second row is bad; all of the shard goes."""
+    """In two shards every second row is bad; these shards are removed whole."""
     folders = tmp_path / "whole", tmp_path / "shared"
     config = tiny.config(devices=hosts_check.DEVICES, iterations=3, workers=True)
     for path in folders:
@@ -294,8 +296,9 @@ def spoil(shard, config, some):
 
 
 def check_one_run(env, whole, shared, iterations, *flags, processes=1):
-    """Of a run that nothing stops, of one process with two devices or of two, and of two processes
-    that stop after an iteration; the lines. Which process reads a shard depends on their number."""
+    """An uninterrupted run equals one by two processes that stop after an iteration; returns the
+    metrics. The former has one process with two devices, or two processes: which process reads
+    a shard depends on their number."""
     both = f"{env.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
     if processes == 1:
         alone = finish([start(env | {"XLA_FLAGS": both.strip()}, *flags, "--out", whole)])
@@ -312,7 +315,7 @@ def check_one_run(env, whole, shared, iterations, *flags, processes=1):
 
 
 def check_same(whole, shared, iterations, processes=hosts_check.DEVICES):
-    """That two runs are one, to the bit; the lines."""
+    """Two runs are the same, bit for bit; returns their metrics."""
     lines = [folder.read_lines(path / "metrics.jsonl") for path in (whole, shared)]
     assert [tiny.untimed(line) for line in lines[0]] == [tiny.untimed(line) for line in lines[1]]
     states = [newest(path, iterations, processes) for path in (whole, shared)]
@@ -333,7 +336,7 @@ def start(env, *arguments, module=("tests.train.hosts_check",)):
 
 
 def pair(env, *arguments, last=()):
-    """Two processes with a device each, on this machine; of the second some more flags."""
+    """Run two processes with a device each, on this machine; `last`: the second's extra flags."""
     several = ("--coordinator", a_free_port(), "--processes", "2", "--process")
     more = [(*several, "0"), (*several, "1", *last)]
     return finish([start(env, *arguments, *flags) for flags in more])
@@ -346,7 +349,7 @@ def a_free_port():
 
 
 def finish(programs):
-    """What they have said, when all are done; none outlives the test."""
+    """The processes' output, once all are done; none outlives the test."""
     done = []
     try:
         for program in programs:
@@ -359,7 +362,7 @@ def finish(programs):
 
 
 def newest(path, iteration, devices=hosts_check.DEVICES):
-    """The arrays of the newest checkpoint, whole, on this device."""
+    """The arrays of the newest checkpoint, unsharded, on this device."""
     plan = make_plan(tiny.config(path, devices=devices), devices)
     mesh = AbstractMesh((plan.num_devices,), (steps.AXIS,), axis_types=(AxisType.Auto,))
     here = SingleDeviceSharding(jax.devices()[0])

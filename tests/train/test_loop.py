@@ -1,4 +1,4 @@
-"""Which program an iteration plays with; nothing is compiled."""
+"""Which compiled program each iteration plays with; here nothing is compiled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAYED = Tallies(*[NONE] * len(Tallies._fields))._replace(
 
 @pytest.fixture
 def made(monkeypatch):
-    """Simulations of the programs that were made, and of those that have played."""
+    """The simulations of the programs that were made, and of those that played."""
     made, played = [], []
 
     def make_play(plan, mesh, num_simulations):
@@ -45,12 +45,12 @@ def made(monkeypatch):
         return types.SimpleNamespace(lower=lambda *_: compiled)
 
     monkeypatch.setattr(steps, "make_play", make_play)
-    monkeypatch.setattr(Loop, "_play", Loop._play.__wrapped__)  # nothing shared, see conftest
+    monkeypatch.setattr(Loop, "_play", Loop._play.__wrapped__)  # undo conftest's sharing
     return made, played
 
 
 def loop_of(plan, progress=None):
-    """That has taken as many iterations as its progress says; it learns nothing."""
+    """A loop that resumes from `progress`, and does not learn."""
     learner = types.SimpleNamespace(ema=None)
     loop = Loop(plan, devices.mesh_of(1), RunState(learner, None), progress)
     loop._compiled = {"learn": None}
@@ -58,7 +58,7 @@ def loop_of(plan, progress=None):
 
 
 def test_an_iteration_has_the_simulations_of_its_stage(made):
-    """Across a change of stage, a stop after it, and more iterations than were asked for first."""
+    """Through a change of stage, a stop after it, and a later increase of --iterations."""
     config = tiny.config(iterations=6, first_simulations=3, simulations=8)
     plan = make_plan(config)
     loop = loop_of(plan)
@@ -77,7 +77,7 @@ def test_an_iteration_has_the_simulations_of_its_stage(made):
 
 
 def test_a_gate_lets_through_what_scores_more(made, monkeypatch):
-    """At every second iteration; what has passed plays until another does."""
+    """At every second iteration; a network that passed plays until another passes."""
     scores = iter([0.55, 0.56, 0.5])
 
     def play(terms, first, second, numbers):

@@ -1,4 +1,4 @@
-"""A thousand workers on a clock of our own, with kills, lost answers and busy servers, seeded."""
+"""A thousand simulated workers with kills, lost responses and busy servers, from a seed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from train.shard_reader import ShardReader
 
 WORKERS, MINUTES, STEP_S = 1000, 180, 10
 CHECKPOINT_S, LEARNERS_KILLED = 120, 10
-KILLED = 0.02  # of the workers, in a minute
-LOST = 0.05  # of the answers
-LOOK_S = 0.1  # of processor time, the longest, whatever the age of the run
+KILLED = 0.02  # share of the workers per minute
+LOST = 0.05  # share of the responses
+LOOK_S = 0.1  # the most processor time, whatever the run's age
 
 
 @dataclasses.dataclass
 class Worker:
-    """What a worker knows."""
+    """A worker's state."""
 
     name: str
-    next_s: float  # when it writes
+    next_s: float  # time of its next write
     number: int = 0
     version: int = 0
     refreshed_s: float = -1e9
@@ -45,7 +45,7 @@ class World:
         self.shared = plan.config.shared
         self.rng = random.Random(0)
         self.written: set[str] = set()
-        self.waiting: list[tuple[float, str]] = []  # shards that a busy server has refused
+        self.waiting: list[tuple[float, str]] = []  # (time of arrival, key) of shards on their way
         self.listed: list[int] = []
         self.seconds: list[float] = []
         self.iteration = 0
@@ -60,7 +60,7 @@ class World:
         )
 
     def learner(self):
-        """One that begins, from the checkpoint."""
+        """Start a learner from the checkpoint."""
         progress, self.read, self.iteration = self.saved
         self.read = self.read.copy()
         self.reader = ShardReader(self.plan, devices.mesh_of(1), json.loads(progress))
@@ -74,7 +74,7 @@ class World:
         self.publish()
 
     def write(self, worker: Worker):
-        """Its next shard, on an old or a new version, if the server is not busy."""
+        """Send its next shard, of an old or new version; it arrives late if the server is busy."""
         if self.clock.now - worker.refreshed_s >= 5:
             worker.refreshed_s = self.clock.now
             worker.version = exchange.newest(self.shared).version
@@ -89,12 +89,12 @@ class World:
         for _, key in (one for one in self.waiting if one[0] <= self.clock.now):
             assert self.shared.create(key, key.encode())
             if self.rng.random() < LOST:
-                assert self.shared.create(key, key.encode())  # the client's second attempt
+                assert self.shared.create(key, key.encode())  # the client tries again
             self.written.add(key)
         self.waiting = late
 
     def look(self):
-        """What the run does before an iteration, but for the rows."""
+        """What the run does before an iteration, except reading rows."""
         began = time.process_time()
         found = self.reader._unread()
         self.seconds.append(time.process_time() - began)
@@ -128,7 +128,7 @@ def test_a_thousand_workers(tmp_path, monkeypatch):
             world.checkpoint()
     clock.now += 1000
     world.arrive()
-    for _ in range(2):  # the second is at the versions that the first has left out
+    for _ in range(2):  # the second looks at the versions that the first left out
         world.reader._looked = -1e9
         world.look()
     late = world.reader.late

@@ -1,4 +1,4 @@
-"""Evaluations of a run: what they play and write, that training does not notice, going on."""
+"""Evaluations of a run: their matches and records, no effect on training, and resuming."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plain(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
-    """... and of the same with them, after 3 iterations and after the last."""
+    """The folder of the same run with evaluations, after iteration 3 and after the last."""
     path = tmp_path_factory.mktemp("evaluated") / "run"
     return train(path, evaluate_every=3, tensorboard=True)
 
@@ -125,7 +125,7 @@ def test_the_metrics_add_up(evaluated):
 
 @pytest.mark.thorough
 def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
-    """The checkpoint of the last evaluation is lost."""
+    """The last evaluation's checkpoint is lost."""
     path = shutil.copytree(evaluated, tmp_path / "run")
     shutil.rmtree(path / "checkpoints" / "000004")
     train(path, evaluate_every=3)
@@ -140,7 +140,7 @@ def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
 def test_a_stop_leaves_an_evaluation_for_the_same_command(
     evaluated, tmp_path, monkeypatch, capsys, last
 ):
-    """Told to stop in an iteration that is due: nothing stands between it and its checkpoint."""
+    """If SIGTERM comes when an evaluation is due, the checkpoint is written first, without it."""
     path, iterate = tmp_path / "run", Loop.iterate
 
     def told_to_stop(loop, *how):
@@ -163,13 +163,13 @@ def test_a_stop_leaves_an_evaluation_for_the_same_command(
 
 
 class Killed(BaseException):
-    """Nothing of ours catches it."""
+    """An exception that our code never catches."""
 
 
 def test_a_kill_in_the_middle_of_an_evaluation_costs_its_matches_alone(
     evaluated, tmp_path, monkeypatch, capsys
 ):
-    """Its iteration is saved, though no checkpoint was due, and has a line of the metrics."""
+    """The iteration is saved, though no checkpoint was due, and has a line in the metrics."""
     path, play, iterate = tmp_path / "run", matches.play, Loop.iterate
     iterations = []
 
@@ -253,7 +253,7 @@ def test_networks_are_compiled_once_and_are_arguments(evaluated, tmp_path, capsy
         UNIFORM,
         "000004",
     ]
-    # Those of iteration 6 were not written: the next is not against them, and says so.
+    # Iteration 6's weights were never written, so the next evaluation skips them, and says so.
     matches.evaluate(plan, 8, jax.device_get(params_of(2)))
     assert [line["opponent"] for line in lines_of(path, matches.MATCHES)[-2:]] == [
         RANDOM,
@@ -299,7 +299,7 @@ def test_openings_are_paired_and_komi_go_by_pairs():
 
 
 def boards_of(match):
-    """i8[B, 3, 3]: what the games of a match begin with."""
+    """i8[B, 3, 3]: the boards that the games of a match begin with."""
     return np.asarray(jax.vmap(lambda state: go.stones(RULES, state))(match.start))
 
 
@@ -322,7 +322,7 @@ def test_where_there_are_too_few_openings_they_are_played_again(capsys):
 
 
 def test_a_search_that_believes_nothing_knows_how_games_end():
-    """After a pass the one who is ahead passes too, and the one who is behind does not."""
+    """After a pass, the player who is ahead passes too, and the one who is behind does not."""
     state = go.init(RULES, 0.0)
     for action in (4, RULES.pass_action):
         state = go.play(RULES, state, action)
@@ -339,7 +339,7 @@ def test_a_search_that_believes_nothing_knows_how_games_end():
 
 @pytest.mark.parametrize("root", ["gumbel", "puct"])
 def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
-    """As `gozero match` has them, and the same whatever the key."""
+    """The same search as in `gozero match`, whose moves do not depend on the key."""
     configs = []
     player = lambda rules, evaluator, config: (
         configs.append(config) or search_player(rules, evaluator, config)
@@ -367,7 +367,7 @@ def line(iteration, opponent, won, simulations, **more):
 
 
 def test_with_another_search_a_network_is_another_player():
-    """Lines of before there were two searches do not name theirs, which was PUCT."""
+    """Old lines, from when PUCT was the only search, do not name their search."""
     lines = [
         line(5, RANDOM, 30, 16),
         line(5, RANDOM, 20, 32, search="puct"),

@@ -1,4 +1,4 @@
-"""A run in a bucket: what goes there, what comes back, and which of two processes ends."""
+"""A run in a bucket: what is uploaded and downloaded, and which of two processes ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def config(tmp_path):
 
 
 class Machine:
-    """One that trains the run: as a process of its own, with a folder of its own."""
+    """A machine that trains the run, with its own local folder."""
 
     def __init__(self, config, folder):
         self.folder, self.config = folder, config

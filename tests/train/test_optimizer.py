@@ -28,7 +28,7 @@ def test_the_step_size_over_the_steps():
 
 
 def numpy_adamw(config, params, gradients):
-    """Loshchilov & Hutter (2019), Algorithm 2, with clipping before; beta .9 and .999."""
+    """Loshchilov & Hutter (2019), Algorithm 2, after gradient clipping; beta .9 and .999."""
     first, second = np.zeros_like(params), np.zeros_like(params)
     for t, gradient in enumerate(gradients):
         gradient = gradient * min(1, config.clip_norm / np.linalg.norm(gradient))

@@ -1,4 +1,4 @@
-"""Self-play for training with a search: what the scripted one of `test_games` leaves out."""
+"""Self-play for training with a real search: what the scripted one of `test_games` leaves out."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CONFIG = dataclasses.replace(scripted.CONFIG, game=go_game(RULES), stagger=None)
 BUFFER = dataclasses.replace(scripted.BUFFER, capacity=77)
 
 
-@pytest.mark.slow  # with every search full, tests/train sees the same of whole runs
+@pytest.mark.slow  # other tests in tests/train cover whole runs with full searches only
 @pytest.mark.parametrize("cap", [None, CONFIG.cap])
 def test_searches_play_and_fill_the_buffer(cap):
-    """All are full; or a cheap and a full one are in one program, compiled once."""
+    """Either all searches are full, or one program holds a cheap and a full one, compiled once."""
     config = dataclasses.replace(CONFIG, cap=cap)
     play = games.make_play(config, BUFFER, EVALUATOR, num_moves=8)
     playing = games.start(config, BUFFER, seed=2)
@@ -62,7 +62,7 @@ def test_searches_play_and_fill_the_buffer(cap):
 
 
 def test_every_platform_can_have_it(monkeypatch):
-    """What is not the search, which has its own test of invariant 7."""
+    """Everything but the search, which has its own test of invariant 7."""
     monkeypatch.setattr(selfplay, "search_states", scripted.search_states)
     shapes = jax.eval_shape(scripted.start)
     export(jax.jit(scripted.scan), shapes)
@@ -81,7 +81,7 @@ def test_other_numbers_of_simulations_are_compiled_once_each():
 
 @pytest.mark.slow
 def test_puct_with_noise_may_be_used():
-    """Of a search without a rule of its own the most visited move is played when none is drawn."""
+    """A search without its own root rule plays the most visited move when no move is drawn."""
     game = go_game(RULES)
     search = selfplay.search_config(game, EVALUATOR, 8)
     temperature = Temperature(moves=0)
@@ -95,7 +95,7 @@ def test_puct_with_noise_may_be_used():
 
 @pytest.mark.slow
 def test_invariant_2_holds_for_what_is_carried():
-    """No copy, in a loop, of the ring, of the games in play or of their past."""
+    """No loop copies the ring, the games in play or their past boards."""
     game = go_game(dataclasses.replace(RULES, ko="positional"))
     config = dataclasses.replace(CONFIG, game=game, batch=5)
     play = games.make_play(config, BUFFER, EVALUATOR, num_moves=2)
@@ -107,7 +107,7 @@ def test_invariant_2_holds_for_what_is_carried():
 
 
 def test_any_game_has_rows():
-    """Connect Four's: the position, the result for the mover, and nothing of points."""
+    """Connect Four's rows have a position and the mover's result, but no komi, score or area."""
     four = connect_four_game(4, 4)
     config = SelfPlayConfig(four, 3, SearchConfig(4), openings=Openings(0, 2), stagger=0)
     kept = buffers.BufferConfig(64, surprise=0.5)
@@ -120,9 +120,9 @@ def test_any_game_has_rows():
     assert rows.komi is rows.score is rows.area is rows.past is events.komi is None
     assert events.ended.sum() == len(np.unique(rows.game)) > 3
     value, in_play = events.calibration.value, playing.games.predicted
-    assert value.count.sum() == playing.buffer.added  # a prediction a row, ...
+    assert value.count.sum() == playing.buffer.added  # a prediction per row, ...
     np.testing.assert_array_equal(in_play[:, 0].sum(axis=1), playing.games.length)
-    assert events.calibration.policy.found.sum() == pytest.approx(3)  # ... and a share of visits
+    assert events.calibration.policy.found.sum() == pytest.approx(3)  # ... and shares of visits
     number, ends = [0, 1, 2], {}
     for t, lane in zip(*np.nonzero(events.ended), strict=True):
         ends[number[lane]] = float(events.outcome[t, lane])

@@ -1,4 +1,4 @@
-"""Pictures of a run: those of which there is something to show, and what is said without them."""
+"""Plots of a run: which are drawn, what they show, and the messages when none can be."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_what_there_is_to_show(run):
 
 
 def test_training_curves_are_a_table(run):
-    """Every second iteration, counted from the newest; what is no number is left out."""
+    """Every second iteration, counting back from the newest; non-numbers are left out."""
     pytest.importorskip("matplotlib")
     plots.draw(run, every=2)
     first, *rows = (run / "plots" / "training.csv").read_text().splitlines()
@@ -108,7 +108,7 @@ def test_training_curves_are_a_table(run):
 
 
 def test_reliability_is_of_all_games_of_some_iterations():
-    """By hand: of values about 0.65 in 4 + 12 games Black made 3 + 9 points."""
+    """By hand: where values were about 0.65, Black scored 3 + 9 points in 4 + 12 games."""
     few, more = ([[0, 0, 0]] * 6 + [[4 * n, 2.6 * n, 3 * n]] + [[0, 0, 0]] * 3 for n in (1, 3))
     lines = [{"calibration": {"value": bins}} for bins in (few, more)]
     x, y, error = curve(lines, "value")
@@ -123,7 +123,7 @@ def test_the_same_run_gives_the_same_pictures(run):
 
 
 class Axis:
-    """What is drawn on a panel."""
+    """A fake panel that records what is drawn on it."""
 
     def __init__(self):
         self.curves, self.levels, self.limits = {}, {}, None
@@ -144,13 +144,13 @@ class Axis:
 def test_blacks_score_is_a_curve_a_komi():
     axis = Axis()
     plots.by_komi(lambda count: [axis], [metrics(1), metrics(2)])
-    assert axis.curves["komi 7"] == ([1, 2], [62.5, 31.25])  # 2 won and 1 drawn, of 4 and 8
+    assert axis.curves["komi 7"] == ([1, 2], [62.5, 31.25])  # 2 won and 1 drawn, of 4 and of 8
     assert axis.curves["komi 9"] == ()
     assert axis.curves["komi 11"] == ([1, 2], [50, 50])
 
 
 def test_the_age_of_what_is_learnt_from():
-    """By hand: 10 rows an iteration, of which the window holds 10, 20, 20, 20, 25."""
+    """By hand: 10 rows an iteration, with a window of 10, 20, 20, 20, 25."""
     lines = [
         {"iteration": i, "rows": 10 * i, "added": 10 * i, "window": window}
         for i, window in enumerate((10, 20, 20, 20, 25), start=1)
@@ -185,7 +185,7 @@ def test_elo_is_a_curve_a_search():
 
 
 def test_elo_by_hours_goes_on_as_its_later_half(run):
-    """By hand: a network of each doubling scores 3 of 4 points against the one before, +190.8."""
+    """By hand: with each doubling a network scores 3/4 against the one before it, +190.8 Elo."""
     axis = Axis()
     names = ["random", *(f"{2**i:06}" for i in range(5))]
     lines = [match(2**i, before, 48) | {"hours": 2.0**i / 8} for i, before in enumerate(names[:-1])]
@@ -202,7 +202,7 @@ def test_elo_by_hours_goes_on_as_its_later_half(run):
 
 
 def test_hours_are_those_of_the_run(run):
-    """Of what a kill has cut off from the metrics there are none."""
+    """Matches whose metrics were cut off after a kill have no hours."""
     lines = [metrics(i) for i in (1, 2)]
     played = [match(i, "random", 48) for i in (1, 2, 3)]
     assert [line["hours"] for line in plots._with_hours(played, lines)] == [0.5, 1.0]
@@ -236,7 +236,7 @@ def test_no_run(tmp_path, capsys):
 
 
 def test_a_run_that_began_with_weights_is_shown_above_them(run, monkeypatch):
-    """Chance, far below nobody knows where, is not within the picture."""
+    """Random play, at an unknown rating far below, is outside the plotted range."""
     figure = pytest.importorskip("matplotlib.figure")
     drawn = []
     save = figure.Figure.savefig

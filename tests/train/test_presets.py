@@ -1,4 +1,4 @@
-"""Programs of every preset trace, the slice's on four devices; the large as they are: slow."""
+"""The programs of every preset trace; the slice's on four devices; at full size in slow tests."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ shapes = functools.partial(jax.tree.map, lambda x: (x.shape, x.dtype))
 
 
 AS_5X5 = {"9x9-gpu", "19x19-slice"}
-"""Their programs differ by numbers alone, and take up to five times as long to trace."""
+"""Traced on 5x5: their own programs differ only in sizes, and take up to five times as long."""
 
 AS_OTHERS = {"7x7", "9x9-cpu"}
-"""Those of 5x5 with larger numbers."""
+"""Programs that are those of 5x5 with larger sizes."""
 
 IN_SHORT = sorted(PRESETS.keys() - AS_OTHERS)
 
@@ -66,7 +66,7 @@ def trace_programs(config):
 
 @pytest.mark.parametrize("preset", sorted(set(IN_SHORT) - {"3x3"}))
 def test_a_workers_program_traces(preset):
-    """The moves of 3x3 are traced above."""
+    """3x3 is left out: its self-play is traced above."""
     traces(in_short(preset), TARGETS.get(preset, "cpu"))
 
 
@@ -98,4 +98,4 @@ def test_a_step_grows_with_the_devices_of_a_slice():
     assert on(64).config.batch_size == 128 * 64
     assert on(64).learner.optimizer.learning_rate == 2 * on(4).learner.optimizer.learning_rate
     total = [on(devices).learner.optimizer.total_steps for devices in (4, 16, 64)]
-    assert total == [4000 * 16, 4000 * 64, 4000 * 64]  # each row is learnt from four times
+    assert total == [4000 * 16, 4000 * 64, 4000 * 64]  # each row is used four times

@@ -1,4 +1,4 @@
-"""Shards that would spoil a run: refused at once, or taken out again when an update shows it."""
+"""Shards that would spoil a run: refused at once, or removed when an update is not finite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from train import checkpoint, loop, quarantine, run
 
 
 def write_poison(config, number, field="score", value=1e38):
-    """A well-formed shard with a number in it that no game gives."""
+    """Write a well-formed shard with a number in it that no game can produce."""
     rows, frequency = worker_runs.random_shard(config, 40, number)
     ones = np.ones_like(rows.score_weight)
     rows = rows.replace(**{field: np.full_like(rows.score, value), "score_weight": ones})
@@ -31,7 +31,7 @@ def test_one_row_to_blame_is_found_by_halving(width):
         asked = []
 
         def examine(some, bad=bad, asked=asked):
-            assert len(some) == width  # one program for all
+            assert len(some) == width  # one compiled shape for all
             asked.append(some)
             return quarantine.FINE if bad.isdisjoint(some.tolist()) else -int(some[0])
 
@@ -47,7 +47,7 @@ def lines_of(config):
 
 @pytest.mark.slow
 def test_a_run_goes_on_without_the_rows_of_a_poisonous_shard(tmp_path, monkeypatch, capsys):
-    """One of them that the reader refuses, and two as if it had not known better."""
+    """The reader refuses one such shard; two more get in while its checks are off."""
     config = worker_runs.config_in(tmp_path / "run", iterations=3, checkpoint_every=1)
     refused = write_poison(config, 0)
     iterate = loop.Loop.iterate

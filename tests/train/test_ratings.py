@@ -1,4 +1,4 @@
-"""Elo of many players: hand-worked cases, a grid of all ratings, refusals."""
+"""Elo of many players: cases worked by hand, a grid search over ratings, refusals."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_the_anchor_is_0_whoever_is_asked_for():
 
 
 def test_a_chain_adds_up():
-    """Three in a row, who have met their neighbours alone: each step is its own match."""
+    """In a chain of players who met only their neighbours, each step depends on its own match."""
     results = [Result("b", "a", 15, 20), Result("c", "b", 10, 30), Result("d", "c", 36, 40)]
     rating = rate(results, "a")
     steps = [statistics.elo(score) for score in (15 / 20, 10 / 30, 36 / 40)]
     for player, elo in zip("bcd", itertools.accumulate(steps), strict=True):
         assert rating[player].elo == pytest.approx(elo, abs=0.5)
-    # Variances of a chain add up: 1 / (k^2 n p (1 - p)) each.
+    # Variances add up along the chain: 1 / (k^2 n p (1 - p)) each.
     parts = [
         1 / ((math.log(10) / 400) ** 2 * n * p * (1 - p))
         for n, p in ((20, 15 / 20), (30, 1 / 3), (40, 0.9))
@@ -64,7 +64,7 @@ def test_matches_of_a_pair_are_one_and_the_order_does_not_matter():
 
 
 def test_a_grid_of_all_ratings():
-    """Estimates and intervals of two players, by looking everywhere."""
+    """Estimates and intervals of two players, by exhaustive search over a grid."""
     results = [Result("a", "o", 7.5, 10), Result("b", "o", 9, 10), Result("b", "a", 5, 8)]
     places = np.arange(-400, 1300, 4.0)
     heights = np.array(
@@ -94,7 +94,7 @@ def test_who_won_or_lost_everything_is_finite(points):
     found = rate([Result("a", "o", points, 64)], "o")["a"]
     sign = 1 if points else -1
     assert 1000 < sign * found.elo < 2000
-    # 64 log(1 + 10^(-x / 400)) is 1.92 at x = 602: below that it would have lost a game.
+    # 64 log(1 + 10^(-x / 400)) is 1.92, the interval's drop in log-likelihood, at x = 602.
     least, most = sorted((abs(found.low), abs(found.high)))
     assert least == pytest.approx(602, abs=2)
     assert most < 2 * PRIOR_ELO

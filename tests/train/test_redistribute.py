@@ -27,7 +27,7 @@ OTHER = tiny.config(
     **{"devices": 4, "batch": 4, "capacity": 84, "surprise": 0.0, "resign": False},
     **{"root": "puct", "max_considered": 16, "reuse_subtree": True, "features": "zero"},
 )
-"""With trees and past boards; no frequencies, and nothing of resigning."""
+"""With search trees and past boards; without frequencies or resignation."""
 
 
 def shapes(num_devices, config=CONFIG):

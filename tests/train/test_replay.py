@@ -1,4 +1,4 @@
-"""Rows of a self-play folder: what the network sees, its symmetries, and bad rows."""
+"""Rows of a self-play folder: the network's inputs, their symmetries, and bad rows."""
 
 import jax
 import jax.numpy as jnp
@@ -25,12 +25,12 @@ def _examples(taken, k):
 
 
 def examples(rows, indices, k):
-    """(inputs, targets) of some rows."""
+    """(inputs, targets) of the rows at `indices`, under symmetry `k`."""
     return _examples(rows.take(jnp.asarray(indices)), k)
 
 
 def test_a_row_is_the_position_that_was_played(folder):
-    """Replay the first game from its actions: planes and legal actions are the same."""
+    """Replaying the first game's actions gives the same planes and legal actions."""
     _, actions = synthetic.random_games(RULES, 1, 16)
     rules, rows, held = replay.load(folder, 0.0, 0)
     assert rules == RULES
@@ -48,7 +48,7 @@ def test_a_row_is_the_position_that_was_played(folder):
 
 
 def test_rows_are_learnt_from_by_the_rules_they_were_played_by(tmp_path):
-    """Of which suicide is an input, and decides with the ko rule what superko bans."""
+    """Suicide is a network input, and with the ko rule decides what superko bans."""
     rules = Rules(size=4, ko="situational", suicide=True, max_moves=40)
     rows, _ = synthetic.random_games(rules, 2, 4)
     synthetic.write_shard(tmp_path, rules, rows)
@@ -56,7 +56,7 @@ def test_rows_are_learnt_from_by_the_rules_they_were_played_by(tmp_path):
 
 
 def test_the_outcome_is_the_movers(folder):
-    """Of one game, Black's rows all say the opposite of White's; the sign is the score's."""
+    """In one game, Black's outcomes are the opposite of White's; their sign is the score's."""
     _, rows, _ = replay.load(folder, 0.0, 0)
     game, to_play = np.asarray(rows.game), np.asarray(rows.position.to_play)
     one_game = game == game[np.flatnonzero(rows.outcome)[0]]

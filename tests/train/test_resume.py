@@ -1,4 +1,4 @@
-"""A run that goes on is the run that was never stopped, bit for bit."""
+"""A resumed run equals one that was never stopped, bit for bit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def arrays(state):
-    """NumPy's, of keys their data."""
+    """The leaves as NumPy arrays; of keys, their data."""
     is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
     return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(state)]
 
@@ -46,7 +46,7 @@ def assert_same(state, expected):
 
 @pytest.fixture(scope="module")
 def whole():
-    """(arrays, metrics, replay) of a run of four iterations that nothing stops."""
+    """(arrays, metrics, replay buffer) of an uninterrupted run of four iterations."""
     mesh = devices.mesh_of(1)
     plan = make_plan(tiny.config())
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
@@ -57,7 +57,7 @@ def whole():
 
 
 def test_what_is_replayed_may_be_learnt(whole):
-    """The targets are distributions over legal actions, and all numbers are finite."""
+    """The policy targets are distributions over legal actions, and all numbers are finite."""
     buffer, count = whole[2], whole[1][-1]["added"]
     assert (buffer.size.tolist(), buffer.added.tolist()) == ([count], [count])
     rows = jax.tree.map(lambda x: np.asarray(x[0, :count]), buffer.rows)
@@ -91,7 +91,7 @@ MEMORY = pytest.param("memory://", 2, marks=pytest.mark.slow)
 def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
     place, last, whole, tmp_path, monkeypatch, capsys
 ):
-    """While the second iteration is played, and once the third's games have begun."""
+    """A SIGTERM during the second iteration, or once the third's games have begun."""
     config = tiny.config(pathlib.Path(f"{place}{tmp_path}/run"), checkpoint_every=last + 1)
     iterate = Loop.iterate
 
@@ -126,7 +126,7 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
 
 
 def test_a_run_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
-    """That of the second iteration, until the third has been taken; its weights are of then."""
+    """The second iteration's is written until the third is done, with the second's weights."""
     config = tiny.config(tmp_path / "run", checkpoint_every=1)
     iterate, save, third = Loop.iterate, checkpoint.save, threading.Event()
     held = {}
@@ -185,7 +185,7 @@ def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, mo
 
 @pytest.mark.parametrize("minutes", [0.0, None])
 def test_a_signal_does_not_break_off_the_last_save(tmp_path, monkeypatch, capsys, minutes):
-    """The first one where --minutes are over, and a second one after the one that ends the run."""
+    """A first signal once --minutes are over, or a second one after the one that ended the run."""
     config = tiny.config(tmp_path / "run", minutes=minutes, checkpoint_every=3)
     iterate, save = Loop.iterate, checkpoint.save
     end = run._Session._end
@@ -299,7 +299,7 @@ EVERY_OPTION = {
 
 
 def numbered(shape):
-    """An array of such a shape, keys too, whose entries differ."""
+    """An array (or keys) of this shape and dtype, with different entries."""
     if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
         data = jax.eval_shape(jax.random.key_data, shape)
         return jax.random.wrap_key_data(numbered(data))
@@ -309,7 +309,7 @@ def numbered(shape):
 def test_a_checkpoint_holds_trees_that_go_on_and_past_boards(tmp_path):
     plan, mesh = make_plan(tiny.config(**EVERY_OPTION)), devices.mesh_of(1)
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
-    assert shapes.playing.lanes.tree.capacity == 9  # room for what is kept and four simulations
+    assert shapes.playing.lanes.tree.capacity == 9  # room for the kept subtree and four simulations
     assert shapes.playing.buffer.rows.past.shape == (1, 500, 7, 2, 1)
     assert jax.tree.structure(shapes.player) == jax.tree.structure(shapes.learner.ema)
     state = jax.tree.map(numbered, shapes)
@@ -325,7 +325,7 @@ def test_a_checkpoint_holds_trees_that_go_on_and_past_boards(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [EVERY_OPTION, {"leaves": 2, "transpositions": True}])
 def test_a_kill_with_every_option_costs_nothing_but_time(tmp_path, as_here, options):
-    """kill -9 in the third iteration: the one after the checkpoint is played again, alike."""
+    """kill -9 during an iteration: what follows the last checkpoint is replayed identically."""
     mesh, plan = devices.mesh_of(1), make_plan(tiny.config(**options))
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
     numbers = [untimed(loop.iterate()) for _ in range(4)]
@@ -353,7 +353,7 @@ def test_a_kill_with_every_option_costs_nothing_but_time(tmp_path, as_here, opti
 
 
 def killed_in_a_save(config, as_here):
-    """A run that kills itself in the middle of its last save."""
+    """Run, in a subprocess that kills itself in the middle of its last save."""
     code = (
         "import os, pathlib, signal, sys\n"
         "from tests.train import tiny\n"
@@ -371,7 +371,7 @@ def killed_in_a_save(config, as_here):
 
 
 def copied_in_a_save(config, monkeypatch):
-    """What is on the disk at that moment, which is what a kill leaves."""
+    """Copy what is on the disk at that moment, which is what a kill leaves."""
     own, describe = tiny.config(config.folder.with_name("own")), checkpoint._describe
 
     def copied(path, iteration, *rest):
@@ -430,7 +430,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, cap
 
 
 def test_networks_of_a_future_that_is_gone_are_set_aside(tmp_path):
-    """Iteration 4 has left weights and no checkpoint; the run goes on after 2 and ends at 3."""
+    """Iteration 4 left weights but no checkpoint; the run resumes after 2 and ends at 3."""
     config = tiny.config(tmp_path / "run", iterations=2, checkpoint_every=1)
     assert run.run(config) == 0
     kept = config.folder / "weights"
@@ -449,7 +449,7 @@ def test_networks_of_a_future_that_is_gone_are_set_aside(tmp_path):
 
 
 def spoil(loop):
-    """Its next loss is not a number."""
+    """Make the loop's next loss nan."""
     learner = loop.state.learner
     params = jax.tree.map(lambda x: x * jnp.nan, learner.params)
     loop.state = loop.state.replace(learner=learner.replace(params=params))
@@ -461,7 +461,7 @@ def test_a_checkpoint_with_which_nothing_can_be_learnt_is_set_aside(tmp_path, mo
 
     def spoilt(loop, *how):
         numbers = iterate(loop, *how)
-        if loop.iteration == 4:  # a step too far, which the next loss will show
+        if loop.iteration == 4:  # the checkpoint is bad, which only the next loss shows
             spoil(loop)
         return numbers
 
@@ -491,13 +491,13 @@ def test_what_is_not_a_number_stops_with_the_last_checkpoint_kept(tmp_path, monk
     said = capsys.readouterr().err.splitlines()[-1]
     assert "nan or infinite loss in iteration 4" in said
     assert "the checkpoint of iteration 2 is kept" in said
-    tiny.claim(dataclasses.replace(config, learning_rate=1e-4))  # what it says is possible
+    tiny.claim(dataclasses.replace(config, learning_rate=1e-4))  # as the message advises
     assert begun(config).iteration == 2
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """The folder of a run that came to its end."""
+    """The folder of a finished run."""
     config = tiny.config(tmp_path_factory.mktemp("done") / "run")
     assert run.run(config) == 0
     return config.folder
@@ -530,7 +530,7 @@ def test_weights_of_a_finished_run_are_verified_and_written_again(copied, capsys
 
 
 def test_metrics_without_a_checkpoint_are_not_begun_over(copied):
-    """Later weights tell it from a kill before the first checkpoint, and the number of lines."""
+    """Later weights, or the number of lines, tell it from a kill before the first checkpoint."""
     metrics = copied.folder / folder.METRICS
     text = metrics.read_text()
     for gone in ("checkpoints", "weights"):

@@ -1,4 +1,4 @@
-"""Flags, presets, folders and memory: what is refused before anything is played."""
+"""Flags, presets, folders and memory: the checks before anything is played."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_presets_are_whole(config):
     assert plan.simulations(config.iterations - 1) == config.simulations
     assert num_steps(config, 1) > config.warmup_steps
     assert config.plain["out"] == f"runs/zero-{config.preset}"
-    assert config.evaluate_every or config.iterations < 400  # long ones are rated as they go
+    assert config.evaluate_every or config.iterations < 400  # long runs are rated as they go
 
 
 def test_flags_override_a_preset():
@@ -59,7 +59,7 @@ def test_cheap_searches_leave_nothing_to_take_steps_of():
 
 @pytest.mark.slow
 def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
-    """Nearly: chance says which searches are cheap, and games are in play at the end."""
+    """Approximately: cheap searches are drawn at random, and some games do not finish."""
     config = tiny.config(**CAPPED)
     plan, mesh = make_plan(config), devices.mesh_of(1)
     play = steps.make_play(plan, mesh, config.simulations)
@@ -158,7 +158,7 @@ def test_all_that_a_run_goes_on_from_is_counted(preset):
     in_play = num_bytes((playing.lanes, playing.games))
     assert parts["replay"] == num_bytes(playing.buffer)
     assert parts["games in play"] == in_play > num_bytes(playing.games)
-    copies = 5 / 8  # without the gradient and what comes of it on the way
+    copies = 5 / 8  # without the gradient and the update's temporaries
     kept = copies * parts["parameters"] + parts["replay"] + parts["games in play"]
     assert kept == pytest.approx(num_bytes(state), rel=0.01)
 
@@ -194,7 +194,7 @@ def test_a_folder_belongs_to_a_run(tmp_path):
 
 
 def test_one_process_at_a_time_trains_a_run(tmp_path, monkeypatch, capsys):
-    """Another changes nothing, and may when the first is done; a lock alone is no run."""
+    """A second process changes nothing until the first is done; a lock alone is not a run."""
     config = tiny.config(tmp_path / "run")
     monkeypatch.setattr(run, "parse", lambda argv: dataclasses.replace(config, iterations=9))
     with TrainFolder(config):

@@ -1,4 +1,4 @@
-"""Rows of shards go to the rings: each once, in order, evenly; the rest is named and counted."""
+"""Rows of shards go to the rings once each, in order, evenly; bad shards are named and counted."""
 
 import collections
 import errno
@@ -29,7 +29,7 @@ CAPACITY = 300
 
 
 class Run:
-    """Rings, their reader, and beside them a plain list of what ought to be in each."""
+    """Rings and their reader, with a plain deque per ring of the rows it should hold."""
 
     def __init__(self, path, num_devices=1):
         self.config = worker_runs.config_in(path, capacity=CAPACITY, window=100, surprise=0.5)
@@ -44,7 +44,7 @@ class Run:
         self.added = self.shards = 0
 
     def write(self, worker, number, count, version=0):
-        """A shard, and its rows dealt to the devices."""
+        """Write a shard, and note which rows each device should receive."""
         path, rows, frequency = write_shard(self.config, worker, number, count, version=version)
         self.expect(rows, frequency)
         return path
@@ -61,7 +61,7 @@ class Run:
         self.rings = self.shard_reader.take(self.rings)
 
     def found(self):
-        """What is in each ring, the oldest first."""
+        """The rows of each ring, oldest first."""
         return [
             self._found(jax.tree.map(lambda x, d=d: np.asarray(x[d]), self.rings))
             for d in range(self.plan.num_devices)
@@ -86,7 +86,7 @@ def as_bytes(row, frequency):
 
 
 def check_dealing(run):
-    """Shards of all sizes, in several calls, more than the rings hold."""
+    """Check shards of all sizes, over several calls, with more rows than the rings hold."""
     run.take()
     run.check()
     sizes = iter([1, 7, 40, 3, 290, 11, 120, 800, 2, 5])
@@ -103,7 +103,7 @@ def check_dealing(run):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    monkeypatch.setattr(shard_reader, "SWEEP_S", 0)  # all is looked at each time
+    monkeypatch.setattr(shard_reader, "SWEEP_S", 0)  # sweep every version at each call
     return Run(tmp_path / "run")
 
 
@@ -132,7 +132,7 @@ def test_bad_shards_are_named_once_counted_and_passed_over(run, capsys):
     cut, flipped, foreign, renamed = (write_shard(run.config, "bad", i, 9)[0] for i in range(4))
     cut.write_bytes(cut.read_bytes()[:-100])
     data = bytearray(flipped.read_bytes())
-    data[data.index(b"policy_target.npy") + 60] ^= 0xFF  # in what is compressed
+    data[data.index(b"policy_target.npy") + 60] ^= 0xFF  # in the compressed data
     flipped.write_bytes(data)
     other = worker_runs.config_in(run.config.folder.parent / "other", size=5)
     foreign.write_bytes(write_shard(other, "bad", 2, 9)[0].read_bytes())
@@ -166,7 +166,7 @@ def test_a_run_that_goes_on_loses_none_and_reads_none_twice(run):
     run.write("a", 3, 20)
     run.take()
     run.check()
-    # As a kill would: what came after the checkpoint is forgotten, the shards are not.
+    # Like a kill: what came after the checkpoint is lost, but the shards are still there.
     run.rings, run.shard_reader = rings, ShardReader(run.plan, run.mesh, progress)
     assert run.shard_reader.rows == 30
     run.take()
@@ -199,12 +199,12 @@ def test_only_the_newest_versions_are_read_and_what_is_late_is_counted(run, tmp_
             exchange.publish(run.shard_reader.shared, tmp_path / "weights", i)
 
     publish(1)
-    run.write("old", 0, 5)  # of a worker of an earlier version of the program
+    run.write("old", 0, 5)  # by a worker of an earlier program version
     run.write("a-1", 0, 5, version=1)
     run.take()
     publish(kept + 2)
-    write_shard(run.config, "old", 1, 5)  # none is looked for once there is a version
-    run.write("a-1", 1, 5, version=1)  # the run has not looked since, as after a crash
+    write_shard(run.config, "old", 1, 5)  # not looked for once there is a version
+    run.write("a-1", 1, 5, version=1)  # not seen yet, as after a crash
     run.write("b-1", 0, 5, version=kept + 2)
     run.take()
     run.check()

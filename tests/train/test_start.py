@@ -1,4 +1,4 @@
-"""Runs that begin from a network that has learnt before."""
+"""Runs that begin from a trained network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from train.plan import make_plan, teacher_of
 
 @pytest.fixture
 def given(tmp_path):
-    """(weights made for 5x5, their params)."""
+    """(the path of weights made for 5x5, their params)."""
     shape = make_plan(tiny.config()).learner.network
     params = network.init(shape, jax.random.key(7))
     return weights.save(tmp_path / "given.npz", params, shape, 5), params
@@ -45,7 +45,7 @@ def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
         for one, other in zip(jax.tree.leaves(random), jax.tree.leaves(params), strict=True)
     )
 
-    # What has begun does not ask for them again; workers and matches read what the run's were.
+    # A run with a checkpoint does not need the file again; workers and matches do not either.
     tiny.claim(config)
     checkpoint.save(config.folder / "checkpoints", 2, state, tiny.progress(2))
     path.unlink()
@@ -64,7 +64,7 @@ def test_a_run_begins_again_from_the_same_weights_only(given, tmp_path, monkeypa
     assert run.run(config) == 0
     first = hashlib.sha256(path.read_bytes()).hexdigest()
     assert json.loads(manifest.read_text())["weights_sha256"] == first
-    assert run.run(config) == 0  # before a checkpoint, from the same ones
+    assert run.run(config) == 0  # no checkpoint yet: from the same weights
 
     other = jax.tree.map(lambda x: x + 1, params)
     weights.save(path, other, make_plan(config).learner.network, 5)
@@ -72,7 +72,7 @@ def test_a_run_begins_again_from_the_same_weights_only(given, tmp_path, monkeypa
     with pytest.raises(ValueError, match=f"its SHA-256 was {first} and is {second}; give the"):
         run.run(config)
 
-    # From a checkpoint on they are not asked for; what they were stays known.
+    # Once there is a checkpoint the file is not needed; its SHA-256 stays on record.
     saved = config.folder / "checkpoints" / "000002"
     saved.mkdir(parents=True)
     (saved / "about.json").touch()
@@ -113,7 +113,7 @@ def test_weights_that_are_not_there_are_refused(tmp_path):
 
 
 def test_a_teacher_is_of_any_shape_counted_and_the_same_on_going_on(tmp_path):
-    """It has other planes and channels than the network that learns, and simple ko keeps boards."""
+    """Its planes and channels differ from the student's, so simple ko must keep past boards."""
     shape = dataclasses.replace(
         make_plan(tiny.config()).learner.network, features="zero", channels=4
     )
@@ -133,7 +133,7 @@ def test_a_teacher_is_of_any_shape_counted_and_the_same_on_going_on(tmp_path):
 
 @pytest.mark.slow
 def test_a_teacher_is_learnt_from(tmp_path):
-    """The rows that a run keeps have its policy and value, as asked for one by one."""
+    """The rows in the ring have the teacher's policy and value, as evaluated from each row."""
     shape = dataclasses.replace(make_plan(tiny.config()).learner.network, features="zero")
     params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(7))
     path = weights.save(tmp_path / "teacher.safetensors", params, shape, 3)

@@ -1,4 +1,4 @@
-"""What is said of a run, from its folder."""
+"""The status of a run, read from its folder."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_of_an_earlier_version_that_did_not_count_what_came_late(tmp_path):
 
 
 def test_metrics_are_served_until_told_to_stop(tmp_path):
-    """As OpenMetrics has them: a type a name, and # EOF; what is not there is an error's status."""
+    """In OpenMetrics' format: one type per name, and # EOF; missing things get an error status."""
     config = worker_runs.config_in(tmp_path / "run")
     (config.folder / "metrics.jsonl").write_text('{"iteration": 11, "elo": -57.5}\n')
     asked = status.StatusConfig(config.folder, port=0)

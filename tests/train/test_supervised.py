@@ -106,8 +106,8 @@ def test_training_goes_on_from_weights(folder, trained, tmp_path):
 
 
 WRITES = 10
-"""Of a run of two steps: the metrics, made and twice written; the weights, twice made and written;
-and three folders, which are there."""
+"""Writes of a run of two steps: the metrics file, created and written twice; the weights, created
+and written twice; and three folders, which already exist."""
 FOLDERS, CLAIM, METRICS = (1, 5, 8), 2, (3, 4)
 
 

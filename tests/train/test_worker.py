@@ -1,4 +1,4 @@
-"""Workers: what they play and write, by which weights, under which numbers; and how they wait."""
+"""Workers: what they play and write, their weights, versions and shard numbers, and waiting."""
 
 import dataclasses
 import json
@@ -28,14 +28,14 @@ CALLS = 5
 
 
 class Stop:
-    """In place of `runtime.StopRequest`."""
+    """A stand-in for `runtime.StopRequest`."""
 
     requested = False
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    """Of a run that is there, a folder and weights; its search is quick to compile."""
+    """The config of an existing run, with a folder and weights; its search compiles quickly."""
     config = worker_runs.config_in(tmp_path_factory.mktemp("runs") / "run")
     plan = make_plan(config)
     worker_runs.write_weights(plan, 3)
@@ -59,7 +59,7 @@ def source(plan):
 
 @pytest.fixture(scope="module")
 def loop(config):
-    """Whose learner's steps are only counted: they are long to compile."""
+    """A loop that only counts the learner's steps, which take long to compile."""
     own, mesh = make_plan(config), devices.mesh_of(1)
     loop = Loop(own, mesh, steps.begin(own, mesh))
     seen = Metrics(Losses(*[np.zeros(())] * len(Losses._fields)), np.zeros(()), np.zeros(()))
@@ -68,7 +68,7 @@ def loop(config):
 
 
 def one_life(config, plan, source):
-    """A start of a worker, which a kill ends after some calls; its shards."""
+    """Start a worker that is killed after some calls; returns its shards."""
     writer = Writer(plan, store.at(config.folder))
     player = SelfPlay(plan, *writer.seeds, devices.mesh_of(1))
     for _ in range(CALLS):
@@ -91,7 +91,7 @@ def lives(config, plan, source):
 
 
 def joined(read):
-    """The rows of shards after each other."""
+    """(rows, frequencies) of the shards, concatenated."""
     rows = jax.tree.map(lambda *x: np.concatenate(x), *(shard.rows for shard in read))
     return rows, np.concatenate([shard.frequency for shard in read])
 
@@ -188,7 +188,7 @@ def test_a_shard_holds_the_rows_of_half_a_minute_and_one_version(tmp_path, plan,
     keys = [entry.key.split("/")[1] for entry in shared.list("shards")]
     assert keys == ["00000001"] * 3 + ["00000002"]
     write_rows(writer, 2, 8)
-    write_rows(writer, 40, 9)  # the machine slept
+    write_rows(writer, 40, 9)  # the machine was asleep in between
     writer.write()
     (late, _), (new, _) = shared.list("shards")[4:]
     assert late == f"shards/{40 - exchange.KEPT - 1:08d}/{writer.name}-000004.npz"
@@ -312,7 +312,7 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
 
 
 def test_without_newer_weights_it_pauses_and_says_so_once(tmp_path, monkeypatch, capsys):
-    """Half an hour of calls of a minute; 90 minutes after the first there are newer ones."""
+    """It plays 30 calls of one minute, then waits; newer weights come at 90 minutes."""
     config, stop, now, played = worker_runs.config_in(tmp_path / "run"), Stop(), [0.0], []
     plan = make_plan(config)
     worker_runs.write_weights(plan, 3)

@@ -1,4 +1,4 @@
-"""A run and its workers as programs, killed again and again: each shard is read once."""
+"""A run and its workers as processes, killed repeatedly: each shard is read once."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ FLAGS = [
     *("--iterations", "1000000", "--checkpoint-every", "20"),
 ]
 PATIENCE_S = 1800
-ENDED = {0, -signal.SIGKILL, -signal.SIGTERM}  # the last before it listens for it
+ENDED = {0, -signal.SIGKILL, -signal.SIGTERM}  # SIGTERM: before its handler is installed
 WORKERS, WORKERS_KILLED, LEARNERS_KILLED = 3, 20, 5
 RECORD = "KILLS_RECORD"
-"""A file that each form adds a line to, if the environment names one: `kills.jsonl` beside this."""
+"""Names a file to which each kind of store adds a line: `kills.jsonl` beside this file."""
 
 
 class Programs:
-    """Those that a test has started, which end with it."""
+    """The processes that a test has started; they end with it."""
 
     def __init__(self, out, logs):
         self.out, self.logs, self.started = out, logs, []
@@ -55,7 +55,7 @@ class Programs:
         return program
 
     def wait_for(self, ready):
-        """Until it is so, while no process ends by itself."""
+        """Wait until `ready()`; asserts that no process ends by itself meanwhile."""
         until = time.monotonic() + PATIENCE_S
         while not ready():
             assert time.monotonic() < until, self.told()
@@ -69,7 +69,7 @@ class Programs:
         return [key for key, _ in self.shared.list("shards") if shards.place_of(key)]
 
     def progress(self):
-        """{"read", "late", ...} of the newest checkpoint."""
+        """The counts {"read", "late", ...} in the newest checkpoint."""
         keys = [key for key, _ in self.shared.list("checkpoints")]
         ends = "/whole" if store.is_url(self.out) else "/about.json"
         try:
@@ -78,7 +78,7 @@ class Programs:
             if store.is_url(self.out):
                 lead += f"/{self.shared.get(last, 99).decode()}"
             return json.loads(self.shared.get(f"{lead}/about.json", 2**24))["about"]["workers"]
-        except (IndexError, FileNotFoundError):  # none yet, or another was written
+        except (IndexError, FileNotFoundError):  # none yet, or replaced meanwhile
             return {"read": 0}
 
 
@@ -134,13 +134,13 @@ def test_each_shard_is_read_once_whoever_is_killed(programs):
     if record := os.environ.get(RECORD):
         killed = {"workers_killed": WORKERS_KILLED, "learners_killed": LEARNERS_KILLED}
         found = {"store": programs.out.partition(":")[0], **killed, "shards": total, "late": late}
-        found |= {"twice": 0, "missed": 0}  # or it would have failed
+        found |= {"twice": 0, "missed": 0}  # otherwise it would have failed
         facts = {"cores": os.cpu_count(), "seconds": round(time.monotonic() - began), **manifest(0)}
         files.add_line(pathlib.Path(record), found | facts)
 
 
 def check(programs, total):
-    """All are accounted for, and the ring holds rows of the newest of them, each once."""
+    """All shards are accounted for, and the ring holds the rows of the newest, each once."""
     config = folder.read_config(pathlib.Path(programs.out))
     mesh = devices.mesh_of(1)
     plan = make_plan(dataclasses.replace(config, devices=1))
@@ -167,7 +167,7 @@ def check(programs, total):
 
 
 def keys(rows):
-    """A count of rows, each as (game, ply, all its bytes)."""
+    """A Counter of the rows, each as (game, ply, all its bytes)."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(rows)]
     return collections.Counter(
         (int(rows.game[i]), int(rows.position.ply[i]), b"".join(x[i].tobytes() for x in leaves))

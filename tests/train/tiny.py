@@ -1,4 +1,4 @@
-"""A run so small that it takes seconds: everything is on, and nothing is learnt."""
+"""A run that takes seconds, with all options on; it is too small to learn anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from train.plan import Plan
 
 
 def config(out: pathlib.Path | None = None, **changes: Any) -> TrainConfig:
-    """The config of it, in a folder."""
+    """The config of the tiny run, in a folder."""
     settings: dict[str, Any] = {
         "preset": "tiny",
         "iterations": 4,
@@ -47,19 +47,19 @@ def config(out: pathlib.Path | None = None, **changes: Any) -> TrainConfig:
 
 
 def claim(config: TrainConfig) -> bool:
-    """Make a run's folder; whether there was a run already."""
+    """Make a run's folder; returns whether there was a run already."""
     with TrainFolder(config) as folder:
         return folder.before is not None
 
 
 def progress(iteration: int) -> dict:
-    """What a checkpoint remembers beside the state, of a run that saw no shards of workers."""
+    """What a checkpoint stores beside the state, for a run that has read no workers' shards."""
     workers = {"done": {}, "strange": [], "read": 0, "skipped": 0, "rows": 0}
     return {"iteration": iteration, "games": 0, "steps": 0, "seconds": 0.0, "workers": workers}
 
 
 def placed(plan: Plan, mesh: AbstractMesh) -> steps.RunState:
-    """The shapes of a run's state, and where they lie."""
+    """The shapes and shardings of a run's state."""
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
     return jax.tree.map(
         lambda x, where: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
@@ -69,7 +69,7 @@ def placed(plan: Plan, mesh: AbstractMesh) -> steps.RunState:
 
 
 def untimed(numbers: dict) -> dict:
-    """A line of metrics.jsonl without what clocks said."""
+    """A line of metrics.jsonl without what depends on time."""
     clocked = {"seconds", "games_per_s", "simulations_per_s", "positions_per_s"}
     clocked |= {"playing_s", "learning_s", "evaluation_s"}
     return {name: value for name, value in numbers.items() if name not in clocked}

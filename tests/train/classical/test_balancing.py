@@ -112,7 +112,7 @@ def test_playouts_that_are_kept_come_to_what_the_others_do():
 
 @pytest.mark.thorough
 def test_values_come_from_playouts_of_the_policy():
-    """One policy nearly always plays beside the last move, another avoids it."""
+    """One policy nearly always plays next to the last move, the other avoids it."""
     positions = positions_of(POSITIONS, [0] * 6)
     komi, found = jnp.full(6, KOMI), []
     for strength in (200.0, 0.005):
