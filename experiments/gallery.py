@@ -1,4 +1,4 @@
-"""experiments/README.md, the gallery: ``python -m experiments.gallery`` writes it anew."""
+"""The gallery, experiments/README.md: ``python -m experiments.gallery`` regenerates it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Entry(NamedTuple):
 
 ENTRIES = {
     "ablation": Entry(
-        "what leaves a step, virtual loss, subtree reuse and shared evaluations cost or give",
-        "50 minutes (with `--resign -0.9`, 100 games a point)",
+        "the cost and gain of several leaves a step, virtual loss, subtree reuse and transpositions",
+        "50 minutes (with `--resign -0.9`, 100 games per point)",
     ),
     "accelerators": Entry(
-        "the hot programs compiled for TPUs and GPUs that need not be there: memory, kernels, time",
+        "the main programs compiled ahead for TPUs and GPUs: memory, kernels, estimated time",
         "an hour or more",
     ),
     "against_gnugo": Entry(
@@ -32,60 +32,60 @@ ENTRIES = {
         "some hours",
     ),
     "array_tree": Entry(
-        "one search tree as Python objects, in NumPy arrays, and ours: time and memory",
+        "one search tree as Python objects, as NumPy arrays and in JAX: time and memory",
         "5 minutes",
     ),
     "connect_four": Entry(
         "Connect Four from zero, measured against solved positions and plain MCTS",
-        "an hour of learning, and some minutes",
+        "an hour of training, and some minutes",
     ),
     "heuristic_prior": Entry(
-        "MC-RAVE that begins with a heuristic, by its confidence (Figure 6 of the paper)",
-        "77 minutes (400 simulations, 100 games a point)",
+        "heuristic MC-RAVE by the confidence in its heuristic (Figure 6 of the paper)",
+        "77 minutes (400 simulations, 100 games per point)",
     ),
     "katago": Entry(
-        "a network of KataGo in our search, against KataGo with the same network and GNU Go",
+        "a KataGo network in our search, against KataGo with the same network and GNU Go",
         "four hours",
     ),
     "playout_policies": Entry(
-        "what playouts are worth in a tree: uniform, MoGo's, learnt ones",
-        "20 minutes (400 simulations, 100 games a point)",
+        "the strength of playout policies in a tree: uniform, MoGo's, learnt ones",
+        "20 minutes (400 simulations, 100 games per point)",
     ),
     "rave_equivalence": Entry(
-        "MC-RAVE by its equivalence parameter, and UCT (Figure 5 of the paper)",
-        "20 minutes (400 simulations, 100 games a point)",
+        "MC-RAVE by its equivalence parameter k, and UCT (Figure 5 of the paper)",
+        "20 minutes (400 simulations, 100 games per point)",
     ),
     "recipes": Entry(
-        "which parts of the training pay at equal compute, one change at a time (5x5 and 7x7)",
+        "which training techniques pay at equal compute, one change at a time (5x5 and 7x7)",
         "two hours (`--budget 120`, three seeds)",
     ),
     "scaling": Entry(
-        "what twice the simulations are worth, in Elo (Table 1 and Figure 7)",
-        "20 minutes (100 games a point)",
+        "the Elo gained by doubling the simulations (Table 1 and Figure 7)",
+        "20 minutes (100 games per point)",
     ),
     "schedules": Entry(
-        "MC-RAVE's schedules, hand-selected and of least mean squared error (section 4.6)",
-        "22 minutes (400 simulations, 100 games a point)",
+        "MC-RAVE's schedules, hand-selected and minimum-MSE (section 4.6)",
+        "22 minutes (400 simulations, 100 games per point)",
     ),
     "solved_3x3": Entry(
-        "self-play finds the known result of 3x3, and fails with one part broken, as it must",
+        "self-play finds the known result of 3x3, and fails when one part is broken on purpose",
         "6 minutes",
     ),
     "solved_5x5": Entry(
-        "a network that learnt 5x5 by self-play opens in the centre and owns the board",
-        "5 minutes, and half an hour to learn",
+        "a network trained by self-play on 5x5 opens in the centre and takes the whole board",
+        "5 minutes, and half an hour of training",
     ),
     "surveyed": Entry(
-        "the programs that Gelly & Silver (2011) survey, in our search, against MC-RAVE",
-        "an hour (200 simulations, 40 games a point)",
+        "the programs surveyed by Gelly & Silver (2011), in our search, against MC-RAVE",
+        "an hour (200 simulations, 40 games per point)",
     ),
     "throughput": Entry(
         "rules, playouts, search, self-play and features against pgx, mctx, a C engine or a bound",
         "5 minutes a subject",
     ),
     "zero_strength": Entry(
-        "7x7 and 9x9 networks from self-play alone, against MC-RAVE and GNU Go",
-        "up to an hour for each board, and some hours to learn",
+        "7x7 and 9x9 networks trained by self-play alone, against MC-RAVE and GNU Go",
+        "up to an hour per board, and some hours of training",
     ),
 }
 
@@ -101,9 +101,9 @@ def text() -> str:
     lines = [
         "# Experiments",
         "",
-        "Each has a folder: what it asks, its settings, its results with command, seed, hardware.",
-        "It runs from a checkout, says first how long it will take, last where its results are.",
-        "`--quick` is a small run, meant to end within two minutes, that shows only that it works.",
+        "Each experiment has a folder with its question, settings and results (command, seed, hardware).",
+        "Run it from a checkout: it first prints how long it will take, and at the end where its results are.",
+        "`--quick` is a small run of at most two minutes, which shows only that the experiment works.",
         "(`python -m experiments.gallery` writes this page.)",
         "",
         "| experiment | what it shows | in full, two cores | with `--quick` |",
