@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 ENTRIES = {
     "ablation": Entry(
-        "the cost and gain of several leaves a step, virtual loss, subtree reuse and transpositions",
+        "cost and gain of several leaves a step, virtual loss, subtree reuse and transpositions",
         "50 minutes (with `--resign -0.9`, 100 games per point)",
     ),
     "accelerators": Entry(
@@ -101,9 +101,10 @@ def text() -> str:
     lines = [
         "# Experiments",
         "",
-        "Each experiment has a folder with its question, settings and results (command, seed, hardware).",
-        "Run it from a checkout: it first prints how long it will take, and at the end where its results are.",
-        "`--quick` is a small run of at most two minutes, which shows only that the experiment works.",
+        "Each experiment has a folder with its question, settings and results (command, seed,",
+        "hardware). Run it from a checkout: it first prints how long it will take, and at the end",
+        "where its results are. `--quick` is a run of at most two minutes, which shows only that",
+        "the experiment works.",
         "(`python -m experiments.gallery` writes this page.)",
         "",
         "| experiment | what it shows | in full, two cores | with `--quick` |",
