@@ -1,4 +1,4 @@
-"""Says which command runs which experiment."""
+"""Prints the command that runs each experiment."""
 
 import sys
 

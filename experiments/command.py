@@ -1,4 +1,4 @@
-"""The command of an experiment: its flags, what it will take, and where its results are.
+"""What experiment commands share: flags, a time estimate, and where the results are.
 
 Imports no JAX.
 """
@@ -17,17 +17,17 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExperimentConfig:
-    """What the settings of every experiment have."""
+    """Settings that every experiment has."""
 
     QUICK: ClassVar[Mapping[str, Any]] = {}
-    """The settings of --quick; flags that are given beside it count."""
+    """The settings of --quick; flags given beside it override them."""
 
     quick: bool = setting(False, group="how much")
-    """A small run, meant to end within two minutes: to see that it works, not what it shows."""
+    """A small run, meant to end within two minutes, that shows only that the experiment works."""
 
     @property
     def estimate(self) -> float | None:
-        """Minutes that it takes about, on two cores; None: it says so itself later."""
+        """Estimated minutes on two cores; None: the experiment prints its own estimate later."""
         return None
 
 
@@ -35,7 +35,7 @@ Config = TypeVar("Config", bound=ExperimentConfig)
 
 
 def parse(config: type[Config], argv: Sequence[str] | None = None, *, prog: str) -> Config:
-    """The settings of a command line; says on stderr first how long it will take.
+    """Parses a command line into settings, and prints the estimated time on stderr.
 
     Raises:
       SystemExit: as `flags.parse`.
@@ -49,14 +49,14 @@ def parse(config: type[Config], argv: Sequence[str] | None = None, *, prog: str)
 
 
 def say_estimate(minutes: float) -> None:
-    """What a run takes, on stderr: an estimate by runs that are recorded."""
+    """Prints an estimate of a run's time on stderr, from recorded runs."""
     amount = f"{minutes:.0f} minutes" if minutes >= 1.5 else "a minute"
     amount = f"{minutes / 60:.1f} hours" if minutes >= 90 else amount
     print(f"estimate: {amount} on two idle cores", file=sys.stderr, flush=True)
 
 
 def say_results(out: pathlib.Path) -> None:
-    """The last lines of an experiment: its folder, table and figure, those that there are."""
+    """Prints an experiment's last lines: its folder, and its table and figure if they exist."""
     lines = [f"folder: {out}"]
     for what, name in (("table", "results.csv"), ("figure", "results.svg")):
         if (out / name).exists():

@@ -1,4 +1,4 @@
-"""What experiments write: rows as CSV and as a table in Markdown, and pictures as SVG."""
+"""What experiments write: rows as CSV or as a Markdown table, and figures as SVG."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gozero.runs.files import write_whole
 
 
 def check_plots() -> None:
-    """Say before anything is measured what the picture will want.
+    """Checks, before anything is measured, that the figure can be drawn.
 
     Raises:
-      SystemExit: without matplotlib.
+      SystemExit: if matplotlib is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
         raise SystemExit("the plot wants matplotlib: pip install -e '.[plots]'")
@@ -27,14 +27,14 @@ def check_plots() -> None:
 def write_csv(
     kind: type, rows: Iterable[Any], path: pathlib.Path, digits: int | None = None, more: str = ""
 ) -> None:
-    """Write rows whole or not at all.
+    """Writes rows to a CSV file, atomically.
 
     Args:
       kind: the dataclass of the rows; its fields are the columns.
-      rows: of that kind.
-      path: of the file.
-      digits: that are kept of a float; None: all.
-      more: a property that is a last column.
+      rows: instances of `kind`.
+      path: the file.
+      digits: significant digits of floats; None: all.
+      more: a property of the rows to add as the last column, if not empty.
     """
     text = io.StringIO()
     names = [*(field.name for field in dataclasses.fields(kind)), *([more] if more else [])]
@@ -48,14 +48,14 @@ def write_csv(
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table."""
+    """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
 
 
 @contextlib.contextmanager
 def picture(out: pathlib.Path, columns: int = 1, **settings: Any) -> Iterator[tuple[Any, Any]]:
-    """A figure and its axes, one or an array of them in a row, which are written as SVG."""
+    """A figure and its axes (an array of them if `columns` > 1), saved as SVG on exit."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -1,10 +1,10 @@
-"""Tables of READMEs that are made from the experiments' records, and claims that must be in one.
+"""README tables generated from the experiments' records, and claims that a record must back.
 
-    python -m experiments.records      # writes the tables anew
+    python -m experiments.records      # regenerates the tables
 
-In a README a table stands between ``<!-- points results/results.csv -->`` and ``<!-- end -->``:
-what kind of table it is, and the record, or records. A kind is a function of their paths, here or
-in ``readme.py`` of the records' experiment.
+In a README a table stands between ``<!-- points results/results.csv -->`` and ``<!-- end -->``.
+The first marker names the kind of table and one or more record files. A kind is a function of
+their paths, defined here or in ``readme.py`` of the records' experiment.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _CLAIM = re.compile(rf"{_NUMBER}(?:\*\*)? \[{_NUMBER},\s+{_NUMBER}\]")
 _INTERVALS = ("score", "low", "high"), ("elo", "elo_low", "elo_high"), ("elo", "low", "high")
 
 Interval = tuple[float, float, float]
-"""What was found, and where its interval begins and ends."""
+"""(estimate, low, high): a measured value and the ends of its interval."""
 
 
 def points(path: pathlib.Path) -> str:
-    """A sweep's points, a line each."""
+    """A table of a sweep's points, one per line."""
     lines = []
     for row in results.read(path):
         name = f"{row.series}, {_thousands(row.label)}" + f", against {row.opponent}" * row.anchor
@@ -45,7 +45,7 @@ def points(path: pathlib.Path) -> str:
 
 
 def grid(path: pathlib.Path) -> str:
-    """A sweep's scores, a line a series and a column a label."""
+    """A table of a sweep's scores: one line per series, one column per label."""
     rows = results.read(path)
     inside = [row for row in rows if not row.anchor and row.x is not None]
     series = list(dict.fromkeys(row.series for row in inside))
@@ -58,7 +58,7 @@ def grid(path: pathlib.Path) -> str:
 
 
 def matches(path: pathlib.Path) -> str:
-    """Matches, with what the paper has and what was to be shown."""
+    """A table of matches, with the paper's figures and the scores required and aimed at."""
     lines = []
     for row in _rows(path):
         score, low, high = (float(row[key]) for key in _INTERVALS[0])
@@ -76,12 +76,12 @@ KINDS = {kind.__name__: kind for kind in (points, grid, matches)}
 
 
 def pages() -> list[pathlib.Path]:
-    """What may have tables of records: the experiments' READMEs, and docs."""
+    """The pages that may have generated tables: the experiments' READMEs and docs/."""
     return [*FOLDER.glob("*/README.md"), *(FOLDER.parent / "docs").glob("*.md")]
 
 
 def written(page: pathlib.Path) -> str:
-    """A page, its tables made anew."""
+    """A page's text with its tables regenerated."""
 
     def table(found: re.Match[str]) -> str:
         kind, records = found.groups()
@@ -99,14 +99,14 @@ def _maker(kind: str, record: pathlib.Path) -> Callable[..., str]:
 
 
 def claims(text: str) -> Iterator[tuple[int, str, Interval]]:
-    """What a text says with an interval, ``80.0% [72.0, 86.1]`` say: line, words, numbers."""
+    """Yields (line, words, numbers) of each figure with an interval, as ``80.0% [72.0, 86.1]``."""
     for found in _CLAIM.finditer(text):
         numbers = tuple(float(one.replace(",", "")) for one in found.groups())
         yield text.count("\n", 0, found.start()) + 1, found[0], numbers
 
 
 def recorded() -> set[Interval]:
-    """What the experiments' records say with an interval, by any rounding that is in use."""
+    """All figures with intervals in the experiments' records, in every rounding in use."""
     found: list[Interval] = []
     for path in FOLDER.rglob("results/**/*.csv"):
         found += [one for row in _rows(path) for one in _intervals(row)]
@@ -140,7 +140,7 @@ def _rows(path: pathlib.Path) -> list[dict[str, str]]:
 
 
 def _thousands(label: str) -> str:
-    """Numbers of a label, but for the year after a name."""
+    """A label with thousands separators in its numbers, unless they are years after a name."""
     return re.sub(r"(?<![a-z] )\b\d{4,}", lambda number: f"{int(number[0]):,}", label)
 
 

@@ -1,4 +1,4 @@
-"""Which commands run an experiment: what `python -m experiments.NAME` prints."""
+"""Finds the commands that run experiments; `python -m experiments.NAME` prints them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FOLDER = pathlib.Path(__file__).parent
 
 
 def commands(folder: str | None = None) -> list[str]:
-    """The commands of one experiment, or of all: its programs."""
+    """The commands of one experiment, or of all."""
     programs = [
         path
         for name in ("run", "speed")
@@ -20,7 +20,7 @@ def commands(folder: str | None = None) -> list[str]:
 
 
 def main(package: str = "experiments") -> int:
-    """Say on stderr which commands there are; the exit status of a wrong command, 2."""
+    """Prints the commands on stderr; returns 2, the exit status of a usage error."""
     folder = package.partition(".")[2] or None
     known = commands(folder)
     what = "the command is" if len(known) == 1 else "the commands are"

@@ -13,8 +13,8 @@ from gozero.runs.settings import check, seed_setting, setting
 
 @dataclasses.dataclass(frozen=True)
 class AblationConfig(SweepConfig):
-    """What each part of the search costs or gives in strength at equal simulations: leaves a step,
-    their virtual loss, subtree reuse, shared evaluations; each against the search without it."""
+    """What each part of the search costs or gains in strength at equal simulations: leaves per
+    step, virtual loss, subtree reuse, shared evaluations; each against the search without it."""
 
     QUICK: ClassVar = SweepConfig.QUICK | {
         "simulations": 64,
@@ -24,19 +24,19 @@ class AblationConfig(SweepConfig):
     }
 
     simulations: int = setting(1024)
-    """Simulations of every move, of either side; 64 leaves would make 1,024 of 1,000."""
+    """Simulations of every move, on both sides; a multiple of all --leaves, or it is rounded up."""
 
     leaves: tuple[int, ...] = setting((1, 4, 8, 16, 32, 64))
-    """Leaves a step, against one; 1 is the player against itself."""
+    """Leaves per step, each against 1 leaf; 1 is the player against itself."""
 
     virtual_losses: tuple[int, ...] = setting((1, 10))
-    """Virtual losses to try with 16 leaves a step; elsewhere it is 3."""
+    """Virtual losses to try with 16 leaves per step; elsewhere it is 3."""
 
     anchors: tuple[int, ...] = setting((1, 16, 64))
     """Which of --leaves also play against --anchor-command, beside subtree reuse."""
 
     bias: float = setting(0.01)
-    """The bias of the schedule of least mean squared error."""
+    """The bias of the minimum-MSE schedule."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/ablation"), SWEEP_FOLDER)
 
@@ -48,8 +48,8 @@ class AblationConfig(SweepConfig):
 
 @dataclasses.dataclass(frozen=True)
 class SpeedConfig(ExperimentConfig):
-    """What each part of the search costs or gives in speed and in memory. No games: the network
-    has random weights, and is asked for its time alone."""
+    """What each part of the search costs or gains in speed and memory. Plays no games: the network
+    has random weights, since only its time is measured."""
 
     QUICK: ClassVar = {"simulations": 64, "leaves": (8,), "trees": (8,), "repeats": 1}
 
@@ -57,7 +57,7 @@ class SpeedConfig(ExperimentConfig):
     """Simulations of a search, divisible by all of --leaves."""
 
     leaves: tuple[int, ...] = setting((1, 8, 64), least=1)
-    """Leaves a step."""
+    """Leaves per step."""
 
     trees: tuple[int, ...] = setting((1, 64), least=1)
     """Boards searched at once."""
@@ -66,13 +66,13 @@ class SpeedConfig(ExperimentConfig):
     """Points on a side of the board."""
 
     repeats: int = setting(3, least=1)
-    """Searches that are timed; the median counts."""
+    """Timed searches; the median is reported."""
 
     seed: int = seed_setting()
     """The seed of the searches and the network's weights."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/ablation_speed"))
-    """The folder of speed.csv and the record of the run, a new one."""
+    """A new folder for speed.csv and the record of the run."""
 
     EXAMPLES = (
         "python -m experiments.ablation.speed",

@@ -1,8 +1,8 @@
-"""What leaves a step, virtual loss, subtree reuse and shared evaluations do to strength.
+"""The effect of leaves per step, virtual loss, subtree reuse and shared evaluations on strength.
 
     python -m experiments.ablation.run [--games 200] [--simulations 1024] [--out DIR]
 
-What they do to speed and memory: ``python -m experiments.ablation.speed``.
+Their effect on speed and memory: ``python -m experiments.ablation.speed``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from experiments.sweeps.points import Change, Contestant, Point, Sweep
 from gozero.play.player_config import PlayerConfig
 
 _LEAVES = 16
-"""With which virtual losses are compared."""
+"""Leaves per step with which virtual losses are compared."""
 
 
 def searching(about: str, **settings) -> Change:
-    """A `SearchConfig` with other settings."""
+    """A change of some `SearchConfig` settings."""
     return Change(
         about,
         lambda rules, setup: setup._replace(search=dataclasses.replace(setup.search, **settings)),

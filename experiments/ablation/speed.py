@@ -1,4 +1,4 @@
-"""What leaves a step, subtree reuse and shared evaluations do to speed and memory.
+"""The effect of leaves per step, subtree reuse and shared evaluations on speed and memory.
 
 python -m experiments.ablation.speed [--simulations 1024] [--out DIR]
 """
@@ -27,7 +27,7 @@ KOMI = 7.0
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A search of so many boards at once."""
+    """A search of `trees` boards at once."""
 
     search: str
     trees: int
@@ -35,16 +35,16 @@ class Row:
     simulations: int
     simulations_per_s: float
     gain: float
-    """Over the same search of as many boards with the first of the numbers of leaves."""
+    """The speed relative to the same search of as many boards with the first of --leaves."""
     evaluated: float
-    """Leaves that the evaluator was asked for, by simulations."""
+    """Leaves that were evaluated, as a fraction of simulations."""
     bytes_a_node: float
     mb: float
-    """Of all trees, 10^6 bytes."""
+    """Memory of all trees, in 10^6 bytes."""
 
 
 def contestants(config: SpeedConfig) -> Iterator[tuple[str, Contestant]]:
-    """(what it is called, who): those that a gain is counted from come first."""
+    """Yields (name, contestant); the baseline of each gain comes first."""
     searches = {
         "MoGo's playouts, MC-RAVE": PlayerConfig(search="rave", playouts="mogo"),
         "network, PUCT": PlayerConfig(evaluator="network"),
@@ -63,7 +63,7 @@ def contestants(config: SpeedConfig) -> Iterator[tuple[str, Contestant]]:
 
 
 def measure(config: SpeedConfig) -> Iterator[Row]:
-    """The rows of each number of trees, as they are found."""
+    """Yields the rows of each number of trees as they are measured."""
     names, searches = zip(*contestants(config), strict=True)
     for trees in config.trees:
         print(f"{trees} at once ...", file=sys.stderr, flush=True)
@@ -88,7 +88,7 @@ def measure(config: SpeedConfig) -> Iterator[Row]:
 
 
 def play(config: SpeedConfig) -> int:
-    """Measure, and write and print what was found."""
+    """Measures, then writes and prints the results."""
     folders.claim(config.out)
     rows = list(measure(config))
     write_csv(Row, rows, config.out / "speed.csv", digits=4)
@@ -100,7 +100,7 @@ def play(config: SpeedConfig) -> int:
 
 
 def table(rows: list[Row]) -> str:
-    """In Markdown."""
+    """The rows as a Markdown table."""
     formats = {
         "search": "{0.search}",
         "boards": "{0.trees}",

@@ -1,14 +1,13 @@
-"""How long a TPU takes for whole playouts in one kernel, and for a search's kernels, whose time no
-compiled text tells.
+"""The time of kernels on a TPU, which no compiled text gives: playouts, and a search's kernels.
 
     python -m experiments.accelerators.bundles --target v5e     # needs libtpu: extra tpu-ahead
     python -m experiments.accelerators.bundles --program puct-9x9 --out bundles.jsonl
 
-The compiler writes down the instructions of a kernel, in bundles of one cycle each. Of the loops of
-playouts the inner ones have known lengths; how often the outer one runs is counted here, by playing
-the same playouts on the CPU, and so is how deep paths go. Waits for memory are not counted:
-playouts have hardly any, and what a search's kernels move is in the estimates of texts. The floods
-of moves and areas run as often as in random games.
+The compiler dumps the instructions of a kernel in bundles of one cycle each. The inner loops of
+playouts have known trip counts; the trip count of the outer loop is measured here, by playing the
+same playouts on the CPU, and so is the depth of paths. Memory stalls are not counted: playouts have
+hardly any, and the memory traffic of a search's kernels is in the estimates from compiled texts.
+Flood fills of moves and areas run as many sweeps as in random games.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ KERNELS = {
     "playouts-19x19": (19, "uniform", (10, 4)),  # tries in a window, sweeps of a flood
     "mogo-playouts-9x9": (9, "mogo", (8,)),
 }
-"""Of programs with a kernel: size, policy, and the lengths of the loops of an `advance`."""
+"""{program with a kernel: (size, policy, trip counts of the inner loops of an `advance`)}."""
 
 _BUNDLE = re.compile(r"\s*0x[0-9a-f]+\s+(?P<label>\w\w)?\s*: (?P<loops>[> ]*)\{", re.MULTILINE)
 
@@ -76,15 +75,15 @@ def loops(text: str) -> list[tuple[int, int]]:
 
 
 def cycles_of_an_advance(text: str, lengths: Sequence[float], around: int = 1) -> float:
-    """A round of the outer loop, with its inner loops of these lengths.
+    """Cycles of one trip of the outer loop, given the trip counts of its inner loops.
 
     Args:
       text: the bundles.
-      lengths: of the inner loops, in order.
+      lengths: trip counts of the inner loops, in order.
       around: the depth of the outer loop; 0: the kernel itself.
 
     Raises:
-      ValueError: it has not so many inner loops.
+      ValueError: if the number of inner loops differs, or they contain loops.
     """
     stretches = [each for each in loops(text) if each[0] >= around]
     inner = [count for depth, count in stretches if depth == around + 1]
@@ -95,7 +94,7 @@ def cycles_of_an_advance(text: str, lengths: Sequence[float], around: int = 1) -
 
 
 def advances(size: int, policy_name: str) -> tuple[np.ndarray, int]:
-    """(i32[LANES], how many advances each playout takes; the words of a lane)."""
+    """(i32[LANES] advances of each playout, the number of words of state per lane)."""
     rules = go.Rules(size, ko="simple")
     policy = (
         uniform.policy(rules.layout)
@@ -126,14 +125,14 @@ def advances(size: int, policy_name: str) -> tuple[np.ndarray, int]:
 
 
 def kernel_text(folder: pathlib.Path) -> str:
-    """The bundles of the largest kernel that was compiled: XLA's own are small."""
+    """The bundles of the largest compiled kernel, which is ours: XLA's own are small."""
     texts = folder.glob("*-final_bundles.txt")
     sizes = {path: path.stat().st_size for path in texts if "schedule" not in path.name}
     return max(sizes, key=lambda path: sizes[path]).read_text()
 
 
 def seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, Any]:
-    """What the playouts of a program take, in its kernel and around it."""
+    """Estimated times of a program's playouts, in its kernel and outside it."""
     size, policy, lengths = KERNELS[name]
     program = PROGRAMS[name](target)
     compiled = ahead.compile(target, program.function, *jax.eval_shape(program.make))
@@ -155,7 +154,7 @@ def seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, 
 
 
 def _area_seconds(size: int, target: ahead.Target, folder: pathlib.Path) -> float:
-    """Of the kernel that counts the points of all lanes, a block of 1,024 after another."""
+    """Seconds of the kernel that scores all lanes, in blocks of 1,024."""
     function, args, planes = _stages(size, 1024)["area"]
     rounds = flood_rounds(size, 1024)
     _empty(folder)
@@ -170,17 +169,17 @@ def _empty(folder: pathlib.Path) -> None:
 
 
 SEARCHES = {"search-9x9": (9, 1024), "puct-9x9": (9, 1024), "puct-19x19": (19, 256)}
-"""Of programs with trees in lanes: size and batch; all choose by PUCT."""
+"""{program with trees in lanes: (size, batch)}; all select by PUCT."""
 
 
 def cycles(text: str, trips: tuple[float, ...]) -> float:
-    """Of a kernel whose loops run so often, by depth."""
+    """Cycles of a kernel, given the trip count of its loops at each depth."""
     return sum(count * math.prod(trips[:depth]) for depth, count in loops(text))
 
 
 def longest_path(size: int, batch: int) -> float:
-    """Edges of the longest path to a new node among the trees, on average over simulations, where
-    priors are as far from even as a network's."""
+    """The length in edges of the longest path to a new node among the trees, averaged over
+    simulations, with priors as uneven as a network's."""
     rules = go.Rules(size)
     spread = stub_evaluator.NETWORK_SPREAD
     evaluate = functools.partial(stub_evaluator.evaluate, rules.num_actions, spread)
@@ -197,9 +196,11 @@ def longest_path(size: int, batch: int) -> float:
 
 
 def flood_rounds(size: int, batch: int) -> dict[int, float]:
-    """Sweeps until the last game of a batch has settled, on average over the moves of random games
-    up to where the first ends: of 1 plane, what a move captures; of 4, the chains that it touches;
-    of 2, an area."""
+    """{planes: flood-fill sweeps until the last game of a batch has settled}.
+
+    Averages over the moves of random games, until the first game ends. The floods have 1 plane for
+    a move's captures, 4 for the chains that it touches, and 2 for an area.
+    """
     rules, found = go.Rules(size, ko="simple"), collections.defaultdict(list)
     actions = games.record_games(rules, batch, seed=0)
     actions = actions[: games.lengths(rules, actions).min()]
@@ -216,7 +217,7 @@ def flood_rounds(size: int, batch: int) -> dict[int, float]:
         area = jax.vmap(functools.partial(scoring.area_difference, rules))(positions)
         return positions, area
 
-    jax.clear_caches()  # what was traced has floods that count nothing
+    jax.clear_caches()  # functions traced earlier have floods without the counter
     with mock.patch.object(floods, "grow_stacked", counted):
         jax.block_until_ready(lax.scan(move, games.start(rules, batch).position, actions))
     jax.effects_barrier()
@@ -224,7 +225,7 @@ def flood_rounds(size: int, batch: int) -> dict[int, float]:
 
 
 def search_seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, Any]:
-    """What the kernels of a simulation take: those of its trees, and those of a stage of Go."""
+    """Estimated times of a simulation's kernels: those of the trees, and those of the Go stages."""
     size, batch = SEARCHES[name]
     depth, rounds, found = longest_path(size, batch), flood_rounds(size, batch), {}
 
@@ -246,7 +247,7 @@ def search_seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dic
 
 
 def _stages(size: int, batch: int) -> dict[str, tuple[Callable, tuple, tuple[int, ...]]]:
-    """Of each kernel of one game: the function, arguments of a batch, the planes of its floods."""
+    """{kernel of one game: (function, batched argument shapes, planes of its floods)}."""
     rules = go.Rules(size)
     positions, actions = jax.eval_shape(
         lambda: (games.start(rules, batch).position, jnp.zeros(batch, jnp.int32))
@@ -267,7 +268,7 @@ def _stages(size: int, batch: int) -> dict[str, tuple[Callable, tuple, tuple[int
 
 
 def _search_kernels(size: int, batch: int) -> dict[str, tuple[Callable, tuple, int]]:
-    """Of each kernel: the function, its arguments' shapes, and how many blocks of trees it has."""
+    """{kernel: (function, its arguments' shapes, its number of blocks of trees)}."""
     trees = lane_trees.shape_of(batch)
     assert trees is not None
     nodes = levels = SIMULATIONS + 1
@@ -304,10 +305,12 @@ def main() -> None:
     parser.add_argument("--program", default="playouts-9x9", choices=sorted([*KERNELS, *SEARCHES]))
     parser.add_argument("--out", type=pathlib.Path, help="a file to which the row is added")
     asked = parser.parse_args()
-    jax.config.update("jax_enable_compilation_cache", False)  # or nothing is compiled
+    jax.config.update(
+        "jax_enable_compilation_cache", False
+    )  # a cached program is not compiled, so nothing is dumped
     with tempfile.TemporaryDirectory() as folder:
         flags = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
-        os.environ["LIBTPU_INIT_ARGS"] = flags  # libtpu reads it once, when it is loaded
+        os.environ["LIBTPU_INIT_ARGS"] = flags  # libtpu reads it only once, when loaded
         of = seconds if asked.program in KERNELS else search_seconds
         found = of(asked.program, ahead.target(asked.target), pathlib.Path(folder))
     row = {"program": asked.program, "target": asked.target}

@@ -14,8 +14,8 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 
 @dataclasses.dataclass(frozen=True)
 class AcceleratorsConfig(ExperimentConfig):
-    """Compile the hot programs for TPUs and GPUs that need not be there, and say what they would
-    take. Where the machine has the device, the programs are run on it too."""
+    """Compile the hot programs for TPUs and GPUs that need not be present, and estimate their time
+    and memory. Where the machine has the device, the programs also run on it."""
 
     QUICK: ClassVar = {
         "target": ("cpu",),
@@ -25,34 +25,34 @@ class AcceleratorsConfig(ExperimentConfig):
     }
 
     target: tuple[str, ...] = setting(("v5e", "h100"))
-    """What to compile for: v5e, v6e, v5p, h100, cpu, or a slice as v5litepod-4."""
+    """What to compile for: v5e, v6e, v5p, h100, cpu, or a slice such as v5litepod-4."""
 
     programs: tuple[str, ...] = setting((), unset="all of them")
-    """Which programs: names, or parts of names."""
+    """Which programs to compile: names, or parts of names."""
 
     json: bool = setting(False)
-    """One JSON object a line, as soon as a row is done, instead of a table at the end."""
+    """Print each row as a JSON line as soon as it is done, instead of a table at the end."""
 
     out: pathlib.Path = setting(RESULTS / "rows.jsonl")
     """The file to which rows are added."""
 
     skip: bool = setting(False)
-    """Leave out rows that --out already has of the same code."""
+    """Skip rows that --out already has for the same code."""
 
     timeout: float = setting(900.0, above=0, unit="seconds")
-    """After how long a row is given up."""
+    """The time limit of a row."""
 
     repeats: int = setting(5, least=1)
-    """Runs of a program on a device that is there; their median counts."""
+    """Timed runs of a program on a device that is present; the median is reported."""
 
     texts: pathlib.Path | None = setting(None, unset="not kept")
-    """A folder for the compiled texts, and for their loops and dearest steps."""
+    """A folder for the compiled texts, their loops and their most expensive steps."""
 
     table: bool = setting(False)
-    """Compile nothing: print the table of what --out has."""
+    """Compile nothing; print the table of the rows in --out."""
 
     before: pathlib.Path | None = setting(None, unset="none")
-    """A file of earlier rows, to stand beside those of --out in the table."""
+    """A file of earlier rows, shown beside those of --out in the table."""
 
     EXAMPLES = (
         "python -m experiments.accelerators.run --target v5e --programs rules search-9x9",

@@ -1,10 +1,10 @@
-"""A network on a large batch: the batch at once, or some positions after others, on a TPU.
+"""A network on a large batch on a TPU: the whole batch at once, or in slices.
 
     python -m experiments.accelerators.evaluation --target v5e      # needs libtpu: extra tpu-ahead
 
-The network is in a loop, as in a search. The file of results says for each shape and batch what a
-round would take by the compiler's estimate, for each number of positions that are evaluated at a
-time, and how many `network.apply_in_slices` takes.
+The network is in a loop, as in a search. For each shape and batch, and each number of positions
+evaluated at a time, the results file has the compiler's estimate of a round's time; `chosen` marks
+the number that `network.apply_in_slices` uses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gozero.nets import network
 from gozero.nets.network import NetworkConfig
 from gozero.runs import folder as folders
 
-ROUNDS = 8  # of the loop; a number that no loop over slices has
+ROUNDS = 8  # of the loop; no loop over slices has this trip count
 SHAPES = (  # size, blocks, channels, pool_every, batches
     (9, 6, 64, 0, (1024, 2048, 4096)),
     (9, 6, 96, 2, (1024, 2048, 4096)),
@@ -40,14 +40,14 @@ SHAPES = (  # size, blocks, channels, pool_every, batches
 def row(
     target: ahead.Target, size: int, config: NetworkConfig, batch: int, slices: int
 ) -> dict[str, Any]:
-    """A network evaluated so many times, in so many slices."""
+    """The estimate for a network evaluated `ROUNDS` times on a batch, in `slices` slices."""
 
     def run(params: dict, planes: jax.Array) -> Any:
         params = network.in_dtype(config, params)
         apply = functools.partial(network.apply, config, params)
 
         def one(shift: jax.Array, _: Any) -> Any:
-            seen = planes + shift  # what is seen depends on what was said before
+            seen = planes + shift  # the input depends on the last output
             if slices == 1:
                 said = apply(seen)
             else:

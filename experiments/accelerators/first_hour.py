@@ -1,4 +1,4 @@
-"""Whether what was measured on a device is what was to be shown there: for first_hour.sh.
+"""Checks measurements on a device against required figures, for first_hour.sh.
 
 python -m experiments.accelerators.first_hour ROWS.jsonl --must playouts-9x9=20e6 puct-9x9=0.5e6
 python -m experiments.accelerators.first_hour --score runs/gnugo/results.csv --least 0.8
@@ -16,7 +16,7 @@ from experiments.accelerators import run, table
 
 
 def speeds(path: pathlib.Path, musts: Sequence[str]) -> Iterator[tuple[bool, str]]:
-    """(whether it holds, what there is to say) of each PROGRAM=UNITS_A_SECOND."""
+    """Yields (whether it holds, a message) for each requirement PROGRAM=UNITS_A_SECOND."""
     newest = {row["program"]: row for row in run.read(path)}
     for must in musts:
         program, _, least = must.partition("=")
@@ -32,7 +32,7 @@ def speeds(path: pathlib.Path, musts: Sequence[str]) -> Iterator[tuple[bool, str
 
 
 def scores(path: pathlib.Path, least: float) -> Iterator[tuple[bool, str]]:
-    """The same of each match of a results.csv, and the least score."""
+    """As `speeds`, for each match of a results.csv and the least score."""
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             score = float(row["score"])

@@ -24,7 +24,7 @@ _UCT = _ours(
 _HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
 
 _LITERAL = Side(**settings_of("literal", 9), resign=-0.95)
-"""Algorithm 2 as the paper prints it."""
+"""Algorithm 2 exactly as the paper prints it."""
 _PLAIN = {"leaves": 1, "nakade": False, "reuse": False}
 _DEVIATIONS = {
     "first-action": {"first_action": True},
@@ -32,7 +32,7 @@ _DEVIATIONS = {
     "legal": {"rave_legal": True},
     "eval": {"final_move": "eval"},
 }
-"""What the letter has otherwise than the default."""
+"""The settings in which the printed algorithm differs from our default."""
 
 _SMALL_K = {
     "small-k": {},
@@ -49,7 +49,7 @@ _SMALL_K = {
         "exploration": 0.05,
     },
 }
-"""What might let k = 1 win as in Figure 5."""
+"""Variants that might let k = 1 win as in Figure 5."""
 _AS_THERE = {"leaves": 1, "reuse": False, "resign": -0.9}
 
 
@@ -80,22 +80,22 @@ MATCHES = {
 }
 MATCHES |= {name: _of_small_k(**flags) for name, flags in _SMALL_K.items()}
 MATCHES["small-k-uct"] = _of_small_k(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
-"""By name. Ours against ours are `playouts`, MoGo's against uniform ones, and the paper's algorithm
-to the letter, `literal`, and parts of it, against what is played by default. The paper is Gelly &
-Silver (2011), who have GNU Go 3.7.10."""
+"""The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
+`literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
+of it) and in `small-k*`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AgainstGnugoConfig(MatchesConfig):
     """Our searches against GNU Go 3.8 at level 10, 9x9, komi 7, area scoring, positional superko on
-    both sides, dead stones played out. Each match is one of `gozero match` in a folder of its own;
-    the same command goes on where it was stopped."""
+    both sides, dead stones played out. Each match is run by `gozero match` in a folder of its own;
+    the same command resumes where it was stopped."""
 
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("playouts",), "games": 4, "parallel": 4}
 
     only: tuple[str, ...] = setting(tuple(MATCHES))
-    """Which of the matches."""
+    """Which matches to play."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/against_gnugo"))
     """The folder of the matches, results.csv and results.svg."""

@@ -1,4 +1,4 @@
-"""PUCT on flat NumPy arrays, written with care: the peer of one tree of ours."""
+"""PUCT on flat NumPy arrays, carefully written: the baseline for one tree of ours."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ VIRTUAL_LOSS = 3
 
 
 class NumpyTree:
-    """One tree; nodes in the order they were added, a row of A edges each.
+    """One tree; its nodes are in the order in which they were added, with A edges each.
 
-    The evaluation is a stub: row n of a table of priors for the n-th evaluated, and a value.
+    The evaluator is a stub: evaluation n takes row n of a table of priors, and value n.
     """
 
     def __init__(self, num_actions: int, capacity: int, priors, values, c_puct: float = 1.5):
@@ -20,7 +20,7 @@ class NumpyTree:
         self.visits = np.zeros((capacity, num_actions), np.int32)
         self.value_sum = np.zeros((capacity, num_actions), np.float32)
         self.child = np.full((capacity, num_actions), -1, np.int32)
-        self.total = np.zeros(capacity, np.int32)  # evaluations, and visits of its edges
+        self.total = np.zeros(capacity, np.int32)  # evaluations plus visits of its edges
         self.evaluated = np.zeros(capacity, bool)
         self.priors, self.values, self.c_puct = priors, values, c_puct
         self.size, self.edges, self.evaluations = 1, 0, 0
@@ -32,7 +32,7 @@ class NumpyTree:
         return sum(x.nbytes for x in arrays)
 
     def step(self, leaves: int = 1) -> None:
-        """Finds so many leaves, kept apart by virtual losses, and then evaluates them."""
+        """Selects `leaves` leaves, spread by virtual losses, then evaluates and backs them up."""
         if leaves == 1:
             return self._back_up(*self._find())
         found = []
@@ -47,7 +47,7 @@ class NumpyTree:
             self._back_up(leaf, path)
 
     def _find(self) -> tuple[int, list[tuple[int, int]]]:
-        """A node to evaluate, and the edges that lead there."""
+        """Selects a node to evaluate; returns it and the edges of its path."""
         node, path = 0, []
         while self.evaluated[node]:
             visits = self.visits[node]

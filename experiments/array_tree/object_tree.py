@@ -1,4 +1,4 @@
-"""A tree of Python objects, as most first versions are: a node for every action of a position."""
+"""A tree of Python objects, as in most first versions: one node per action of a position."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ VIRTUAL_LOSS = 3
 
 
 class Node:
-    """An action that leads to a position; its children are there once it has been evaluated."""
+    """An action and the position it leads to; it has children once it has been evaluated."""
 
     def __init__(self, prior: float, parent: Node | None):
         self.prior, self.parent = prior, parent
-        self.visits, self.value_sum = 0, 0.0  # for the player to move here
+        self.visits, self.value_sum = 0, 0.0  # for the parent's player to move
         self.children: dict[int, Node] = {}
 
 
 class ObjectTree:
-    """PUCT on nodes. The evaluation is a stub: row n of a table of priors, and a value."""
+    """PUCT on nodes. The evaluator is a stub: evaluation n takes row n of `priors`, and value n."""
 
     def __init__(self, num_actions: int, capacity: int, priors, values, c_puct: float = 1.5):
         del capacity
@@ -36,7 +36,7 @@ class ObjectTree:
         return self.values[row]
 
     def step(self, leaves: int = 1) -> None:
-        """Finds so many leaves, kept apart by virtual losses, and then evaluates them."""
+        """Selects `leaves` leaves, spread by virtual losses, then evaluates and backs them up."""
         found = [self._find(leaves > 1) for _ in range(leaves)]
         for leaf in found:
             value = self._evaluate(leaf)
@@ -62,7 +62,7 @@ class ObjectTree:
         return leaf
 
     def _best(self, node: Node) -> Node:
-        # Its visits: its evaluations, and those of its children with their virtual losses.
+        # A node's visits are its evaluations plus its children's visits and virtual losses.
         bonus = self.c_puct * math.sqrt(node.visits)
 
         def score(child: Node) -> float:

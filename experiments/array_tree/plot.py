@@ -1,4 +1,4 @@
-"""Bars of time and memory, on logarithmic axes."""
+"""Bar charts of time and memory, on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from experiments.output import picture
 
 
 def draw(results: pathlib.Path, out: pathlib.Path) -> None:
-    """An SVG of results.csv."""
+    """Draws an SVG of results.csv."""
     with results.open(newline="") as file:
         rows = list(csv.DictReader(file))
     with picture(out, 2, figsize=(9, 3.2), sharey=True) as (_, axes):

@@ -1,9 +1,9 @@
-"""The article's experiment: one search tree, as Python objects, in NumPy arrays, and ours.
+"""The article's experiment: one search tree as Python objects, in NumPy arrays, and ours.
 
     python -m experiments.array_tree.run [--simulations 10000] [--seconds 30] [--out DIR]
 
-Time and memory of a search, and how many simulations there are in half a minute, with 1, 8 and 16
-leaves a step. Each is measured in a process of its own, one after the other.
+Time and memory of a search, and the number of simulations in half a minute, with 1, 8 and 16
+leaves per step. Each is measured in a process of its own, one after the other.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from gozero.play.player_config import MAX_NARROW
 from gozero.runs import files
 from gozero.runs import folder as folders
 
-SPREAD = 2.0  # of the logits: a tree of so even priors stays shallow, as the article's
+SPREAD = 2.0  # of the logits: with priors this even the tree stays shallow, as in the article
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One kind of tree with so many leaves a step."""
+    """One kind of tree with some number of leaves per step."""
 
     tree: str
     leaves: int
     simulations: int
     seconds: float
-    """Of a search of so many simulations; the median."""
+    """The median time of a search of `simulations` simulations."""
     mb: float
-    """Of memory, 10^6 bytes: what the process grew by, or what XLA says it takes."""
+    """Memory, 10^6 bytes: the growth of the process, or what XLA reports."""
     depth: float
-    """Edges a simulation, on average."""
+    """The mean number of edges per simulation."""
     long_simulations: int
-    """Done within the time given, or until the tree may grow no further."""
+    """Simulations within the time given, or until the tree was full."""
     long_seconds: float
 
 
@@ -99,7 +99,7 @@ def measure_peer(config: ArrayTreeConfig) -> Row:
     mb, depth = _peak_mb() - before, tree.edges / simulations
     seconds = [first] + [search(steps)[-1] for _ in range(config.repeats - 1)]
     del tree
-    # Room for the long one: as much as ours may have.
+    # The long search gets the same capacity as ours.
     _, long_simulations, long_seconds = search(_most(leaves) // leaves, config.seconds)
     return Row(
         config.only,
@@ -158,7 +158,7 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
 
 
 def _most(leaves: int) -> int:
-    """The most simulations that a tree of ours holds, by whole steps."""
+    """The most simulations that our tree can hold, in whole steps."""
     return MAX_NARROW // leaves * leaves
 
 

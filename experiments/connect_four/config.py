@@ -11,44 +11,44 @@ from gozero.runs.settings import check, setting
 
 PRESET = "connect4"
 POSITIONS = pathlib.Path(__file__).parent / "positions.json"
-"""Positions of 12 stones or more where some move gives away what there is, and what each move is
-worth, by `tests.reference.connect_four_solver`."""
+"""Positions of 12 stones or more where some move spoils the best result, with the result of each
+move, by `tests.reference.connect_four_solver`."""
 WEIGHTS = pathlib.Path(__file__).parent / "results" / "weights.safetensors"
-"""The network that is recorded."""
+"""The recorded network."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ConnectFourConfig(ExperimentConfig):
-    """Connect Four from zero: learn for some minutes, then measure what the network plays.
+    """Connect Four from zero: learn for some minutes, then measure how the network plays.
 
-    The same command goes on with what was learnt, and measures what is not measured yet.
+    The same command resumes learning, and measures what has not been measured yet.
     """
 
     QUICK: ClassVar = {"weights": WEIGHTS, "games": 20, "positions": 20, "batch": 20}
 
     minutes: float = setting(0.0, least=0, unit="minutes")
-    """How long to learn in this session; 0 measures only."""
+    """How long to learn in this session; 0 only measures."""
 
     weights: pathlib.Path | None = setting(None, unset="the run's own, OUT/run/weights.safetensors")
-    """The network that is measured."""
+    """The network to measure."""
 
     simulations: int = setting(200, least=1)
-    """Of the network's search, a move."""
+    """Simulations per move of the network's search."""
 
     playouts: int = setting(1000, least=1)
-    """Of the opponent's search, a move: plain MCTS."""
+    """Simulations per move of the opponent's search, plain MCTS."""
 
     games: int = setting(200, least=1)
-    """Against it; the network begins in all of them."""
+    """Games against it; the network plays first in all of them."""
 
     positions: int = setting(200, least=1, most=200)
-    """Positions whose results are known."""
+    """Solved positions to test."""
 
     batch: int = setting(50, least=1)
-    """Games, or positions, searched at once."""
+    """Games or positions searched at once."""
 
     seed: int = setting(0, least=0)
-    """Of the opponent's playouts."""
+    """The seed of the opponent's playouts."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/connect_four"))
     """The folder of the run and results.json."""
@@ -67,7 +67,7 @@ class ConnectFourConfig(ExperimentConfig):
 
     @property
     def run(self) -> pathlib.Path:
-        """Of `python -m train`."""
+        """The run folder of `python -m train`."""
         return self.out / "run"
 
     @property

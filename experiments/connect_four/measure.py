@@ -1,4 +1,4 @@
-"""What a network plays: its opening, games against plain MCTS, positions of known results."""
+"""How a network plays: its opening, games against plain MCTS, and solved positions."""
 
 from __future__ import annotations
 
@@ -27,20 +27,19 @@ CENTRE = 3
 
 
 def network_player(config: Any, params: dict, num_simulations: int) -> Player:
-    """Gumbel's search without its noise; the network is averaged over a position and its mirror
-    image."""
+    """Gumbel search without noise; the network is averaged over a position and its mirror image."""
     evaluator = over_symmetries(GAME, network_evaluator(GAME, config, params))
     return search_player(GAME, evaluator, to_win(gumbel_search(num_simulations)))
 
 
 def plain_mcts(num_simulations: int) -> Player:
-    """Uniform priors and one random game a leaf."""
+    """Uniform priors and one random game per leaf."""
     evaluator = rollout_evaluator(GAME)
     return search_player(GAME, evaluator, SearchConfig(num_simulations, select=evaluator.select))
 
 
 def _choose(player: Player, seed: int, states: Any) -> np.ndarray:
-    """i32[B]: what it plays in positions that it comes to for the first time."""
+    """i32[B]: the player's actions, each from a fresh search."""
     unseen = jnp.full((2, len(jax.tree.leaves(states)[0])), NO_ACTION, jnp.int32)
     turn = Turn(states, arena.look(GAME, states), unseen)
     choice = arena.think(player.choose, player.params, jax.random.key(seed), 0, turn, None)
@@ -48,7 +47,7 @@ def _choose(player: Player, seed: int, states: Any) -> np.ndarray:
 
 
 def opening(player: Player, seed: int, done: int = 0) -> Iterator[dict]:
-    """Where it begins, once."""
+    """Yields the opening move, unless it is done."""
     for _ in range(done, 1):
         column = int(_choose(player, seed, _new(1))[0])
         yield {"column": column, "holds": column == CENTRE}
@@ -57,7 +56,7 @@ def opening(player: Player, seed: int, done: int = 0) -> Iterator[dict]:
 def games(
     player: Player, opponent: Player, count: int, batch: int, seed: int, done: int = 0
 ) -> Iterator[dict]:
-    """Results of games in which the player begins, batch by batch, but for those that are done."""
+    """Yields each batch's results of games that the player begins; skips `done` batches."""
     for start in range(done * batch, count, batch):
         numbers = range(start, min(start + batch, count))
         key = jax.random.fold_in(jax.random.key(seed), start)
@@ -71,7 +70,7 @@ def games(
 def known_results(
     player: Player, count: int, batch: int, seed: int, done: int = 0
 ) -> Iterator[dict]:
-    """In how many positions the move keeps what there is, batch by batch, as `games`."""
+    """Yields for each batch in how many positions the move keeps the best result, as `games`."""
     rows = json.loads(POSITIONS.read_text())[:count]
     for start in range(done * batch, len(rows), batch):
         some = rows[start : start + batch]

@@ -1,8 +1,8 @@
-"""Connect Four from zero: does it open in the centre, lose to plain MCTS, keep solved results?
+"""Connect Four from zero: does it open in the centre, beat plain MCTS and keep solved results?
 
     python -m experiments.connect_four.run --minutes 60 [--out DIR]
 
-Stop it when you like: the same command goes on, with learning and with measuring.
+It can be stopped at any time: the same command resumes both learning and measuring.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def learn(config: ConnectFourConfig) -> int:
-    """`python -m train` for so long; its exit status."""
+    """Runs `python -m train` for `config.minutes`; returns its exit status."""
     command = [sys.executable, "-m", "train", "--preset", PRESET, "--out", str(config.run)]
     return subprocess.run([*command, "--minutes", f"{config.minutes:g}"], check=False).returncode
 
 
 class _Results:
-    """results.json: what was measured of one network, with what settings."""
+    """results.json: the measurements of one network, and their settings."""
 
     def __init__(self, config: ConnectFourConfig):
         if not config.network.exists():
@@ -66,7 +66,7 @@ class _Results:
         self.all["manifest"] = folders.manifest(config.seed)
 
     def take(self, name: str, measure: Callable[[int], Iterator[dict]]) -> None:
-        """Measure the parts that are not there yet, and write each down as it comes."""
+        """Measures the missing parts, and records each as it comes."""
         done = self.all["parts"].setdefault(name, [])
         for part in measure(len(done)):
             done.append(part)
@@ -78,7 +78,7 @@ class _Results:
         return {key: sum(part[key] for part in parts) for key in parts[0]}
 
     def table(self) -> str:
-        """What was to be shown, and whether it holds."""
+        """The results, and whether each is as it should be."""
         begins, against, known = map(self.sums, ("opening", "games", "positions"))
         share = known["right"] / known["positions"]
         return "\n".join(
@@ -97,10 +97,10 @@ def _holds(is_so: bool) -> str:
 
 
 def measured(config: ConnectFourConfig, results: _Results) -> None:
-    """All that is not measured yet.
+    """Measures everything that has not been measured yet.
 
     Raises:
-      ValueError: weights of another game.
+      ValueError: if the weights are of another game.
     """
     shape, params, _ = weights.load(config.network)
     player = measure.network_player(shape, params, config.simulations)

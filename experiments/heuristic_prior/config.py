@@ -13,8 +13,8 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class HeuristicPriorConfig(SweepConfig):
-    """MC-RAVE whose new nodes begin with a heuristic's values of their moves, by its confidence,
-    each against one player: MC-RAVE without a heuristic."""
+    """MC-RAVE whose new nodes start from a heuristic's move values, at several confidences, each
+    against MC-RAVE without a heuristic."""
 
     QUICK: ClassVar = SweepConfig.QUICK | {
         "simulations": 64,
@@ -23,24 +23,24 @@ class HeuristicPriorConfig(SweepConfig):
     }
 
     simulations: int = setting(1000)
-    """Simulations of every move, of either side."""
+    """Simulations of every move, on both sides."""
 
     heuristics: tuple[HeuristicName, ...] = setting(("even", "grandfather", "mogo", "shape"))
-    """Every move even; what its player knew of it two plies before; MoGo's rules; local shapes,
-    which are learnt for 7x7 and 9x9."""
+    """Every move even; the move's statistics two plies before; MoGo's rules; local shapes, learnt
+    for 7x7 and 9x9."""
 
     confidences: tuple[int, ...] = setting((0, 10, 25, 50, 100, 200))
-    """M: all-moves-as-first simulations that a heuristic counts for. 0: there is none, whichever it
-    is; one match, the player's against itself."""
+    """M: the number of all-moves-as-first simulations that a heuristic counts for. 0: no
+    heuristic, a single match of the player against itself."""
 
     visits: int = setting(0)
-    """C: simulations through a move that it counts for besides."""
+    """C: the number of simulations through a move that it counts for in addition."""
 
     anchor_confidence: int = setting(50)
-    """The one of --confidences with which the heuristics also play against --anchor-command."""
+    """Which of --confidences also plays against --anchor-command, with each heuristic."""
 
     bias: float = setting(0.01)
-    """The bias of the schedule of least mean squared error, on either side."""
+    """The bias of the minimum-MSE schedule, on both sides."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/heuristic_prior"), SWEEP_FOLDER)
 

@@ -1,4 +1,4 @@
-"""Figure 6 of Gelly & Silver (2011): how much MC-RAVE wins with a heuristic, by its confidence.
+"""Figure 6 of Gelly & Silver (2011): MC-RAVE's score with a heuristic, by its confidence.
 
 python -m experiments.heuristic_prior.run [--games 200] [--simulations 1000] [--out DIR]
 """
@@ -21,7 +21,7 @@ _CALLED = {
 
 
 def sweep(config: HeuristicPriorConfig) -> Sweep:
-    """Each heuristic with each confidence; all with MoGo's playouts."""
+    """Each heuristic at each confidence; all with MoGo's playouts."""
 
     def player(**heuristic) -> Contestant:
         flags = PlayerConfig(

@@ -1,4 +1,4 @@
-"""Settings of the matches of KataGo's networks. Imports no JAX."""
+"""Settings of the matches with KataGo's networks. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gozero.play.player_config import Symmetries
 from gozero.runs.settings import setting
 
 PEER = pathlib.Path("experiments/katago/peer.cfg")
-"""KataGo's settings; from the checkout's root, where experiments are started."""
+"""KataGo's settings, relative to the checkout's root, where experiments are started."""
 
 
 def _visits(number: int, symmetries: Symmetries | None = None) -> Side:
-    """So many visits as KataGo counts them: the root's own evaluation is one.
+    """A player with `number` visits as KataGo counts them, including the root's own evaluation.
 
-    One visit plays the move with the highest prior, and so does one simulation. The utility of the
-    score is said, though it is the default: the first games were played before there was one, and
-    are not to be gone on from.
+    One visit plays the move with the highest prior, and so does one simulation. The score utility
+    is set explicitly, though "on" is the default: the first games were played before it existed,
+    and must not be resumed.
     """
     simulations, score = max(number - 1, 1), None if number == 1 else "on"
     options = {"simulations": simulations, "symmetries": symmetries, "score_utility": score}
@@ -34,7 +34,7 @@ LESS = (
     "useGraphSearch=false,subtreeValueBiasFactor=0,useNoisePruning=false,valueWeightExponent=0,"
     "rootEndingBonusPoints=0,rootSymmetryPruning=false"
 )
-"""What KataGo's search has and ours has not."""
+"""Turns off what KataGo's search has and ours lacks."""
 
 _ONE = "maxVisits=1,chosenMoveTemperature=0,chosenMoveTemperatureEarly=0"
 
@@ -43,7 +43,7 @@ OTHERWISE = {
     Side(command="katago, one visit"): _ONE,
     Side(command="katago, one visit, symmetries"): _ONE + ",rootNumSymmetriesToSample=8",
 }
-"""KataGo with other settings than `PEER`'s."""
+"""KataGo with settings that override `PEER`'s."""
 
 _REDUCED, _PRIOR, _MEAN = OTHERWISE
 
@@ -59,30 +59,30 @@ MATCHES = {
     "katago-gnugo-1": Match(_PRIOR, 200),
     "katago-gnugo-1-symmetries": Match(_MEAN, 200),
 }
-"""By name: the opponent, and our visits or the board. `katago-reduced` is KataGo, with `LESS`,
-against itself, 9x9; the last two are KataGo in our place, with one visit against GNU Go: the move
-of the highest prior, too."""
+"""The matches, named by the opponent and our visits or the board. `katago-reduced` is KataGo with
+`LESS` against KataGo without, on 9x9; in the last two KataGo takes our place against GNU Go, with
+one visit, which also plays the move with the highest prior."""
 
 
 @dataclasses.dataclass(frozen=True)
 class KataGoConfig(MatchesConfig):
-    """A network of KataGo in gozero's search: against GNU Go 3.8 at level 10 with 1 and with 16
+    """A KataGo network in gozero's search: against GNU Go 3.8 at level 10 with 1 and with 16
     visits, and against KataGo itself with the same network and 200 visits, pairs of random
-    openings; KataGo against itself without what ours has not, and against GNU Go with one visit.
-    Area scoring, positional superko on both sides, dead stones played out."""
+    openings; KataGo against itself without what our search lacks, and against GNU Go with one
+    visit. Area scoring, positional superko on both sides, dead stones played out."""
 
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("gnugo-1",), "games": 4, "parallel": 4}
     MINUTES_A_GAME: ClassVar = 0.2
 
     only: tuple[str, ...] = setting(tuple(MATCHES))
-    """Which of the matches."""
+    """Which matches to play."""
 
     weights: pathlib.Path | None = setting(None, unset="it has to be given")
-    """The network, NAME.bin.gz."""
+    """KataGo's network, NAME.bin.gz."""
 
     katago: str = setting("katago")
-    """KataGo's program, which the matches against it start."""
+    """KataGo's executable, for the matches with it."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/katago"))
     """The folder of the matches, results.csv and results.svg."""
@@ -99,7 +99,7 @@ class KataGoConfig(MatchesConfig):
         return dataclasses.replace(match, **sides)
 
     def _side(self, side: Side) -> Side:
-        """With the network; KataGo's as the command line that was asked for."""
+        """The side with the network filled in, and KataGo's with its full command line."""
         if side.evaluator == "network":
             return dataclasses.replace(side, weights=self.weights)
         if side not in (_KATAGO, *OTHERWISE):

@@ -1,4 +1,4 @@
-"""A network of KataGo in gozero's search, against GNU Go and against KataGo.
+"""A KataGo network in gozero's search, against GNU Go and against KataGo.
 
 python -m experiments.katago.run --weights NAME.bin.gz [--only gnugo-1] [--katago PROGRAM]
 """

@@ -17,42 +17,42 @@ GNUGO = (
 )
 
 TIMEOUT_S = 1800.0
-"""For a move of a program; many think at once on few cores, and none is to lose by the clock."""
+"""A program's time for a move: many run at once on few cores, and none should lose on time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """One of the matches, and what it is to show: scores from 0 to 1."""
+    """A match and the scores expected of it, from 0 to 1."""
 
     player: Side
     games: int
     must: tuple[float, float] | None = None
-    """None: nothing was set, the score is measured."""
+    """The required range of the score; None: no requirement, the score is only measured."""
     aim: float | None = None
     paper: str = ""
-    """What a paper has."""
+    """The score in the paper."""
     opponent: Side = Side(command=GNUGO)  # noqa: RUF009 (frozen)
     size: int = 9
     komi: float = 7.0
     openings: int = 0
-    """Random plies that each pair of games begins with; 0: no pairs."""
+    """Random plies at the start of each pair of games; 0: no pairs."""
 
 
 @dataclasses.dataclass(frozen=True)
 class MatchesConfig(ExperimentConfig):
-    """Matches by name. Each is one of `gozero match` in a folder of its own; the same command goes
-    on where it was stopped."""
+    """Matches by name. Each is run by `gozero match` in a folder of its own; the same command
+    resumes where it was stopped."""
 
     MATCHES: ClassVar[Mapping[str, Match]]
 
     only: tuple[str, ...] = setting()
-    """Which of the matches."""
+    """Which matches to play."""
 
     games: int | None = setting(None, least=2, step=2, unset="as many as each match has")
     """Games of each match."""
 
     parallel: int = setting(64, least=1, unit="games")
-    """Games at once, each with a process of the opponent, if that is a program."""
+    """Games played at once, each with its own process of the opponent, if that is a program."""
 
     seed: int = seed_setting(default=1)
     """The seed of our searches."""
@@ -67,7 +67,7 @@ class MatchesConfig(ExperimentConfig):
                 raise ValueError(f"--only {name}: expected one of {', '.join(self.MATCHES)}")
 
     MINUTES_A_GAME: ClassVar[float] = 0.1
-    """On two cores, many games at once; about what the recorded matches had."""
+    """On two cores with many games at once; about what the recorded matches took."""
 
     @property
     def estimate(self) -> float:
@@ -75,7 +75,7 @@ class MatchesConfig(ExperimentConfig):
         return len(self.only) + self.MINUTES_A_GAME * games
 
     def match(self, name: str) -> MatchConfig:
-        """The flags of a match; the side of ours that is measured is its player."""
+        """The flags of a match; its player is the side that is measured."""
         match = self.MATCHES[name]
         return MatchConfig(
             player=match.player,

@@ -1,4 +1,4 @@
-"""The results of matches: rows, a table and a picture."""
+"""The results of matches: rows, a table and a figure."""
 
 from __future__ import annotations
 
@@ -13,57 +13,58 @@ from experiments.output import markdown, picture, write_csv
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What a match has come to so far, from the side of the player."""
+    """The results of a match so far, from the player's side."""
 
     match: str
     player: str
     opponent: str
     games: int
-    """That count, of those `asked` for: by the match, or by flags, if they are more."""
+    """Games that count."""
     asked: int
+    """Games asked for, by the match or by flags, whichever is more."""
     won: int
     drawn: int
     lost: int
     void: int
     forfeits: int
-    """Of either side."""
+    """By either side."""
     resigned: int
-    """Of either side."""
+    """By either side."""
     score: float
     """Points a game."""
     low: float
-    """Of the score, with `high` 95%."""
+    """The 95% interval of the score is `low` to `high`."""
     high: float
     seconds: float
-    """Of the player's move, on average; many games at once."""
+    """The player's mean time for a move, with many games at once."""
     opponent_seconds: float
     moves: float
-    """Of a game, on average."""
+    """The mean length of a game."""
     paper: str
     must_low: float | None
-    """None, with `must_high`: nothing was set."""
+    """The required range of the score is `must_low` to `must_high`; both None: no requirement."""
     must_high: float | None
     aim: float | None
     holds: bool | None
-    """Whether the score is from `must_low` to `must_high`; None before all games are played: those
-    that are resigned end first, and fewer games say less than was asked. None also if more than 2%
-    of those that were asked for are void, and where nothing was set."""
+    """Whether the score is from `must_low` to `must_high`. None before all games are played:
+    resigned games end first, which biases the score, and fewer games say less than was asked. None
+    also if more than 2% of the games asked for are void, or if there is no requirement."""
 
     @property
     def games_text(self) -> str:
-        """The games that count, and of how many if some are left or void."""
+        """The games that count, and out of how many if some are left or void."""
         return str(self.games) if self.games >= self.asked else f"{self.games} of {self.asked}"
 
     @property
     def remarks(self) -> str:
-        """What else there is to say of the games: `` (2 void, 1 by forfeit)``."""
+        """Void and forfeited games, if any: `` (2 void, 1 by forfeit)``."""
         void = [f"{self.void} void"] if self.void else []
         forfeits = [f"{self.forfeits} by forfeit"] if self.forfeits else []
         return f" ({', '.join(void + forfeits)})" if void or forfeits else ""
 
 
 def rows(matches: Mapping[str, Match], out: pathlib.Path) -> list[Row]:
-    """Of the matches of which there are games."""
+    """The rows of the matches that have games."""
     found = []
     for name, spec in matches.items():
         path = out / name / "summary.json"
@@ -76,7 +77,7 @@ def rows(matches: Mapping[str, Match], out: pathlib.Path) -> list[Row]:
 
 
 def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
-    """A match by its summary, as `gozero match` writes it, and the games that flags asked for."""
+    """A match's row, from the summary that `gozero match` writes and the games flags asked for."""
     seconds = summary["seconds_a_move"]
     low, high = spec.must or (None, None)
     asked = max(by_flags, spec.games)
@@ -108,12 +109,12 @@ def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
 
 
 def _resigned(games: dict[str, int] | int) -> int:
-    """By both sides together: older summaries have no more than that."""
+    """Games resigned by either side; older summaries have only this total."""
     return games if isinstance(games, int) else sum(games.values())
 
 
 def table(found: Sequence[Row]) -> str:
-    """In Markdown."""
+    """The results as a Markdown table."""
     head = ["", "paper", "games", "won, drawn, lost", "score [95%]", "must", "aim"]
     return markdown(head, map(_cells, found))
 
@@ -131,7 +132,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _must_text(row: Row) -> str:
-    """What the score had to be: `12% to 40%`."""
+    """The required score: `12% to 40%`."""
     if row.must_low is None or row.must_high is None:
         return ""
     upper = f" to {row.must_high:.0%}" if row.must_high < 1 else ""
@@ -139,13 +140,13 @@ def _must_text(row: Row) -> str:
 
 
 def write(found: Sequence[Row], out: pathlib.Path) -> None:
-    """results.csv and results.svg."""
+    """Writes results.csv and results.svg."""
     write_csv(Row, found, out / "results.csv")
     draw(found, out / "results.svg")
 
 
 def draw(rows: Sequence[Row], out: pathlib.Path) -> None:
-    """An SVG: a bar a match with its 95% interval, over what it must show, if that was set."""
+    """Draws an SVG: each match's score with its 95% interval, over the required range, if any."""
     places = range(len(rows))
     with picture(out, figsize=(7, 0.6 * len(rows) + 1.2)) as (_, axis):
         for place, row in zip(places, rows, strict=True):

@@ -1,4 +1,4 @@
-"""Play matches, one after the other; write the table and the picture of their results."""
+"""Play matches, one after the other; write the table and the figure of their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gozero.apps.match import run as match
 
 
 def play(config: MatchesConfig, prog: str) -> int:
-    """All that were asked for; the exit status of a program `prog`."""
+    """Plays all matches asked for, and returns the exit status of the program `prog`."""
     runtime.prepare()
     output.check_plots()
     with flags.failing(prog):

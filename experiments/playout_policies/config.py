@@ -14,8 +14,8 @@ POLICIES = ("uniform", "MoGo", "MoGo, nakade", "MoGo, diversity", "MoGo, both", 
 
 @dataclasses.dataclass(frozen=True)
 class PlayoutPoliciesConfig(SweepConfig):
-    """MC-RAVE with each policy of playouts against one player, MC-RAVE with MoGo's: with as many
-    simulations, and then with as many as take the same time."""
+    """MC-RAVE with each playout policy against MC-RAVE with MoGo's: at equal simulations, and then
+    at equal time."""
 
     QUICK: ClassVar = SweepConfig.QUICK | {
         "simulations": 64,
@@ -24,20 +24,20 @@ class PlayoutPoliciesConfig(SweepConfig):
     }
 
     simulations: int = setting(1000)
-    """Simulations of every move, of either side; at equal time of the opponent's."""
+    """Simulations of every move, on both sides; at equal time, only of the opponent."""
 
     policies: tuple[str, ...] = setting(POLICIES)
-    """Which of them; the opponent's is MoGo's anyway."""
+    """The policies to test; the opponent always has MoGo's."""
 
     diversity: int = setting(4)
-    """Tries of MoGo's playouts with diversity, 1 to 8."""
+    """Tries of the fill-the-board rule in the policies with diversity, 1 to 8."""
 
     bias: float = setting(0.01)
-    """The bias of the schedule of least mean squared error, on either side."""
+    """The bias of the minimum-MSE schedule, on both sides."""
 
     equal_time: bool = setting(True)
-    """Whether to play the second sweep too, in a folder equal_time within --out. How fast each
-    policy is, is measured once and kept in speeds.json there."""
+    """Whether to also play the sweep at equal time, in the folder equal_time within --out. The
+    policies' speeds are measured once and kept in speeds.json in --out."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/playout_policies"), SWEEP_FOLDER)
 

@@ -1,4 +1,4 @@
-"""What playouts are worth in a tree: uniform, MoGo's with and without more, and learnt ones.
+"""The strength of playout policies in a tree: uniform, MoGo's with extensions, and learnt ones.
 
 python -m experiments.playout_policies.run [--games 200] [--simulations 1000] [--out DIR]
 """
@@ -17,7 +17,7 @@ _ANCHORS = ("uniform", "MoGo", "MoGo, nakade", "balanced")
 
 
 def contestants(config: PlayoutPoliciesConfig) -> dict[str, Contestant]:
-    """{what it is called: MC-RAVE with a policy}."""
+    """{name: MC-RAVE with that policy}."""
     diversity = config.diversity
     policies = {
         "uniform": {"playouts": "uniform"},
@@ -35,7 +35,7 @@ def contestants(config: PlayoutPoliciesConfig) -> dict[str, Contestant]:
 def sweep(
     config: PlayoutPoliciesConfig, simulations_per_s: equal_time.Speeds | None = None
 ) -> Sweep:
-    """Every policy against MoGo's, with equal simulations; given speeds, with equal time."""
+    """Every policy against MoGo's, at equal simulations; given speeds, at equal time."""
     players = contestants(config)
     points = equal_time.points(players, config.policies, _OPPONENT, _ANCHORS, simulations_per_s)
     return Sweep(
@@ -48,7 +48,7 @@ def sweep(
 
 
 def play(config: PlayoutPoliciesConfig) -> int:
-    """Both sweeps; the exit status."""
+    """Plays both sweeps; returns the exit status."""
     return equal_time.play(config, sweep, contestants(config), _OPPONENT, config.equal_time)
 
 

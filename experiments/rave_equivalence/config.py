@@ -12,8 +12,8 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class RaveEquivalenceConfig(SweepConfig):
-    """MC-RAVE by its equivalence parameter k, and UCT, each against one player: MC-RAVE with the
-    schedule of least mean squared error and a bias of 0.01."""
+    """MC-RAVE with each equivalence parameter k, and UCT, each against MC-RAVE with the minimum-MSE
+    schedule and a bias of 0.01."""
 
     QUICK: ClassVar = SweepConfig.QUICK | {
         "simulations": 64,
@@ -23,26 +23,26 @@ class RaveEquivalenceConfig(SweepConfig):
     }
 
     simulations: int = setting(1000)
-    """Simulations of every move, of either side."""
+    """Simulations of every move, on both sides."""
 
     ks: tuple[float, ...] = setting((1, 3, 10, 30, 100, 300, 1000, 3000, 10_000))
     """The equivalence parameters."""
 
     initials: tuple[float, ...] = setting((1.1,))
-    """Values of an action before its first visit, to which the mixture gives the weight 1 - beta: a
-    curve each, beside that of actions that go by their all-moves-as-first values alone."""
+    """Values of an action before its first visit, weighted by 1 - beta: one curve each, in addition
+    to the one where unvisited actions have only their all-moves-as-first values."""
 
     anchors: tuple[float, ...] = setting((1, 100, 3000))
     """Which of --ks also play against --anchor-command, beside UCT."""
 
     bias: float = setting(0.01)
-    """The bias of the player that all play against."""
+    """The bias of the common opponent."""
 
     exploration: float | None = setting(None, unset="0.25")
-    """The weight of UCT's bonus."""
+    """The weight of UCT's exploration bonus."""
 
     first_play: float = setting(1.0)
-    """UCT's first-play urgency, as a probability of winning; if it is large, what is untried comes
+    """UCT's first-play urgency, as a probability of winning; if it is large, untried actions come
     first."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/rave_equivalence"), SWEEP_FOLDER)

@@ -1,4 +1,4 @@
-"""Figure 5 of Gelly & Silver (2011): how much MC-RAVE wins, by its equivalence parameter.
+"""Figure 5 of Gelly & Silver (2011): MC-RAVE's score by its equivalence parameter.
 
 python -m experiments.rave_equivalence.run [--games 200] [--simulations 1000] [--out DIR]
 """

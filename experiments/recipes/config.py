@@ -1,4 +1,4 @@
-"""Settings of the comparison of ways to train. Imports no JAX."""
+"""Settings of the comparison of training recipes. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from experiments.command import ExperimentConfig
 from gozero.runs.settings import check, seed_setting, setting
 
 BASE: Mapping[str, Any] = {
-    "iterations": 1_000_000,  # the budget ends a run; nothing goes by this number
+    "iterations": 1_000_000,  # the budget ends a run; nothing depends on this number
     "first_simulations": None,
     "final_fraction": 1.0,
     "blocks": 2,
@@ -21,17 +21,17 @@ BASE: Mapping[str, Any] = {
     "min_rows": 1000,
     "devices": 1,
 }
-"""Flags of every run, beside those of the preset of its board: a constant learning rate, so that
-a network is as good as its compute whenever it is looked at."""
+"""Flags of every run, on top of its board's preset. The learning rate is constant, so that networks
+can be compared at any amount of compute."""
 
 
 class Recipe(NamedTuple):
-    """A way to train."""
+    """A training recipe."""
 
     asks: str
     changes: Mapping[str, Any] = {}
     against: str = "gumbel"
-    """The recipe that it is one change away from."""
+    """The reference recipe, from which it differs in one change."""
 
 
 _PUCT = {"root": "puct"}
@@ -70,42 +70,42 @@ RECIPES = {
         "AlphaGo Zero's gate, whose matches come on top", {"gate": 0.55, "gate_games": 40}
     ),
 }
-"""By name. A reference comes before those that are compared with it."""
+"""The recipes by name. A reference comes before the recipes compared with it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RecipesConfig(ExperimentConfig):
-    """Ways to train, one change at a time, at equal compute: Elo of the networks above those of the
-    recipe without the change, over several seeds of each.
+    """Training recipes, one change at a time, at equal compute: Elo of the networks above those of
+    the recipe without the change, over several seeds of each.
 
-    The same command goes on where it was stopped; a kill costs the run or match in progress.
+    The same command resumes where it was stopped; a kill costs only the run or match in progress.
     """
 
     QUICK: ClassVar = {"only": ("puct",), "seeds": 2, "budget": 4.0, "games": 8, "rounds": 2}
 
     only: tuple[str, ...] = setting(tuple(RECIPES))
-    """Which recipes; those that they are compared with are trained too."""
+    """Which recipes to compare; their references are trained too."""
 
     size: Literal[5, 7] = setting(5)
-    """Lines of the board; its preset has all flags but those that say otherwise."""
+    """The board's size; its preset sets the flags that the recipes do not."""
 
     seeds: int = setting(3, least=2)
     """Runs of each recipe, with seeds 0, 1, ..."""
 
     budget: float = setting(120.0, above=0, unit="seconds")
-    """Processor time of a run, of all cores together, compiling left out."""
+    """CPU time of a run, summed over all cores, without compilation."""
 
     iterations: int | None = setting(None, least=1, unset="what --budget pays for")
-    """Iterations of each run, of every recipe: for one that changes the cost of none."""
+    """Iterations of each run, the same for all recipes: for changes that do not affect the cost."""
 
     rounds: int = setting(6, least=1)
-    """Iterations of each recipe, in turn, that say what one costs."""
+    """Iterations of each recipe, in turn, from which the cost of one is measured."""
 
     games: int = setting(40, least=2, step=2)
-    """Games of each network against each of the reference's; pairs of openings."""
+    """Games of each network against each of the reference's; two of each opening."""
 
     simulations: int = setting(16, least=1)
-    """Of each move of these games: the same search, gumbel's without noise, for all networks."""
+    """Simulations per move in these games, by Gumbel search without noise for all networks."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/recipes"))
     """The folder of the networks, the matches, results.csv and results.svg."""
@@ -123,39 +123,39 @@ class RecipesConfig(ExperimentConfig):
 
     @property
     def names(self) -> list[str]:
-        """The recipes that are trained, a reference before what is compared with it."""
+        """The recipes to train, each reference before the recipes compared with it."""
         wanted = {*self.only, *(RECIPES[name].against for name in self.only)}
         wanted |= {RECIPES[name].against for name in wanted}
         return [name for name in RECIPES if name in wanted]
 
     @property
     def estimate(self) -> float:
-        """By the record in README.md: compiling, the runs, and the matches, on two cores."""
+        """From the record in README.md: compilation, runs and matches, on two cores."""
         runs = len(self.names) * (self.seeds * self.budget / 2 + 20)
         matches = len(self.only) * (15 + self.seeds**2 * self.games * 0.03)
         return (runs + matches) / 60
 
     @property
     def terms(self) -> dict[str, Any]:
-        """What a folder's results depend on, beside the recipes."""
+        """The settings that a folder's results depend on, besides the recipes."""
         names = ("size", "budget", "iterations", "rounds", "games", "simulations")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True)
 class RowBytesConfig(ExperimentConfig):
-    """How many bytes a row of self-play takes, by the dtype of its policy target."""
+    """Bytes per row of self-play, by the dtype of its policy target."""
 
     QUICK: ClassVar = {"sizes": (5,), "rows": 300}
 
     sizes: tuple[Literal[5, 7, 9], ...] = setting((5, 7, 9))
-    """Lines of the boards."""
+    """The boards' sizes."""
 
     rows: int = setting(6000, least=1)
-    """Of each board and root, at least."""
+    """The least number of rows for each board and root."""
 
     seed: int = seed_setting()
-    """Of self-play."""
+    """The seed of self-play."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/row-bytes"))
     """The folder of row_bytes.csv."""
@@ -164,7 +164,7 @@ class RowBytesConfig(ExperimentConfig):
 
     @property
     def estimate(self) -> float:
-        """By the record in README.md, on two cores."""
+        """From the record in README.md, on two cores."""
         return 2 * len(self.sizes) * self.rows / 18_000
 
     def __post_init__(self):

@@ -12,7 +12,7 @@ from experiments.output import markdown
 
 
 def elo(path: pathlib.Path) -> str:
-    """Recipes against those that they are one change away from."""
+    """Elo of recipes against their references."""
     lines = []
     for row in _rows(path):
         found, low, high = (float(row[name]) for name in ("elo", "low", "high"))
@@ -24,7 +24,7 @@ def elo(path: pathlib.Path) -> str:
 
 
 def row_bytes(path: pathlib.Path) -> str:
-    """Bytes of a row with float16 targets, with uint8, and their ratio."""
+    """Bytes per row with float16 and with uint8 targets, and their ratio."""
     lines = []
     for row in _rows(path):
         lines.append([f"{row['board']}, {row['root']}", f"{int(row['rows']):,}"])

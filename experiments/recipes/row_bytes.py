@@ -1,8 +1,8 @@
-"""How many bytes a row takes, in the replay and in a shard, by the dtype of its policy target.
+"""Bytes per row in the replay buffer and in a shard, by the dtype of the policy target.
 
     python -m experiments.recipes.row_bytes [--rows 6000] [--out DIR]
 
-Rows are of self-play by the networks that come with the library and with experiments/solved_5x5.
+The rows are self-play by the networks that come with the library and with experiments/solved_5x5.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ NETWORKS = {
     7: ("7x7", "gozero/play/data/7x7.safetensors"),
     9: ("9x9-cpu", "gozero/play/data/9x9.safetensors"),
 }
-"""By lines of the board: the preset, and the network."""
+"""{board size: (preset, network)}."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Rows of a board and a root, bytes of each."""
+    """Bytes per row of one board and root."""
 
     board: str
     root: str
@@ -56,16 +56,16 @@ class Row:
     replay_float16: float
     replay_uint8: float
     npz_float16: float
-    """Of a whole shard in a folder, by its rows."""
+    """Bytes of a shard in a folder, divided by its rows."""
     npz_uint8: float
     zst_float16: float
-    """Of a whole shard in a bucket, row by row and with exact values, as float16 was written."""
+    """Likewise of a shard in a bucket, in the old format: row by row, with exact values."""
     zst_uint8: float
-    """By columns, as it is now."""
+    """Likewise, in the current format, by columns."""
 
 
 def played(size: int, root: Root, count: int, seed: int) -> tuple[dict, Rows]:
-    """(what its shards say of the rules, at least so many rows of self-play)."""
+    """(the rules as recorded in shards, at least `count` rows of self-play)."""
     preset, path = NETWORKS[size]
     shape, params, _ = weights.load_own(ROOT / path, size)
     names = ("blocks", "channels", "features", "auxiliary", "pool_every")
@@ -82,7 +82,7 @@ def played(size: int, root: Root, count: int, seed: int) -> tuple[dict, Rows]:
 
 
 def measure(config: RowBytesConfig) -> Iterator[Row]:
-    """The rows of the table, as they are found."""
+    """Yields the rows of the table as they are measured."""
     for size in config.sizes:
         for root in ("gumbel", "puct"):
             said, rows = played(size, root, config.rows, config.seed)
@@ -102,7 +102,7 @@ def measure(config: RowBytesConfig) -> Iterator[Row]:
 
 
 def _by_rows(said: dict, about: About, rows: Rows, frequency: np.ndarray, _: str) -> bytes:
-    """A shard of a bucket as it was before columns."""
+    """A shard in the old bucket format, before columns."""
     whole = shards.pack(said, about, rows, frequency)
     with np.load(io.BytesIO(whole)) as archive:
         return zstandard.compress(safetensors.numpy.save(dict(archive)))

@@ -1,9 +1,9 @@
-"""Which parts of the training pay on two cores: one change at a time, at equal compute.
+"""Which parts of training pay off on two cores: one change at a time, at equal compute.
 
     python -m experiments.recipes.run [--only puct] [--size 7] [--out DIR]
 
-OUT/costs.jsonl    what an iteration of each recipe costs, in turn
-OUT/networks/      the network of each run, and beside it what the run was
+OUT/costs.jsonl    the cost of an iteration of each recipe, measured in turn
+OUT/networks/      the network of each run, and a .json that describes the run
 OUT/matches.jsonl  the matches
 """
 
@@ -43,35 +43,35 @@ from train.presets import PRESETS
 PROG = "python -m experiments.recipes.run"
 COSTS, MATCHES, NETWORKS = "costs.jsonl", "matches.jsonl", "networks"
 FIRST_STEPS = 2
-"""Iterations before those that are timed: without a step of the learner until there are rows."""
+"""Untimed iterations at the start: the learner takes no step until there are enough rows."""
 KOMI = (0.5, 4.5, 8.5, 16.5)
-"""Of 5x5, for matches: from openings of four random plies neither colour has won at all of them."""
+"""Komi of 5x5 matches: no opening of four random plies is won for one colour at all of them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A recipe against the one that it is a change away from."""
+    """A recipe compared with its reference."""
 
     recipe: str
     against: str
     elo: float
-    """Of its networks above those of the other, all seeds of both."""
+    """Elo of its networks above the reference's, over all seeds of both."""
     low: float
-    """Of it, with `high` 95%, over seeds: see `compare`."""
+    """The 95% interval of `elo`, over seeds, is `low` to `high`: see `compare`."""
     high: float
     seeds: int
     games: int
-    """Of the matches."""
+    """Games of the matches."""
     cost: float
-    """Processor time of an iteration, seconds."""
+    """CPU time of an iteration, in seconds."""
     iterations: int
-    """Of a run."""
+    """Iterations of a run."""
     played: float
-    """Games of a run, on average."""
+    """Mean number of self-play games of a run."""
     positions: float
-    """Of a run, on average: those that were learnt from, a row each."""
+    """Mean number of positions added to the replay buffer in a run, one row each."""
     seconds: float
-    """Processor time of a run, on average."""
+    """Mean CPU time of a run, in seconds."""
 
 
 def main() -> int:
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def _folder(config: RecipesConfig) -> RunFolder:
-    """New, or to go on with: more recipes, or seeds, of the same terms."""
+    """The run's folder, new or resumed: with more recipes or seeds, but the same terms."""
     asked = {"experiment": "recipes", "terms": config.terms}
 
     def agree(before: dict) -> None:
@@ -115,14 +115,14 @@ def train_config(config: RecipesConfig, name: str, seed: int = 0):
 
 
 class Study:
-    """The runs and matches of a folder, those that are done and those to do."""
+    """The runs and matches of a folder, both done and still to do."""
 
     def __init__(self, config: RecipesConfig):
         self.config, self.mesh = config, devices.mesh_of(1)
         self._programs: dict[str, dict] = {}
 
     def _loop(self, name: str, seed: int = 0) -> Loop:
-        """A run at its beginning; runs of a recipe share their compiled programs."""
+        """A run at its start; runs of a recipe share their compiled programs."""
         plan = make_plan(train_config(self.config, name, seed))
         loop = Loop(plan, self.mesh, steps.begin(plan, self.mesh))
         compiled = self._programs.setdefault(name, {})
@@ -136,12 +136,12 @@ class Study:
 
     @functools.cached_property
     def costs(self) -> dict[str, float]:
-        """Processor time of an iteration of each recipe, seconds."""
+        """CPU time of an iteration of each recipe, in seconds."""
         lines = _lines(self.config.out / COSTS)
         return {line["recipe"]: line["seconds"] for line in lines}
 
     def measure_costs(self) -> None:
-        """Of the recipes whose iterations have no cost yet, in turn; the medians."""
+        """Measures the recipes that have no cost yet, in turn, and records the medians."""
         new = [name for name in self.config.names if name not in self.costs]
         loops = {name: self._loop(name) for name in new}
         for loop in loops.values():
@@ -157,11 +157,11 @@ class Study:
         self.__dict__.pop("costs", None)
 
     def iterations(self, name: str) -> int:
-        """Of a run: as many as were asked for, or as the budget pays for."""
+        """Iterations of a run: as many as were asked for, or as the budget pays for."""
         return self.config.iterations or max(1, round(self.config.budget / self.costs[name]))
 
     def train(self, name: str, seed: int) -> None:
-        """A run, if its network is not there."""
+        """Does a run, unless its network exists."""
         path = self._network(name, seed)
         if path.exists():
             return
@@ -183,7 +183,7 @@ class Study:
         return self.config.out / NETWORKS / f"{stem}-{seed}.safetensors"
 
     def row(self, name: str) -> Row:
-        """A recipe, once its networks have met those of its reference."""
+        """A recipe's row; plays the missing matches of its networks with the reference's."""
         against, seeds = RECIPES[name].against, range(self.config.seeds)
         scores = {
             (i, j): self._score(name, i, against, j)
@@ -212,7 +212,7 @@ class Study:
         return self._network(name, seed).with_suffix(".json").read_bytes()
 
     def _score(self, name: str, i: int, against: str, j: int) -> float:
-        """The share of the points of a network against another; the match is played but once."""
+        """The score of a network against another, from 0 to 1; each match is played only once."""
         asked = {"first": [name, i], "second": [against, j]}
         for line in _lines(self.config.out / MATCHES):
             if asked.items() <= line.items():
@@ -240,18 +240,18 @@ class Study:
 
 
 def compare(scores: dict[tuple[int, int], float], seeds: int) -> tuple[float, float, float]:
-    """(Elo difference, its 95% interval) of networks i of one recipe against j of another.
+    """(Elo difference, low, high) of networks i of one recipe against networks j of another.
 
-    The difference is the mean over the matches, each score s moved to (s + 1/80) / (1 + 1/40), so
-    that a match won in full is finite. It varies with the seeds of both: the variance of the mean
-    is that of the means over j, by their number, and that of the means over i, by theirs; Student's
-    t has both numbers, less 1 each, as its degrees of freedom. (This counts the noise of the games
-    twice, and so errs to the wide side. Of a recipe against itself, where i < j alone is played, it
-    is that of the matches as they lie.)
+    The difference is the mean over the matches, with each score s moved to
+    (s + 1/80) / (1 + 1/40), so that a match won outright has a finite Elo. The 95% interval is over
+    the seeds of both. The variance of the mean is the variance of the means over j divided by their
+    number, plus the same for the means over i; Student's t has 2 (seeds - 1) degrees of freedom.
+    (This counts the noise of the games twice, so the interval errs on the wide side. For a recipe
+    against itself, where only i < j is played, it is the variance of the matches by their number.)
 
     Args:
-      scores: {(i, j): share of the points}; all pairs, or those of i < j.
-      seeds: how many networks there are of each.
+      scores: {(i, j): score from 0 to 1}; all pairs, or only those with i < j.
+      seeds: the number of networks of each recipe.
     """
     each = {pair: elo((score + 1 / 80) / (1 + 1 / 40)) for pair, score in scores.items()}
     mean = statistics.mean(each.values())
@@ -268,7 +268,7 @@ def compare(scores: dict[tuple[int, int], float], seeds: int) -> tuple[float, fl
 
 
 def write(rows: list[Row], out: pathlib.Path) -> None:
-    """results.csv and results.svg."""
+    """Writes results.csv and results.svg."""
     output.write_csv(Row, rows, out / "results.csv")
     with output.picture(out / "results.svg", figsize=(7, 1 + 0.32 * len(rows))) as (_, axis):
         place = range(len(rows), 0, -1)

@@ -13,7 +13,7 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class ScalingConfig(SweepConfig):
-    """UCT and MC-RAVE, each against itself with half the simulations, doubling by doubling."""
+    """UCT and MC-RAVE, each against itself with half the simulations, for successive doublings."""
 
     QUICK: ClassVar = SweepConfig.QUICK | {
         "least": 32,
@@ -22,24 +22,24 @@ class ScalingConfig(SweepConfig):
     }
 
     least: int = setting(250, least=1)
-    """Simulations that a curve begins with, and that its first match is played against."""
+    """The first number of simulations, of the opponent in a curve's first match."""
 
     most: int = setting(4000)
-    """The simulations double up to here."""
+    """The largest number of simulations; they double up to here."""
 
     counts: tuple[int, ...] = setting(())
-    """Simulations in place of the doublings, ascending: 3000 10000, say."""
+    """Ascending numbers of simulations instead of the doublings, e.g. 3000 10000."""
 
     anchors: tuple[int, ...] = setting((1000, 4000))
-    """Which also play against --anchor-command, by UCT and by MC-RAVE; not the first of the curve,
-    which plays none of ours."""
+    """Which numbers also play against --anchor-command, by UCT and by MC-RAVE; not the first of the
+    curve, which is only an opponent."""
 
     first_play: float = setting(1.0)
-    """UCT's first-play urgency, as a probability of winning; if it is large, what is untried comes
+    """UCT's first-play urgency, as a probability of winning; if it is large, untried actions come
     first."""
 
     bias: float = setting(0.01)
-    """The bias of MC-RAVE's schedule of least mean squared error."""
+    """The bias of MC-RAVE's minimum-MSE schedule."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/scaling"), SWEEP_FOLDER)
 
@@ -56,7 +56,7 @@ class ScalingConfig(SweepConfig):
 
     @property
     def ladder(self) -> tuple[int, ...]:
-        """The simulations, ascending."""
+        """The numbers of simulations, ascending."""
         if self.counts:
             return self.counts
         doublings = (self.least << i for i in itertools.count())

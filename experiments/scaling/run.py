@@ -1,4 +1,4 @@
-"""Table 1 and Figure 7 of Gelly & Silver (2011): what more simulations are worth, in Elo.
+"""Table 1 and Figure 7 of Gelly & Silver (2011): the Elo gained by more simulations.
 
 python -m experiments.scaling.run [--most 4000] [--size 13] [--games 200] [--out DIR]
 """
@@ -15,7 +15,7 @@ from gozero.play.player_config import PlayerConfig
 
 
 def sweep(config: ScalingConfig) -> Sweep:
-    """Every number of simulations but the first against the one before; MoGo's playouts."""
+    """Each number of simulations but the first against the previous one; MoGo's playouts."""
 
     def uct(count) -> Contestant:
         flags = PlayerConfig(

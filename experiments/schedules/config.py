@@ -12,8 +12,8 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class SchedulesConfig(SweepConfig):
-    """The schedules of MC-RAVE, hand-selected and of least mean squared error, each against one
-    player: the latter with a bias of 0.01."""
+    """MC-RAVE's schedules, hand-selected and minimum-MSE, each against one player: the minimum-MSE
+    schedule with a bias of 0.01."""
 
     QUICK: ClassVar = SweepConfig.QUICK | {
         "simulations": 64,
@@ -22,23 +22,23 @@ class SchedulesConfig(SweepConfig):
     }
 
     simulations: int = setting(1000)
-    """Simulations of every move, of either side."""
+    """Simulations of every move, on both sides."""
 
     ks: tuple[float, ...] = setting((30, 100, 300, 1000, 3000))
     """Equivalence parameters of the hand-selected schedule."""
 
     biases: tuple[float, ...] = setting((0.0, 0.003, 0.01, 0.03, 0.1, 0.3))
-    """Biases of the schedules of least mean squared error: for values near one half (Eq. 47), and
-    with the variance that the all-moves-as-first value says (Eq. 46)."""
+    """Biases of the minimum-MSE schedules: for values near one half (Eq. 47), and with the variance
+    from the all-moves-as-first value (Eq. 46)."""
 
     anchor_ks: tuple[float, ...] = setting((1000,))
     """Which of --ks also play against --anchor-command."""
 
     anchor_biases: tuple[float, ...] = setting((0.003, 0.01, 0.1))
-    """Which of --biases do, for Eq. 47."""
+    """Which of --biases also play against --anchor-command, for Eq. 47."""
 
     bias: float = setting(0.01)
-    """The bias of the player that all play against, by Eq. 47."""
+    """The bias of the common opponent, by Eq. 47."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/schedules"), SWEEP_FOLDER)
 

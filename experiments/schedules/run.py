@@ -1,4 +1,4 @@
-"""Section 4.6 of Gelly & Silver (2011): MC-RAVE's schedules, hand-selected and of minimum MSE.
+"""Section 4.6 of Gelly & Silver (2011): MC-RAVE's schedules, hand-selected and minimum-MSE.
 
 python -m experiments.schedules.run [--games 200] [--simulations 1000] [--out DIR]
 """
@@ -49,7 +49,7 @@ def sweep(config: SchedulesConfig) -> Sweep:
 
 
 def uneven(bias: float) -> Change:
-    """Eq. 46 in place of Eq. 47."""
+    """A change to Eq. 46 from Eq. 47."""
     rule = Rave(MinimumMse(bias, mean="amaf"))
     return Change(
         f"Eq. 46, b {bias:g}",

@@ -20,18 +20,18 @@ CONTROLS: tuple[Control, ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class Solved3x3Config(ExperimentConfig):
-    """Learn 3x3, which is solved, by self-play; and again with one part broken at a time."""
+    """Learn 3x3, which is solved, by self-play; then again with one part broken at a time."""
 
     QUICK: ClassVar = {"only": ("none",), "seeds": 1}
 
     only: tuple[Control, ...] = setting(CONTROLS)
-    """Which of the runs: as it is (none), or with which part broken."""
+    """Which runs to do: unchanged (none), or with one part broken."""
 
     iterations: int | None = setting(None, least=1, unset="the preset's")
     """Iterations of each run."""
 
     seeds: int = setting(3, least=1)
-    """Runs of each, with seeds 0, 1, ..."""
+    """The number of runs of each, with seeds 0, 1, ..."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/solved_3x3"))
     """The folder of results.csv, curves.csv, the plot and the record of the run."""
@@ -51,13 +51,13 @@ class Solved3x3Config(ExperimentConfig):
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """What a network says of the empty board, after an iteration."""
+    """The network's outputs for the empty board after an iteration."""
 
     control: str
     seed: int
     iteration: int
     seconds: float
-    """Of self-play and learning so far, compiling left out."""
+    """Time of self-play and learning so far, without compilation."""
     games: int
     steps: int
     centre: float
@@ -65,9 +65,9 @@ class Point:
     value_won: float
     """The value at komi 8.5."""
     value_lost: float
-    """... at komi 9.5."""
+    """The value at komi 9.5."""
 
     @property
     def holds(self) -> bool:
-        """Whether it knows what is known."""
+        """Whether the outputs agree with the solved result."""
         return self.centre > 0.9 and self.value_won > 0.95 and self.value_lost < -0.9

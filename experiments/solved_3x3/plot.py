@@ -1,4 +1,4 @@
-"""What the networks say of the empty board, iteration by iteration."""
+"""Plots the networks' outputs for the empty board by iteration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLOURS = {
 
 
 def draw(points: Sequence[Point], out: pathlib.Path) -> None:
-    """An SVG: a panel a quantity with what it must reach, a curve a run."""
+    """Draws an SVG: a panel per quantity with the level it must reach, a curve per run."""
     with picture(out, 3, figsize=(10, 3.2)) as (figure, axes):
         _curves(points, axes)
         handles, labels = axes[0].get_legend_handles_labels()

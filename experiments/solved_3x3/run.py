@@ -1,8 +1,8 @@
-"""Does self-play find the known result of 3x3? And do the controls fail, as they must?
+"""Does self-play find the known result of 3x3, and do the controls fail, as they must?
 
     python -m experiments.solved_3x3.run [--only none] [--seeds 3] [--out DIR]
 
-Black begins in the centre and owns the board, 9 points: at komi 8.5 it wins, at 9.5 it loses.
+Black opens in the centre and owns the whole board, 9 points: it wins at komi 8.5, loses at 9.5.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from train.presets import PRESETS
 PROG = "python -m experiments.solved_3x3.run"
 CENTRE = 4
 WON, LOST = 8.5, 9.5
-"""Komi at which Black wins, and loses."""
+"""Komi at which Black wins, and at which it loses."""
 
 
 def main() -> int:
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def learn(control: Control, seed: int, iterations: int | None = None) -> list[Point]:
-    """A run of the preset, and what its network said on the way."""
+    """Runs the preset; returns the network's outputs after each iteration."""
     rate = {"learning_rate": 0.0} if control == "zero learning rate" else {}
     preset = PRESETS["3x3"]
     asked = dataclasses.replace(
@@ -75,14 +75,14 @@ def learn(control: Control, seed: int, iterations: int | None = None) -> list[Po
 
 @contextlib.contextmanager
 def _spoilt_backup() -> Iterator[None]:
-    """Values are seen from the wrong side all along their path."""
+    """Backs values up from the wrong player's perspective, along the whole path."""
     flipped = lambda value, plies: jnp.where(plies % 2 == 0, -value, value)
     with mock.patch.object(values, "opponent", flipped):
         yield
 
 
 class Shuffled(Loop):
-    """Before anything is learnt the outcomes of the replay are dealt out anew among its rows."""
+    """Permutes the outcomes among the replay buffer's rows before every learning phase."""
 
     def _learn(self, step, due):
         playing = self.state.playing
@@ -95,7 +95,7 @@ class Shuffled(Loop):
 
 
 def look(plan: Plan, loop: Loop, control: str, seed: int) -> Point:
-    """What the network that plays says of the empty board."""
+    """The outputs of the averaged network, which plays, for the empty board."""
     states = jax.vmap(lambda komi: init(plan.rules, komi))(jnp.array([WON, LOST]))
     observe = jax.vmap(lambda state: plan.evaluator.observe(state, state.position, None))
     said = network.apply(plan.learner.network, loop.state.learner.ema, observe(states))
@@ -121,19 +121,19 @@ def _line(point: Point) -> str:
 
 
 def last(points: Sequence[Point]) -> list[Point]:
-    """Of each run."""
+    """The last point of each run."""
     return list({(point.control, point.seed): point for point in points}.values())
 
 
 def write(points: Sequence[Point], out: pathlib.Path) -> None:
-    """curves.csv, results.csv with the last point of each run, and results.svg."""
+    """Writes curves.csv, results.csv (the last point of each run) and results.svg."""
     for name, chosen in (("curves.csv", points), ("results.csv", last(points))):
         output.write_csv(Point, chosen, out / name, more="holds")
     plot.draw(points, out / "results.svg")
 
 
 def table(points: Sequence[Point]) -> str:
-    """In Markdown."""
+    """The points as a Markdown table."""
     formats = {
         "spoilt": "{0.control}",
         "seed": "{0.seed}",

@@ -13,8 +13,8 @@ from gozero.runs.settings import check, seed_setting, setting
 
 @dataclasses.dataclass(frozen=True)
 class Solved5x5Config(ExperimentConfig):
-    """Play 5x5 as Black, which has to own all of the board, with a network that learnt it by
-    self-play, against MC-RAVE with MoGo's playouts."""
+    """A network that learnt 5x5 by self-play plays Black, which has to own the whole board, against
+    MC-RAVE with MoGo's playouts."""
 
     QUICK: ClassVar = {"games": 20, "parallel": 20}
 
@@ -31,16 +31,16 @@ class Solved5x5Config(ExperimentConfig):
     """Points for White."""
 
     replies: int = setting(2, least=0, most=6)
-    """How many of White's first moves are drawn at random."""
+    """The number of White's first moves that are random."""
 
     simulations: int = setting(64, least=1)
     """Simulations of each of Black's moves."""
 
     opponent_simulations: int = setting(1600, least=8)
-    """Simulations of each of White's moves, whose search evaluates 8 leaves together."""
+    """Simulations of each of White's moves; its search evaluates 8 leaves per step."""
 
     parallel: int = setting(100, least=1, unit="games")
-    """Games at once."""
+    """Games played at once."""
 
     seed: int = seed_setting()
     """The seed of the replies and the searches."""

@@ -1,10 +1,10 @@
-"""Black owns all of 5x5, beginning in the centre. Does the network?
+"""Black, opening in the centre, owns all of 5x5. Does the network achieve this?
 
     python -m train --preset 5x5 --out runs/zero-5x5
     python -m experiments.solved_5x5.run --weights runs/zero-5x5/weights.safetensors
 
-White's first replies are drawn at random, Black answers them itself, and from there on the arena
-plays: the network with a small search against MC-RAVE with a large one.
+White's first replies are random, and the network answers them. From there on the arena plays the
+network with a small search against MC-RAVE with a large one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MUST = 0.98
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What Black has come to."""
+    """Black's results."""
 
     games: int
     won: int
@@ -50,16 +50,16 @@ class Row:
     score: float
     """Points a game."""
     low: float
-    """Of the score, with `high` 95% (Wilson)."""
+    """The 95% (Wilson) interval of the score is `low` to `high`."""
     high: float
     unsound: int
-    """Games with a choice that was not legal or a search that saw a nan."""
+    """Games with an illegal action or a nan in a search."""
     first_move: str
-    """The network's own, without a search: where its prior is highest."""
+    """The move with the highest prior on the empty board, without a search."""
     prior: float
-    """Of that move."""
+    """The prior of that move."""
     value: float
-    """Of the empty board, without a search."""
+    """The value of the empty board, without a search."""
     holds: bool
 
 
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def look(rules: Rules, evaluator: Evaluator, shape, komi: float) -> tuple[str, float, float]:
-    """(the raw policy's first move, its prior, the value) of the empty board."""
+    """(move with the highest prior, its prior, value) of the empty board, without a search."""
     state = init(rules, komi)
     seen = jax.tree.map(lambda x: x[None], evaluator.observe(state, state.position, None))
     said = network.apply(shape, evaluator.params, seen)
@@ -93,7 +93,7 @@ def look(rules: Rules, evaluator: Evaluator, shape, komi: float) -> tuple[str, f
 
 
 def network_player(rules: Rules, evaluator: Evaluator, simulations: int) -> Player:
-    """The search of training, without what explores."""
+    """The search used in training, without exploration."""
     search = to_win(gumbel_search(simulations))
     return search_player(rules, evaluator, search)
 
@@ -106,7 +106,7 @@ def measure(
     prior: float,
     value: float,
 ) -> Row:
-    """Play the games."""
+    """Plays the games."""
     black = network_player(rules, evaluator, config.simulations)
     setup = make_setup(
         rules, PlayerConfig(search="rave", simulations=config.opponent_simulations, leaves=8)
@@ -119,7 +119,7 @@ def measure(
         opening_key, match_key = jax.random.split(key)
         opened = openings(rules, black, opening_key, count, config.komi, config.replies)
         match = arena.play_match(rules, black, white, match_key, openings=opened)
-        ours = match.first_colour == BLACK  # the others of the pairs are White's, and not asked for
+        ours = match.first_colour == BLACK  # in a pair's other game White has the network
         points += match.points[ours].tolist()
         unsound += int((~match.ok[ours]).sum())
         print(f"{len(points)}/{config.games}: {sum(points):g} won", file=sys.stderr, flush=True)
@@ -145,7 +145,7 @@ def measure(
 def openings(
     rules: Rules, black: Player, key: jax.Array, count: int, komi: float, replies: int
 ) -> GameState:
-    """[count] games with Black to move, after so many of its moves and random replies."""
+    """[count] games with Black to move, after `replies` of its moves and random replies."""
     states = jax.vmap(lambda _: init(rules, komi))(jnp.arange(count))
     for i in range(replies):
         black_key, white_key = jax.random.split(jax.random.fold_in(key, i))

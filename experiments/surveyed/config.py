@@ -1,4 +1,4 @@
-"""Settings of the experiment on the programs that Gelly & Silver (2011) survey. Imports no JAX."""
+"""Settings of the experiment on programs surveyed by Gelly & Silver (2011). Imports no JAX."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ PROGRAMS = (
     "RLGO",
     "Erica",
 )
-"""In the order of their years."""
+"""The programs by year."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SurveyedConfig(SweepConfig):
-    """What is told of each surveyed program, in our search, against MC-RAVE with MoGo's playouts:
-    with as many simulations, and then with as many as take the same time."""
+    """Each surveyed program's published ideas, in our search, against MC-RAVE with MoGo's playouts:
+    at equal simulations, and then at equal time."""
 
     QUICK: ClassVar = SweepConfig.QUICK | {
         "simulations": 64,
@@ -39,14 +39,14 @@ class SurveyedConfig(SweepConfig):
     }
 
     simulations: int = setting(400)
-    """Simulations of every move, of either side; at equal time of the opponent's."""
+    """Simulations of every move, on both sides; at equal time, only of the opponent."""
 
     programs: tuple[str, ...] = setting(PROGRAMS)
-    """Which of them; the opponent is MoGo anyway."""
+    """The programs to test; the opponent is always MoGo."""
 
     equal_time: bool = setting(True)
-    """Whether to play the second sweep too, in a folder equal_time within --out. How fast each
-    program is, is measured once and kept in speeds.json there."""
+    """Whether to also play the sweep at equal time, in the folder equal_time within --out. The
+    programs' speeds are measured once and kept in speeds.json in --out."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/surveyed"), SWEEP_FOLDER)
 

@@ -1,13 +1,13 @@
-"""Playouts that statistics of territory guide, after Bouzy's Indigo.
+"""Playouts guided by territory statistics, after Bouzy's Indigo.
 
-In "History and territory heuristics for Monte-Carlo Go" (2006) Bouzy has whose area each point was
-at the end of the playouts so far bias the moves of those to come. What is published of the weights
-was not at hand; those here are ours. A point weighs 1 - m^2, if m in [-1, 1] is its mean owner, and
-a twentieth at least: what both players get is played first, what one of them has anyway is
-filled last. In each playout a player has all points in a list, drawn without replacement in
-proportion to the weights, and plays the first that may be played.
+In "History and territory heuristics for Monte-Carlo Go" (2006) Bouzy biases the moves of later
+playouts by each point's owner at the end of earlier ones. The published weights were not at hand;
+those here are ours. A point's weight is 1 - m^2, where m in [-1, 1] is its mean owner, and at least
+1/20: contested points are played first, and points that one player owns anyway are filled last. In
+each playout a player has a list of all points, drawn without replacement in proportion to the
+weights, and plays the first one that may be played.
 
-The move is the best by all moves as first, as in Bouzy & Helmstetter (2003). There is no tree.
+The move is the best by all-moves-as-first, as in Bouzy & Helmstetter (2003). There is no tree.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from gozero.playouts import engine
 from gozero.playouts.policies import ordered
 
 LEAST = 0.05
-"""The weight of a point that one player has had in every playout."""
+"""The weight of a point that one player owned in every playout."""
 
 _CHANGE = Change("territory statistics in place of the values", lambda rules, setup: setup)
 
 
 class Known(NamedTuple):
-    """What the playouts from the positions of B games have shown so far."""
+    """Statistics of the playouts so far from the positions of B games."""
 
     values: Values
-    owners: jax.Array  # i32[B, P]: of each point its owners' sum, 1 Black, -1 White, 0 neither
+    owners: jax.Array  # i32[B, P]: the sum of each point's owners, 1 Black, -1 White, 0 neither
 
 
 def weights(owners: jax.Array, count: jax.Array) -> jax.Array:
-    """f32[...], from `LEAST` to 1: of points with sums of owners i32[...] after i32[] playouts."""
+    """f32[...] in [`LEAST`, 1]: weights of points, from owner sums i32[...] of i32[] playouts."""
     mean = owners / jnp.maximum(count, 1)
     return jnp.maximum(1 - mean**2, LEAST)
 
 
 def learn(config: Annealing, key: jax.Array, states: go.GameState) -> Known:
-    """What all rounds of playouts show. Trip bound: `config.rounds`."""
+    """The statistics of all rounds of playouts. Trip bound: `config.rounds`."""
     rules, lanes, num_games = config.rules, config.lanes, states.komi.shape[0]
     positions = jax.tree.map(lambda x: jnp.repeat(x, lanes, axis=0), states.position)
 
     def one_round(i, known):
-        # Places drawn from exponential distributions of means 1 / weight are such a list.
+        # Sorting by exponential variates of mean 1 / weight gives such a list.
         mean = jnp.repeat(1 / weights(known.owners, i * lanes), lanes, axis=0).T
         both = jnp.broadcast_to(mean, (2, *mean.shape))
         policy = ordered.policy(ordered.Order(jnp.zeros_like(both), both))
@@ -69,13 +69,13 @@ def learn(config: Annealing, key: jax.Array, states: go.GameState) -> Known:
 
 
 def player(config: Annealing, resign: float | None = None) -> Player:
-    """`annealing.player` by these playouts; the temperature is not used."""
+    """`annealing.player` with these playouts; the temperature is not used."""
     return annealing.player(config, resign, lambda *args: learn(*args).values)
 
 
 @dataclasses.dataclass(frozen=True)
 class TerritoryContestant(Contestant):
-    """It in a sweep: flags of annealing, whose simulations and resignation count."""
+    """This player in a sweep: has annealing's flags, of which only simulations and resign count."""
 
     change: Change | None = _CHANGE
 
@@ -84,5 +84,5 @@ class TerritoryContestant(Contestant):
 
 
 def contestant(simulations: int) -> TerritoryContestant:
-    """With so many playouts a move."""
+    """The contestant with `simulations` playouts per move."""
     return TerritoryContestant(PlayerConfig(search="annealing", simulations=simulations))

@@ -1,4 +1,4 @@
-"""The programs that Gelly & Silver (2011) survey, as far as our search has them.
+"""The programs that Gelly & Silver (2011) survey, as far as our search can express them.
 
 python -m experiments.surveyed.run [--games 200] [--simulations 400] [--out DIR]
 """
@@ -25,7 +25,7 @@ _TERRITORY = Change(
 
 
 def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
-    """{program: what stands for it}."""
+    """{program: the contestant that represents it}."""
     indigo = {"search": "boltzmann", "pruning": 2.0, "playouts": "uniform"}
     crazy_stone = {"search": "gaussian", "backup": "mix"}
     uct = {"search": "uct", "exploration": 0.25, "first_play": 1.0}
@@ -67,7 +67,7 @@ def sweep(config: SurveyedConfig, speeds: equal_time.Speeds | None = None) -> Sw
 
 
 def play(config: SurveyedConfig) -> int:
-    """Both sweeps; the exit status."""
+    """Plays both sweeps; returns the exit status."""
     players = contestants(config)
     asked = {name: players[name] for name in PROGRAMS if name in (*config.programs, _OPPONENT)}
     return equal_time.play(config, sweep, asked, _OPPONENT, config.equal_time)

@@ -1,12 +1,12 @@
-"""A small network that says whose each point will be, learnt by TD(0) from random games.
+"""A small network that predicts the final owner of each point, learnt by TD(0) on random games.
 
     python -m experiments.surveyed.territory --out runs/territory_9.safetensors
 
-After Schraudolph, Dayan & Sejnowski (1994), NeuroGo (Enzenberger 1996) and Honte (Dahl 1999): what
-is learnt is the owner of each point at the end of the game, from what the same network says of the
-next position, and at the end from the board. Their networks learn from games against themselves or
-programs; this one from games in which any play that fills no own eye is as likely as any other: it
-says what the mean of many uniform playouts would.
+After Schraudolph, Dayan & Sejnowski (1994), NeuroGo (Enzenberger 1996) and Honte (Dahl 1999). The
+network learns the owner of each point at the end of the game; its target is its own prediction for
+the next position, and after the last move the board. Their networks learn from games against
+themselves or programs. This one learns from games in which all moves that fill no own eye are
+equally likely, so it predicts the mean of many uniform playouts.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from gozero.search.rules.puct import Puct
 PROG = "python -m experiments.surveyed.territory"
 SHIPPED = pathlib.Path(__file__).parent / "territory_9.safetensors"
 SCALE = 9.0
-"""Points ahead at which the value is tanh(1)."""
+"""The lead in points at which the value is tanh(1)."""
 _RATE, _STEPS_A_LINE = 1e-3, 50
 
 
 @dataclasses.dataclass(frozen=True)
 class TerritoryFlags:
-    """Learn whose each point will be."""
+    """Learn the final owner of each point."""
 
     out: pathlib.Path = setting(help="Where the weights go, a .safetensors file.")
     weights: pathlib.Path | None = setting(None, "Weights to begin with.", unset="random ones")
@@ -61,7 +61,7 @@ class TerritoryFlags:
 
 
 class State(NamedTuple):
-    """All that the next step depends on."""
+    """The state of learning: everything that the next step depends on."""
 
     games: GameState  # [B]
     params: dict
@@ -69,18 +69,19 @@ class State(NamedTuple):
 
 
 def targets(ended: jax.Array, final: jax.Array, next_logits: jax.Array) -> jax.Array:
-    """f32[B, P] in [-1, 1]: what positions are to say of each point, for their players to move.
+    """f32[B, P] in [-1, 1]: target ownership of positions, for the players to move there.
 
     Args:
-      ended: bool[B], whether the move was the last.
-      final: i8[B, P]: the owners on the board after it, +1 for who has moved.
-      next_logits: f32[B, P]: what the network says of the next positions, for their players.
+      ended: bool[B]; whether the move ended the game.
+      final: i8[B, P]; the owners on the board after the move, +1 for the player who moved.
+      next_logits: f32[B, P]; the network's logits for the next positions, for the players to move
+        there.
     """
     return jnp.where(ended[:, None], final.astype(jnp.float32), -jnp.tanh(next_logits))
 
 
 def step(rules: Rules, config: NetworkConfig, state: State, key: jax.Array):
-    """(the state after a move in each game and an update, the mean loss f32[])."""
+    """Plays a move in each game and updates the network: (the new state, the mean loss f32[])."""
     game, see = go_game(rules), _seeing(rules, config)
     legal = jax.vmap(functools.partial(legal_actions, rules))(state.games)
     action = any_sensible_play(game, key, state.games, legal)
@@ -90,7 +91,7 @@ def step(rules: Rules, config: NetworkConfig, state: State, key: jax.Array):
     owners = owners.reshape(owners.shape[0], -1)
     for_mover = jnp.where((state.games.to_play == WHITE)[:, None], -owners, owners)
     next_logits = network.apply(config, state.params, see(after)).ownership_logits
-    assert next_logits is not None  # it has that head
+    assert next_logits is not None  # the network has that head
     target = lax.stop_gradient(targets(ended, for_mover, next_logits))
 
     def loss(params):
@@ -112,7 +113,7 @@ def _seeing(rules: Rules, config: NetworkConfig):
 
 
 def territory_evaluator(rules: Rules, config: NetworkConfig, params: dict) -> Evaluator:
-    """The value is tanh(score / 9), of the score that the owners come to; all moves are alike."""
+    """An evaluator whose value is tanh(score / 9), from the predicted owners; its prior is uniform."""
     features = feature_set(config.features)
 
     def observe(state, position, trail):
@@ -132,10 +133,10 @@ def territory_evaluator(rules: Rules, config: NetworkConfig, params: dict) -> Ev
 
 
 def shipped(rules: Rules) -> Evaluator:
-    """That of the weights beside this file.
+    """The evaluator with the weights beside this file.
 
     Raises:
-      ValueError: they are missing, or for another board.
+      ValueError: if the weights are missing, or for another board size.
     """
     config, params, about = weights.load_own(SHIPPED, rules.size)
     found = territory_evaluator(rules, config, params)
@@ -143,7 +144,7 @@ def shipped(rules: Rules) -> Evaluator:
 
 
 def learn(asked: TerritoryFlags) -> int:
-    """The exit status."""
+    """Trains the network and saves it; returns the exit status."""
     rules = Rules(asked.size, ko="simple")
     if asked.weights is None:
         config = NetworkConfig(asked.blocks, asked.channels, auxiliary=True, board_size=asked.size)
@@ -154,7 +155,7 @@ def learn(asked: TerritoryFlags) -> int:
     state = State(games, params, optax.adam(_RATE).init(params))
     key = jax.random.key(asked.seed)
 
-    # A step a call: on a CPU gradients of convolutions take far longer in a loop.
+    # One step per call: on a CPU, gradients of convolutions take far longer inside a loop.
     one = jax.jit(functools.partial(step, rules, config), donate_argnums=0)
     found: list[float] = []
     taken = 0

@@ -1,1 +1,1 @@
-"""Shared by experiments that play games: points, each a match between two of our players."""
+"""Shared by experiments that play games: sweeps of points, each a match between our players."""

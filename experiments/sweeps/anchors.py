@@ -1,4 +1,4 @@
-"""Points that also play against a program that speaks GTP, by ``gozero match``."""
+"""Anchors: points whose player also plays a GTP program, by ``gozero match``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gozero.runs.statistics import Tally
 
 
 def matches(sweep: Sweep, config: SweepConfig) -> dict[Point, MatchConfig]:
-    """The match of each anchor; none without a program.
+    """The match of each anchor; empty without a program.
 
     Raises:
-      ValueError: a program that is missing or that refuses the game, an anchor that is more
-        than flags say, or none at all.
+      ValueError: if the program is missing or refuses the game, if no flags can express an
+        anchor's player, or if there are no anchors.
     """
     if config.anchor_command is None:
         return {}
@@ -58,18 +58,18 @@ def match_of(point: Point, config: SweepConfig) -> MatchConfig:
 
 
 def folder(point: Point, config: SweepConfig) -> pathlib.Path:
-    """Where an anchor's match is kept."""
+    """The folder of an anchor's match."""
     return config.out / "anchors" / re.sub(r"[^A-Za-z0-9.]+", "_", point.name).strip("_")
 
 
 def play(config: MatchConfig) -> int:
-    """Play what is left of a match; its exit status."""
+    """Plays the rest of a match; returns its exit status."""
     config.out.parent.mkdir(exist_ok=True)
     return match.run(config)
 
 
 def rows(sweep: Sweep, config: SweepConfig) -> Iterator[Row]:
-    """Of the matches that were played, be they complete or not."""
+    """The rows of the matches with games so far, complete or not."""
     for point in sweep.points:
         path = folder(point, config) / "summary.json"
         if point.anchor and path.exists():

@@ -1,4 +1,4 @@
-"""The flags that every sweep has. Imports no JAX."""
+"""The flags of every sweep. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SWEEP_FOLDER = (
 
 @dataclasses.dataclass(frozen=True)
 class SweepConfig(ExperimentConfig):
-    """Points of an experiment, each a match of ours against ours. A point's games come in pieces of
-    --parallel games; the same command goes on where it was killed, and with more --games plays
-    those that are missing."""
+    """Points of an experiment, each a match between two of our players. A point's games are played
+    in pieces of --parallel games; the same command resumes where it was killed, and with more
+    --games plays those that are missing."""
 
     QUICK: ClassVar[Mapping[str, Any]] = {"games": 8, "parallel": 8, "resign": -0.9}
 
@@ -29,7 +29,7 @@ class SweepConfig(ExperimentConfig):
     """Games of each point, rounded up to whole pieces."""
 
     parallel: int = setting(100, least=2, most=4096, step=2, unit="games")
-    """Games at once: a piece. No more than --games."""
+    """Games played at once, a piece; --games if that is fewer."""
 
     size: int = setting(9, least=MIN_SIZE, most=MAX_SIZE)
     """Points on a side of the board."""
@@ -38,18 +38,18 @@ class SweepConfig(ExperimentConfig):
     """Points for White."""
 
     openings: int = setting(2, least=0, below="num_plies", unit="plies")
-    """Random plies that both games of a pair begin with; the same at every point."""
+    """Random plies at the start of both games of a pair; the same at every point."""
 
     resign: float | None = setting(None, least=-1, below=0, unset="never")
-    """Either side resigns when the position and its best move are worth less than this, from -1
-    (lost) to 0 (even): -0.9 ends games that are decided early, and the experiment with them."""
+    """Either side resigns when the values of the position and of its best move are below this, from
+    -1 (lost) to 0 (even). -0.9 ends decided games early, and so the experiment."""
 
     seed: int = seed_setting()
     """The seed of the openings and the searches."""
 
     anchor_command: str | None = setting(None, unset="none")
-    """A GTP program, as `gozero match --opponent.command` has it, that some of the points play
-    too."""
+    """A GTP program, as for `gozero match --opponent.command`, that some of the points also
+    play."""
 
     anchor_games: int = setting(40, least=2, most=10**6, step=2)
     """Games of each such point against the program."""
@@ -64,21 +64,21 @@ class SweepConfig(ExperimentConfig):
 
     @property
     def num_plies(self) -> int:
-        """Plies that the board has room for."""
+        """The bound on --openings: twice the number of points."""
         return 2 * self.size**2
 
     @property
     def piece(self) -> int:
-        """Games of a piece."""
+        """Games in a piece."""
         return min(self.parallel, self.games)
 
     @property
     def num_pieces(self) -> int:
-        """Of each point."""
+        """Pieces of each point."""
         return -(-self.games // self.piece)
 
     @property
     def terms(self) -> dict:
-        """What all games in a folder have in common."""
+        """The settings that all games in a folder share."""
         names = ("size", "komi", "openings", "seed")
         return {"parallel": self.piece} | {name: getattr(self, name) for name in names}

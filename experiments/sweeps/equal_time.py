@@ -1,4 +1,4 @@
-"""A sweep of players against one opponent, with equal simulations, and then with equal time."""
+"""A sweep of players against one opponent: with equal simulations, then with equal time."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def points(
     anchors: Collection[str],
     speeds: Speeds | None = None,
 ) -> tuple[Point, ...]:
-    """Each of the names against the opponent, with as many simulations; given speeds, with as many
-    as take its time."""
+    """Each named player against the opponent, with equal simulations; given speeds, with as many
+    simulations as take equal time."""
     found = []
     for x, name in enumerate(names):
         player = players[name]
@@ -49,9 +49,9 @@ def play(
     opponent: str,
     with_time: bool,
 ) -> int:
-    """``sweep(config)``, and with time ``sweep(config, speeds)``; the exit status.
+    """Runs ``sweep(config)``, then if `with_time` ``sweep(config, speeds)``; the exit status.
 
-    The second is in ``equal_time`` in the folder, its speeds in ``speeds.json`` there.
+    The second sweep's folder is ``equal_time`` within the first's, which has ``speeds.json``.
     """
     status = run.run(sweep(config), config)
     if status or not with_time:
@@ -64,10 +64,10 @@ def play(
 def measured(
     config: SweepConfig, players: Mapping[str, Contestant], opponent: str, path: pathlib.Path
 ) -> dict[str, float]:
-    """Speeds with as many trees as a piece has pairs, of a file, which gains those it has not.
+    """The players' speeds, from the file `path`; measures and adds those it lacks.
 
-    These are measured beside the opponent, and said by its speed in the file: times of one day
-    are compared with each other only.
+    They are measured with one tree per pair of a piece, together with the opponent, and scaled by
+    the opponent's speed in the file: only times of one run are compared with each other.
     """
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     left = [name for name in players if name not in known and name != opponent]

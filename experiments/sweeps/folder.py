@@ -1,9 +1,9 @@
 """A sweep on disk: its settings, the pieces that were played, and resuming after a kill.
 
-A piece is a line of ``pieces.jsonl``, which is on the disk before the next is begun: a kill at any
-moment costs the piece in play, and no other. A line that a kill has torn is cut off. The file is
-locked while the sweep is played; ``config.json`` is read and written under that lock, so that a
-command that is refused leaves it as it was.
+A piece is a line of ``pieces.jsonl``, which is on disk before the next piece starts: a kill at any
+moment costs only the piece in play. A torn last line is cut off. The file is locked while the
+sweep is played; ``config.json`` is read and written under that lock, so a command that is refused
+leaves it unchanged.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ PIECES = "pieces.jsonl"
 
 
 class Piece(NamedTuple):
-    """A line of ``pieces.jsonl``: some games of a point, 2 i and 2 i + 1 a pair."""
+    """A line of ``pieces.jsonl``: some games of a point; games 2i and 2i + 1 are a pair."""
 
     point: str  # its name
     piece: int  # from 0
-    points: tuple[float, ...]  # of each game: 1, 0.5 or 0, the point's player's
+    points: tuple[float, ...]  # 1, 0.5 or 0 of each game, for the point's player
     plies: int  # of all games together
     truncated: int  # games that the move limit ended
-    seconds: float  # it took, compiling included
+    seconds: float  # wall-clock time, compilation included
 
 
 class SweepFolder(RunFolder):
-    """The folder of a sweep, new or to go on with. A context manager.
+    """The folder of a sweep, new or to be resumed. A context manager.
 
     Attributes:
-      pieces: {(point, piece): Piece} of those that are played.
+      pieces: {(point, piece): Piece} of the pieces played so far.
 
     Raises:
-      ValueError: a folder that holds something else, that cannot be read or written, that another
-        process plays in, or that was begun with other terms or other points of the same names.
+      ValueError: if the folder holds something else, cannot be read or written, is in use by
+        another process, or was begun with other terms or other points of the same names.
     """
 
     def __init__(self, sweep: Sweep, config: SweepConfig):
@@ -59,13 +59,13 @@ class SweepFolder(RunFolder):
             self.write_config(asked | {"flags": vars(config)})
 
     def add(self, piece: Piece) -> None:
-        """Keep a piece, which is then on the disk."""
+        """Adds a piece; it is on disk on return."""
         with self.writing():
             add_line(self._pieces, piece._asdict())
         self.pieces[piece.point, piece.piece] = piece
 
     def write_manifest(self, facts: dict) -> None:
-        """What ran, in this session and in those before."""
+        """Writes what ran, in this session and in earlier ones."""
         super().write_manifest(folders.with_sessions(facts, self.manifest, len(self.pieces)))
 
     def of(self, point: str) -> list[Piece]:
@@ -94,6 +94,6 @@ def _must_agree(path, before: dict, asked: dict) -> None:
 
 
 def _numbers(about: dict) -> dict:
-    """10 of the defaults and 10.0 of the command line are one k, be they kept as text or not."""
+    """Makes 10 (a default) and 10.0 (from the command line) equal where they are stored as text."""
     text = lambda value: value.removesuffix(".0") if isinstance(value, str) else value
     return {name: text(value) for name, value in about.items()}

@@ -1,4 +1,4 @@
-"""The picture of a sweep."""
+"""The figure of a sweep."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
 
 
 def draw(sweep: Sweep, rows: Sequence[Row], out: pathlib.Path) -> None:
-    """An SVG: a curve a series, or points where x is but names, with 95% intervals; against
-    programs hollow, dashed and a little to the right."""
+    """Draws an SVG: a curve per series, or unconnected points if the x axis has names, with 95%
+    intervals. Results against programs are hollow, dashed and shifted a little to the right."""
     with picture(out, figsize=(7, 4.4)) as (figure, axis):
         _draw(sweep, rows, figure, axis)
 
@@ -52,7 +52,7 @@ def _draw(sweep: Sweep, rows: Sequence[Row], figure, axis) -> None:
 
 
 def _heights(sweep: Sweep, rows: Sequence[Row]) -> list[tuple[float, float, float]]:
-    """(where a row stands, the ends of its interval)."""
+    """(y, low, high) of each row; the latter are the ends of its interval."""
     if sweep.chained:
         ours = [row for row in rows if not row.anchor]
         at = dict(zip(map(id, ours), chained(ours), strict=True))

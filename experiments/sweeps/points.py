@@ -1,4 +1,4 @@
-"""The parts of a sweep: who plays, at which point of which curve."""
+"""The parts of a sweep: the players, and the points and curves that they belong to."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from gozero.play.setups import Setup, make_player, make_setup
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """What no flag of a player says."""
+    """A change to a player that its flags cannot express."""
 
     about: str
-    """For the records: two changes that differ must read differently."""
+    """Its description in the records; different changes need different descriptions."""
 
     apply: Callable[[Rules, Setup], Setup]
-    """What it does to what the flags have made."""
+    """Maps the setup made from the flags to the changed one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
-    """A player of ours."""
+    """One of our players."""
 
     flags: PlayerConfig
     reuse: bool = False
-    """Whether a search goes on from what the last one found."""
+    """Whether a search starts from the subtree of the last one."""
 
     change: Change | None = None
 
@@ -38,18 +38,18 @@ class Contestant:
         """Its evaluator and its search.
 
         Raises:
-          ValueError: flags that do not go together.
+          ValueError: if the flags are inconsistent.
         """
         setup = make_setup(rules, self.flags)
         return setup if self.change is None else self.change.apply(rules, setup)
 
     @property
     def has_tree(self) -> bool:
-        """Whether it is a search with a `setup`."""
+        """Whether it searches a tree, and so has a `setup`."""
         return self.flags.search not in TREELESS
 
     def player(self, rules: Rules) -> Player:
-        """As the arena has it; players made apart are compiled apart."""
+        """The player for the arena. Each call makes a new one, which is compiled separately."""
         if not self.has_tree:
             return make_player(rules, self.flags, reuse=self.reuse).player
         setup = self.setup(rules)
@@ -63,7 +63,7 @@ class Contestant:
 
     @property
     def text(self) -> str:
-        """In a few words."""
+        """A short description."""
         said = {k: v for k, v in self._asked.items() if k not in _IN_TEXT}
         number = lambda value: f"{value:g}" if isinstance(value, int | float) else str(value)
         words = [
@@ -75,7 +75,7 @@ class Contestant:
         return ", ".join([self.flags.text, *words])
 
     def record(self, rules: Rules) -> dict[str, str]:
-        """All that it is, as plain data: the SHA-256 of what was learnt, too."""
+        """Everything that defines it, as plain data, including the SHA-256 of learnt weights."""
         about = {} if self.change is None else {"change": self.change.about}
         told = (
             self.setup(rules).evaluator.about
@@ -87,7 +87,7 @@ class Contestant:
 
     @property
     def _asked(self) -> dict[str, Any]:
-        """The flags that are not their defaults."""
+        """The flags that differ from their defaults."""
         fields = {field.name: field.default for field in dataclasses.fields(self.flags)}
         return {k: v for k, v in vars(self.flags).items() if v != fields[k]}
 
@@ -104,32 +104,32 @@ _CALLED = {
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A match, and where its score stands in the picture."""
+    """A match, and the place of its score in the figure."""
 
     series: str
     """The curve."""
 
     x: float | None
-    """Where on it; None for a level that goes right across."""
+    """Its position on the x axis; None: a horizontal line across the figure."""
 
     label: str
-    """What it is called; with the series its name, which no other point of the sweep has."""
+    """Its label; series and label together are its name, unique within the sweep."""
 
     player: Contestant
-    """Whose score it is."""
+    """The player whose score is measured."""
 
     opponent: Contestant
-    """Against whom."""
+    """Its opponent."""
 
     anchor: bool = False
-    """Whether the player also plays against a program, if one is given."""
+    """Whether the player also plays against the GTP program, if one is given."""
 
     @property
     def name(self) -> str:
         return f"{self.series}, {self.label}"
 
     def record(self, rules: Rules) -> dict[str, str]:
-        """What has to be the same for games to count for the same point."""
+        """What must be equal for games to count for the same point."""
         player = {f"player.{k}": v for k, v in self.player.record(rules).items()}
         return player | {f"opponent.{k}": v for k, v in self.opponent.record(rules).items()}
 
@@ -142,7 +142,7 @@ class Sweep:
     """An experiment: its points, and how they are drawn.
 
     Raises:
-      ValueError: no points, or two of one name.
+      ValueError: if there are no points, or two have the same name.
     """
 
     name: str
@@ -150,10 +150,11 @@ class Sweep:
     title: str
     x_label: str
     x_scale: Scale = "linear"
-    """names: the labels stand below, x says in which order."""
+    """"names": the x axis shows the points' labels, in the order of their x."""
 
     chained: bool = False
-    """Each point's opponent is the point before it in its series: the picture adds their Elo up."""
+    """Whether each point's opponent is the previous point of its series; the figure then shows the
+    cumulative Elo."""
 
     def __post_init__(self):
         names = [point.name for point in self.points]
@@ -164,7 +165,7 @@ class Sweep:
             raise ValueError(f"points: two are called {twice!r}")
 
     def resigning(self, below: float | None) -> Sweep:
-        """The same, with players that resign below a value; None: none does."""
+        """The same sweep with players that resign below a value; None: they never resign."""
 
         def change(one: Contestant) -> Contestant:
             return dataclasses.replace(one, flags=dataclasses.replace(one.flags, resign=below))

@@ -16,7 +16,7 @@ from gozero.runs import statistics
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """The games of a point against one opponent."""
+    """The results of a point against one opponent."""
 
     experiment: str
     series: str
@@ -33,23 +33,23 @@ class Row:
     score: float
     """Points a game."""
     low: float
-    """Of the score, with `high` 95%, over pairs."""
+    """The 95% interval of the score, over pairs, is `low` to `high`."""
     high: float
     elo: float
-    """Of the player above the opponent; infinite if it won or lost all."""
+    """The player's Elo minus the opponent's; infinite if it won or lost all games."""
     elo_low: float
     elo_high: float
     plies: float
-    """Of a game, on average."""
+    """The mean length of a game."""
     truncated: int
     """Games that the move limit ended."""
     seconds: float
-    """That our games took, one after another or many at once, compiling included. An anchor's: that
-    both sides thought, of all games together, of which several were played at once."""
+    """Wall-clock time of our games, compilation included. For an anchor: both sides' thinking time,
+    summed over all games, several of which were played at once."""
 
 
 def row_of(sweep: Sweep, point: Point, pieces: Sequence[Piece]) -> Row:
-    """The row of a point's pieces, of which there is at least one."""
+    """The row of a point, from its pieces (at least one)."""
     points = [x for piece in pieces for x in piece.points]
     total, interval = (
         statistics.Tally.of(points),
@@ -75,7 +75,7 @@ def make_row(
     interval: statistics.Interval,
     **more,
 ) -> Row:
-    """A row; `more` are its fields on the games themselves, and whether it is of an anchor."""
+    """A row; `more` has `plies`, `truncated`, `seconds`, and `anchor=True` for an anchor."""
     low, high = interval
     return Row(
         experiment=sweep.name,
@@ -99,7 +99,7 @@ def make_row(
 
 
 def write(rows: Iterable[Row], path: pathlib.Path) -> None:
-    """The CSV, whole or not at all."""
+    """Writes the CSV atomically."""
     write_csv(Row, rows, path, digits=5)
 
 
@@ -113,10 +113,11 @@ def read(path: pathlib.Path) -> list[Row]:
 
 
 def chained(rows: Sequence[Row]) -> list[tuple[float, float, float]]:
-    """(Elo, low, high) of each row above where its series began, whose rows are in order.
+    """Cumulative (Elo, low, high) of each row above the first opponent of its series.
 
-    Errors of independent matches add up as squares, above and below apart. A match that was won or
-    lost outright says no number: nan, there and in the rest of its series.
+    The rows of a series are in order. Errors of independent matches add in quadrature, separately
+    above and below. If a match was won or lost outright its Elo is unknown: nan, there and in the
+    rest of its series.
     """
     at: dict[str, tuple[float, float, float]] = {}
     found = []
@@ -132,7 +133,7 @@ def chained(rows: Sequence[Row]) -> list[tuple[float, float, float]]:
 
 
 def table(sweep: Sweep, rows: Sequence[Row]) -> str:
-    """In Markdown."""
+    """The results as a Markdown table."""
     ours = [row for row in rows if not row.anchor]
     ratings = dict(zip(map(id, ours), chained(ours), strict=True)) if sweep.chained else {}
     head = ["series", "", "opponent", "games", "won, drawn, lost", "score [95%]", "Elo [95%]"]

@@ -1,4 +1,4 @@
-"""Play what is left of a sweep, and print its results."""
+"""Play the rest of a sweep, and print its results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from gozero.search.memory import Memory, memory_of
 
 
 def main(config: type[SweepConfig], sweep: Callable[..., Sweep], name: str) -> int:
-    """What an experiment's command does: its flags, the sweep that they make, and `run`."""
+    """An experiment's command: parses its flags, makes the sweep from them, and runs it."""
     return command(config, lambda asked: run(sweep(asked), asked), name)
 
 
 def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> int:
-    """An experiment's command: ``play(its flags)``, and one line for what cannot be."""
+    """An experiment's command: runs ``play(settings)``, and prints a user's error as one line."""
     prog = f"python -m experiments.{name}.run"
     asked = commands.parse(config, prog=prog)
     output.check_plots()
@@ -43,14 +43,14 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
 
 
 def run(sweep: Sweep, config: SweepConfig) -> int:
-    """Play the pieces that are left; the exit status: 0, or 130 if it was stopped before the last.
+    """Plays the remaining pieces; returns the exit status: 0, or 130 if stopped before the end.
 
-    All points play a piece before any plays its next: a sweep that is broken off has every point,
+    Every point plays a piece before any plays its next, so an interrupted sweep has all points,
     with fewer games.
 
     Raises:
-      ValueError: players that cannot be, a folder of other games, a program that is missing or
-        refuses.
+      ValueError: if a player's settings are invalid, the folder holds other games, or the GTP
+        program is missing or refuses the game.
     """
     sweep = sweep.resigning(config.resign)
     commands.say_estimate(minutes(sweep, config))
@@ -73,11 +73,12 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
 
 
 COMPILING_S, SIMULATIONS_PER_S = 25.0, 25_000.0
-"""Of a point, and of both sides: about what the recorded sweeps had, on two cores."""
+"""Compile time of a point, and simulations a second of both sides: about those of the recorded
+sweeps, on two cores."""
 
 
 def minutes(sweep: Sweep, config: SweepConfig) -> float:
-    """What the games of ours take about, on two cores."""
+    """Estimated minutes for the games between our players, on two cores."""
     plies = (0.7 if config.resign else 1.1) * config.size**2
     spent = 0.0
     for point in sweep.points:
@@ -88,7 +89,7 @@ def minutes(sweep: Sweep, config: SweepConfig) -> float:
 
 
 def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> bool:
-    """Whether all pieces are played."""
+    """Plays the remaining pieces; returns whether all were played."""
     todo = [
         (point, piece)
         for piece in range(config.num_pieces)
@@ -120,8 +121,8 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
 
 
 class _Players:
-    """Contestant -> arena player, made once, so that it is compiled once; each device of this host
-    searches its share of the games."""
+    """Maps contestants to arena players, each made and so compiled only once; each device of this
+    host searches its share of the games."""
 
     def __init__(self, rules: Rules, games_at_once: int):
         self._rules, self._mesh = rules, devices.make_mesh(games_at_once)
@@ -142,10 +143,10 @@ def play_piece(
     number: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Piece:
-    """Games of a point. The openings depend on the seed and the number of the piece alone.
+    """Plays a piece of a point. Its openings depend only on the seed and the piece's number.
 
     Raises:
-      RuntimeError: a game in which an evaluation was not finite, or an action not legal.
+      RuntimeError: if in any game an evaluation was not finite, or an action not legal.
     """
     started = time.monotonic()
     played = arena.play_match(
@@ -179,7 +180,7 @@ def _write(sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> list[resul
 
 
 def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> Memory:
-    """What the largest trees of a player take; all players are made, and so checked."""
+    """The memory of the largest trees of any player. Makes all players, which checks them."""
     half, found = config.piece // 2, []
     for one in {c for point in sweep.points for c in (point.player, point.opponent)}:
         if not one.has_tree:

@@ -1,4 +1,4 @@
-"""How fast a contestant searches, and the memory of its trees."""
+"""The speed of a contestant's search, and the memory of its trees."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from gozero.search.search import search
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """Searches of the empty board, in lockstep."""
+    """Measurements of searches of the empty board, in lockstep."""
 
     simulations_per_s: float
-    """Of all trees together; the median."""
+    """The median, of all trees together."""
     evaluated: float
-    """Leaves that the evaluator was asked for, by simulations."""
+    """Leaves that were evaluated, as a fraction of simulations."""
     bytes_a_node: float
-    """Of the trees, the position included."""
+    """Bytes of a tree per node, including the position."""
     mb: float
-    """Of the trees in all, 10^6 bytes, with the copies that reuse wants."""
+    """Memory of all trees, in 10^6 bytes, including the copies that reuse needs."""
 
 
 def measure(
@@ -41,18 +41,18 @@ def measure(
     seed: int,
     repeats: int = 3,
 ) -> list[Speed]:
-    """Time searches, one contestant's after the other's, and so again; compiling apart.
+    """Times the contestants' searches in turn, `repeats` times over, without compilation.
 
     Args:
       rules: the rules.
-      contestants: who search.
+      contestants: the players whose searches are timed.
       num_trees: boards searched at once.
       komi: points for White.
-      seed: of the searches.
-      repeats: searches of each that are timed.
+      seed: the seed of the searches.
+      repeats: timed searches of each contestant.
 
     Raises:
-      ValueError: a contestant that cannot be.
+      ValueError: if a contestant's settings are invalid.
     """
     new_games = jax.jit(jax.vmap(lambda komi: init(rules, komi)))
     states = new_games(jnp.full(num_trees, komi, jnp.float32))
@@ -81,7 +81,7 @@ def measure(
 
 
 def _searcher(rules: Rules, contestant: Contestant, states: GameState, key: jax.Array):
-    """A function of nothing: (actions i32[B], leaves that the evaluator was asked for i32[])."""
+    """A function without arguments that returns (actions i32[B], evaluated leaves i32[])."""
     if not contestant.has_tree:
         return _treeless(rules, contestant, states, key)
     evaluator, config, *_ = contestant.setup(rules)
@@ -98,7 +98,7 @@ def _searcher(rules: Rules, contestant: Contestant, states: GameState, key: jax.
 
 
 def _treeless(rules: Rules, contestant: Contestant, states: GameState, key: jax.Array):
-    """Likewise."""
+    """As `_searcher`, for a contestant without a tree."""
     player, count = contestant.player(rules), states.komi.shape[0]
     legal = jax.vmap(functools.partial(legal_actions, rules))
     recent = jnp.full((2, count), NO_ACTION)

@@ -1,4 +1,4 @@
-"""Says which command runs this experiment."""
+"""Prints the command that runs this experiment."""
 
 import sys
 

@@ -11,8 +11,8 @@ from gozero.apps.match.config import MatchConfig, Side
 from gozero.runs.settings import setting
 
 RESULTS = pathlib.Path("experiments/zero_strength/results")
-"""From the checkout's root, where experiments are started: what a match's record says holds on
-another machine."""
+"""Relative to the checkout's root, where experiments are started, so that the path in a match's
+record is valid on other machines."""
 
 _RAVE = Side(
     search="rave",
@@ -47,23 +47,23 @@ MATCHES = {
     "9x9-rave": Match(_network(9), 200, opponent=_RAVE, **_9X9),
     "9x9-gnugo": Match(_network(9), 200, **_9X9),
 }
-"""By name: the board, and who is played."""
+"""The matches, named by board and opponent."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ZeroStrengthConfig(MatchesConfig):
-    """Networks that self-play has taught, 200 simulations a move, against MC-RAVE with local shapes
-    and 3,000 simulations, and against GNU Go 3.8 at level 10; pairs of random openings, area
-    scoring, positional superko on both sides, dead stones played out."""
+    """Networks trained by self-play, with 200 simulations per move, against MC-RAVE with local
+    shapes and 3,000 simulations, and against GNU Go 3.8 at level 10; pairs of random openings,
+    area scoring, positional superko on both sides, dead stones played out."""
 
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("7x7-rave",), "games": 4, "parallel": 4}
 
     only: tuple[str, ...] = setting(tuple(MATCHES))
-    """Which of the matches."""
+    """Which matches to play."""
 
     weights: pathlib.Path | None = setting(None, unset="those that lie here")
-    """A network of your own, of `python -m train`."""
+    """Your own network, from `python -m train`."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/zero_strength"))
     """The folder of the matches, results.csv and results.svg."""
