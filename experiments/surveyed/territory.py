@@ -113,7 +113,7 @@ def _seeing(rules: Rules, config: NetworkConfig):
 
 
 def territory_evaluator(rules: Rules, config: NetworkConfig, params: dict) -> Evaluator:
-    """An evaluator whose value is tanh(score / 9), from the predicted owners; its prior is uniform."""
+    """An evaluator with value tanh(score / 9), from the predicted owners, and a uniform prior."""
     features = feature_set(config.features)
 
     def observe(state, position, trail):
