@@ -12,7 +12,9 @@ from gozero import __version__
 from gozero.apps import flags, runtime
 from gozero.compile import executables, expected
 
-DESCRIPTION = "Batched Monte-Carlo tree search for Go, in JAX. `gozero --version`: which."
+DESCRIPTION = (
+    "Batched Monte-Carlo tree search for Go, in JAX. `gozero --version` prints the version."
+)
 
 _COMMANDS = {
     "selfplay": ("gozero.apps.selfplay.run", "SelfPlayFlags"),

@@ -53,7 +53,7 @@ def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
             note = _note(config, field, shown).replace("--", f"--{prefix}")
             yield Row(_flag(field, kind, prefix), _value(field, kind), text, note, group)
         elif kind in listed:
-            text = f"{text} Its flags are those of --{prefix}{listed[kind]}."
+            text = f"{text} It has the same flags as --{prefix}{listed[kind]}."
             yield Row(f"--{prefix}{name}.FLAG", "", text, "", name)
         else:
             listed[kind] = name
@@ -101,7 +101,7 @@ def text_of_commands(
         first = _paragraphs(told, width - _INDENT)[0]
         entries.append(f"  {name}\n" + textwrap.indent(first, " " * _INDENT))
     parts.append("\n".join(["commands:", *entries]))
-    parts += _paragraphs(f"`{prog} COMMAND --help` lists the flags of one.", width)
+    parts += _paragraphs(f"`{prog} COMMAND --help` lists the flags of a command.", width)
     return "\n\n".join(parts + _examples(examples, width)) + "\n"
 
 
@@ -116,7 +116,7 @@ def table(config: type) -> str:
         flag, against = settings.conflict_text(conflict)
         refused.setdefault((against, conflict.reason), []).append(f"`{flag}`")
     if refused:
-        lines += ["", "| flag | goes | because |", "|---|---|---|"]
+        lines += ["", "| flag | restriction | reason |", "|---|---|---|"]
     for (against, reason), names in refused.items():
         lines.append(f"| {', '.join(names)} | {_cell(against)} | {_cell(reason)} |")
     return "\n".join(lines)

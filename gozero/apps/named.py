@@ -19,14 +19,14 @@ _REFINING = {"simulations", "leaves", "resign"}
 class NamedPlayerConfig(PlayerConfig):
     """A named player, with its settings for each board size; other flags override them one by one.
 
-    If no flag says how it thinks, it is the player `strong`.
+    If no flag defines the player, it is `strong`.
     """
 
     player: PlayerName | None = setting(
         None,
         group="player",
-        unset=f"{players.DEFAULT}; none, if a flag of evaluation, search or heuristic is given but "
-        "--simulations, --leaves and --resign",
+        unset=f"{players.DEFAULT}, or none if a flag of evaluation, search or heuristic other than "
+        "--simulations, --leaves and --resign is given",
     )
     """The player whose settings for the board size are used; every other flag overrides one."""
 

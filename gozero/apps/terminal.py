@@ -20,16 +20,16 @@ from gozero.runs.settings import setting
 PROG = "gozero play"
 COLOURS = ("Black", "White")
 HELP = """\
-D4, pass       play there (columns have no I); the engine answers
-undo           take back your last move, and the answer
-move           the engine plays for you
-hint           what the analysis would play
-analysis       how often its moves win, and what it expects
-score          the score of the board as it stands, and as it is expected to end
-board          the board again
-save FILE.sgf  write the game, with what was taken back as variations
-load FILE.sgf  go on at the end of a game
-new            the same again
+D4, pass       play there (columns skip the letter I) or pass; the engine answers
+undo           take back your last move and the engine's answer
+move           let the engine play this move for you
+hint           show the move that the analysis would play
+analysis       show win rates, visits, leads and the expected moves
+score          show the score as the board stands, and as expected at the end
+board          show the board again
+save FILE.sgf  write the game, with the moves taken back as variations
+load FILE.sgf  read a game and continue at its end
+new            start a new game with the same settings
 resign, quit"""
 
 
@@ -37,7 +37,7 @@ resign, quit"""
 class PlayConfig(ThinkingConfig):
     """Play Go in the terminal: moves as text, against any player of `gozero players`."""
 
-    colour: Literal["black", "white", "both", "none"] = setting("black", group="game of yours")
+    colour: Literal["black", "white", "both", "none"] = setting("black", group="your game")
     """The colours that you play; none: the engine plays itself."""
 
     handicap: int = setting(0, least=0, most=9, unit="stones")

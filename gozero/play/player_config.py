@@ -64,7 +64,7 @@ _NOT_OF_TD = (
     "rave_bonus rave_colours rave_ancestor rave_above rave_legal final_move backup nodes priors "
     "temperature widening pruning score_utility"
 )
-_BY_VISITS = "they go by visits, and not by what counts as such"
+_BY_VISITS = "they need the counts of true visits only"
 _OF_RAVE = (
     "rave_bias rave_k rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_above "
     "rave_legal"
@@ -82,7 +82,7 @@ class PlayerConfig:
     """The network's weights, for one board size."""
 
     symmetries: Symmetries | None = setting(
-        None, unset="random with a network of KataGo's, else one", effective="seen_in"
+        None, unset="random with a KataGo network, else one", effective="seen_in"
     )
     """In which board symmetries a network sees a position: as it stands (one), one drawn at random
     (random), or all eight, averaging their evaluations (all)."""
@@ -97,7 +97,7 @@ class PlayerConfig:
     """Strengths for mm or balanced playouts: a file from `python -m train.classical.mm` or
     `.balancing`."""
 
-    priors: PriorsName | None = setting(None, unset="all moves alike")
+    priors: PriorsName | None = setting(None, unset="equal for all moves")
     """The priors of moves when playouts evaluate: in proportion to the strengths of move features,
     as in mm or balanced playouts."""
 
@@ -107,7 +107,7 @@ class PlayerConfig:
     diversity: int = setting(0, least=0, most=8)
     """How many random points MoGo's playouts try, to play one with an empty neighbourhood."""
 
-    playout_moves: int | None = setting(None, least=1, unset="3 for each point of the board")
+    playout_moves: int | None = setting(None, least=1, unset="3 per point of the board")
     """Moves after which a playout is cut and scored as it stands."""
 
     first_action: bool = setting(False)
@@ -116,7 +116,7 @@ class PlayerConfig:
 
     search: RuleName = setting("puct", group="search")
     """The search rule: puct; uct (UCB1); rave (MC-RAVE, for playouts); gumbel (sequential halving
-    at the root, without Gumbel noise; the stronger for a network of `python -m train`); gaussian
+    at the root, without Gumbel noise; stronger with a network of `python -m train`); gaussian
     (visits in proportion to the probability that a move is best, as in Crazy Stone); boltzmann
     (visits in proportion to a softmax of the values, as in Indigo); td (temporal-difference search:
     no tree, but weights of local shapes learned before each move); annealing (no tree, but playouts
@@ -125,13 +125,13 @@ class PlayerConfig:
 
     simulations: int = setting(400, least=1, most=MAX_SIMULATIONS)
     """Simulations for each move, rounded up to a multiple of --leaves times --trees; with a time
-    limit, the most. A tree has room for all of them, or for --nodes."""
+    limit, at most this many. A tree has room for all of them, or for --nodes nodes."""
 
     nodes: int | None = setting(
         None,
         least=2,
         most=2**30,
-        unset=f"room for all; with more than {MAX_NARROW} simulations {LONG_NODES}",
+        unset=f"room for all simulations, or {LONG_NODES} if these are more than {MAX_NARROW}",
     )
     """The capacity of a tree in nodes: a full tree drops its least visited half and continues."""
 
@@ -150,18 +150,18 @@ class PlayerConfig:
         None,
         least=0,
         below=10**6,
-        unset="of puct 3 with playouts and 1.5 with a network, of uct 0.25, of rave 0",
+        unset="3 for puct with playouts, 1.5 for puct with a network, 0.25 for uct, 0 for rave",
     )
     """The weight of the rule's exploration bonus."""
 
     temperature: float | None = setting(None, above=0, below=10**6, unset="0.1")
     """The temperature of boltzmann's softmax, for values as probabilities of winning."""
 
-    widening: float | None = setting(None, above=0, below=10**9, unset="every move")
+    widening: float | None = setting(None, above=0, below=10**9, unset="no widening")
     """Progressive widening: a node considers only the move with the highest prior until it has this
     many visits; each further move waits 1.4 times as long as the last (Coulom 2007, with 40)."""
 
-    pruning: float | None = setting(None, above=0, below=10**6, unset="none")
+    pruning: float | None = setting(None, above=0, below=10**6, unset="no pruning")
     """Progressive pruning: a move is no longer visited if its value plus this many standard
     deviations is less than another's minus as many (Bouzy & Helmstetter 2003)."""
 
@@ -177,7 +177,7 @@ class PlayerConfig:
     the all-moves-as-first value (amaf), or the mixture of both values (mixture, Eq. 46)."""
 
     rave_initial: float | None = setting(
-        None, least=0, below=10**6, unset="it goes by its all-moves-as-first value alone"
+        None, least=0, below=10**6, unset="its all-moves-as-first value alone counts"
     )
     """The simulation value of an unvisited action in the mixture, as a probability of winning.
     Above 1, all actions are tried once all-moves-as-first values weigh little."""
@@ -190,11 +190,11 @@ class PlayerConfig:
     """Which later plays count as all-moves-as-first: at points where the player was the first of
     either to play, or all of its own."""
 
-    rave_ancestor: int | None = setting(None, least=1, unset="always its own")
+    rave_ancestor: int | None = setting(None, least=1, unset="a node always uses its own")
     """Visits that a node needs before it uses its own all-moves-as-first values instead of an
     ancestor's."""
 
-    rave_above: float | None = setting(None, least=0, most=1, unset="they do not count")
+    rave_above: float | None = setting(None, least=0, most=1, unset="these values are not used")
     """The assumed bias of all-moves-as-first values two plies above a node, a third estimator of
     its moves beside the simulations and the node's own: each is weighted by the inverse of its mean
     squared error, as in Fuego."""
@@ -204,31 +204,35 @@ class PlayerConfig:
 
     final_move: FinalMove | None = setting(
         None,
-        unset="visits; with a network of KataGo's and one tree, the bound",
+        unset="bound with a KataGo network and one tree, else visits",
         effective="plays_by",
     )
-    """The move to play has the most visits; the highest value; the highest lower confidence bound
-    of its value (bound); or the highest score of the rule without its bonus (eval)."""
+    """Which move is played: the one with the most visits, the highest value, the highest lower
+    confidence bound of its value (bound), or the highest score without the rule's bonus (eval)."""
 
     backup: BackupName = setting("mean")
     """A node's value: the mean of its simulations, the best of its children (max), or something
     between the two (mix; Coulom 2006)."""
 
     score_utility: OnOff | None = setting(
-        None, unset="on with a network of KataGo's, else off", effective="by_score"
+        None,
+        unset="on with a KataGo network where the search allows it, else off",
+        effective="by_score",
     )
     """Whether the search also maximises points: each value includes the utility of the score, as in
     KataGo. Reported values remain results. A network that is not KataGo's needs a score head
     (trained with --auxiliary)."""
 
-    first_play: float | None = setting(None, least=0, below=10**6, unset="it comes first")
+    first_play: float | None = setting(
+        None, least=0, below=10**6, unset="such an action is tried first"
+    )
     """The value of an action without any statistics, as a probability of winning."""
 
     resign: float | None = setting(None, least=-1, below=0, unset="never")
     """Resign when the values of the position and its best move are both below this, from -1 (lost)
     to 0 (even): -0.95, say."""
 
-    heuristic: HeuristicName | None = setting(None, group="heuristic", unset="nothing")
+    heuristic: HeuristicName | None = setting(None, group="heuristic", unset="none")
     """The initial values of a new node's moves: all even, the player's values two plies before
     (grandfather), MoGo's rules, or the values of local shapes (shape)."""
 
@@ -239,15 +243,15 @@ class PlayerConfig:
 
     heuristic_visits: int = setting(
         0,
-        "C: what a heuristic counts for, in simulations through a move. With the simulations, at "
-        f"most {MAX_NARROW}.",
+        "C: the weight of the heuristic's values, in simulations through a move. Together with "
+        f"--simulations at most {MAX_NARROW}.",
         least=0,
         most="visits_left",
     )
     heuristic_amaf_visits: int | None = setting(
         None,
-        "M: what it counts for in all-moves-as-first simulations. With the simulations and "
-        f"--heuristic-good-visits, at most {MAX_NARROW}.",
+        "M: the weight of the heuristic's values, in all-moves-as-first simulations. Together with "
+        f"--simulations and --heuristic-good-visits at most {MAX_NARROW}.",
         least=0,
         most="amaf_visits_left",
         unset=f"{AMAF_VISITS} with --search rave",
@@ -260,64 +264,64 @@ class PlayerConfig:
     """Whether own eyes and the pass begin with the heuristic's values instead of as lost."""
 
     CONFLICTS = (
-        Conflict("weights symmetries", "!evaluator=network", "playouts have none"),
-        Conflict("score_utility=on", "!evaluator=network", "playouts say no score"),
-        Conflict("score_utility=on", "!search=puct", "the others go by results"),
-        Conflict("trees backup heuristic", "score_utility=on", "it goes with one tree and means"),
-        Conflict("playouts", "!evaluator=playout", "a network plays none"),
-        Conflict("strengths", "!playouts=mm|balanced", "other playouts have none"),
-        Conflict("nakade diversity", "!playouts=mogo", "they are of MoGo's playouts"),
-        Conflict("trees", "search=gumbel", "its root counts the visits of one tree"),
-        Conflict("exploration heuristic", "search=gumbel", "it has a bonus of its own"),
-        Conflict("search=gumbel", "reuse", "it begins every search anew; use --no-reuse"),
-        Conflict("priors", "!evaluator=playout", "a network has its own"),
-        Conflict("exploration", "search=gaussian|boltzmann", "they have no bonus"),
-        Conflict("temperature", "!search=boltzmann", "the others have none"),
-        Conflict("considered", "!search=gumbel", "the others consider every move"),
+        Conflict("weights symmetries", "!evaluator=network", "playouts use no network"),
+        Conflict("score_utility=on", "!evaluator=network", "playouts return no score"),
+        Conflict("score_utility=on", "!search=puct", "the other rules ignore the score"),
+        Conflict("trees backup heuristic", "score_utility=on", "it needs one tree of plain means"),
+        Conflict("playouts", "!evaluator=playout", "a network runs no playouts"),
+        Conflict("strengths", "!playouts=mm|balanced", "other playouts use no strengths"),
+        Conflict("nakade diversity", "!playouts=mogo", "only MoGo's playouts have this option"),
+        Conflict("trees", "search=gumbel", "its root counts the visits of a single tree"),
+        Conflict("exploration heuristic", "search=gumbel", "it scores moves by its own rule"),
+        Conflict("search=gumbel", "reuse", "it starts every search afresh; use --no-reuse"),
+        Conflict("priors", "!evaluator=playout", "a network has its own priors"),
+        Conflict("exploration", "search=gaussian|boltzmann", "they have no exploration bonus"),
+        Conflict("temperature", "!search=boltzmann", "other rules have no temperature"),
+        Conflict("considered", "!search=gumbel", "the other rules consider every move"),
         Conflict(
             _NOT_OF_TD, "search=td|annealing|random", "they have neither a tree nor an evaluator"
         ),
-        Conflict("simulations resign", "search=random", "it has none"),
-        Conflict("search=rave", "!evaluator=playout", "only playouts say who played where first"),
-        Conflict("playout_moves first_action", "!evaluator=playout", "a network plays none"),
-        Conflict(_OF_RAVE, "!search=rave", "the others have no such values"),
-        Conflict("rave_k", "rave_bias", "give one schedule"),
-        Conflict("rave_mean", "rave_k", "it is of the schedule by a bias"),
-        Conflict("rave_k rave_mean rave_initial exploration", "rave_above", "it has no such form"),
-        Conflict("trees", "rave_above", "an exchange changes what is above a node"),
-        Conflict("rave_ancestor", "rave_above", "it looks above every node"),
-        Conflict("rave_bonus", "!exploration", "it weighs nothing without one"),
-        Conflict("final_move", "search=gumbel", "its root says what is played"),
-        Conflict("final_move=eval", "trees", "it goes by the statistics of one tree"),
+        Conflict("simulations resign", "search=random", "it does not search"),
+        Conflict("search=rave", "!evaluator=playout", "all-moves-as-first values need playouts"),
+        Conflict("playout_moves first_action", "!evaluator=playout", "a network runs no playouts"),
+        Conflict(_OF_RAVE, "!search=rave", "the other rules use no all-moves-as-first values"),
+        Conflict("rave_k", "rave_bias", "give only one schedule"),
+        Conflict("rave_mean", "rave_k", "it belongs to the schedule of --rave-bias"),
+        Conflict(
+            "rave_k rave_mean rave_initial exploration", "rave_above", "its mean has no such term"
+        ),
+        Conflict("trees", "rave_above", "an exchange changes the values above a node"),
+        Conflict("rave_ancestor", "rave_above", "it uses the values above every node"),
+        Conflict("rave_bonus", "!exploration", "without --exploration there is no bonus"),
+        Conflict("final_move", "search=gumbel", "its root rule chooses the move"),
+        Conflict("final_move=eval", "trees", "it uses the statistics of a single tree"),
         Conflict("nodes", "search=gumbel", "its root counts the visits of all moves"),
         Conflict(
             "widening pruning",
             "search=rave|gumbel",
-            "they score a move by the others, or choose among all",
+            "rave cannot score a move by the others; gumbel's root chooses among all",
         ),
         Conflict("widening pruning search=gaussian", "heuristic", _BY_VISITS),
         Conflict("widening pruning search=gaussian", "first_action", _BY_VISITS),
         Conflict("pruning search=gaussian", "trees", "trees do not exchange sums of squares"),
-        Conflict("trees backup", "nodes", "full trees of such searches are not pruned"),
-        Conflict("backup", "search=gumbel|rave", "they go by means"),
-        Conflict("leaves trees heuristic first_action", "backup", "they go by means"),
-        Conflict("heuristic_eyes", "!heuristic=even|mogo|shape", "nothing else says they are lost"),
-        Conflict("first_play", "!search=uct|rave", "the others begin with the parent's value"),
-        Conflict("heuristic_visits heuristic_amaf_visits", "!heuristic", "give one"),
+        Conflict("trees backup", "nodes", "full trees of such searches cannot be pruned"),
+        Conflict("backup", "search=gumbel|rave", "they use mean values"),
+        Conflict("leaves trees heuristic first_action", "backup", "they need mean values"),
+        Conflict("heuristic_eyes", "!heuristic=even|mogo|shape", "only these start them as lost"),
+        Conflict("first_play", "!search=uct|rave", "other rules use the parent's value"),
+        Conflict("heuristic_visits heuristic_amaf_visits", "!heuristic", "they are its weights"),
         Conflict(
             "!heuristic_amaf_visits=0",
             "!search=rave",
-            "the others have no such values; use --heuristic-visits",
+            "the other rules use no all-moves-as-first values; use --heuristic-visits",
         ),
         Conflict(
             "heuristic_good_visits",
             "!heuristic=even|mogo|shape",
-            "they count beside what the heuristic says",
+            "they add to the counts of such a heuristic",
         ),
-        Conflict("heuristic_good_visits", "heuristic_amaf_visits=0", "they are such simulations"),
-        Conflict(
-            "leaves trees", "heuristic=grandfather", "it goes with one tree and one leaf a step"
-        ),
+        Conflict("heuristic_good_visits", "heuristic_amaf_visits=0", "they add to these"),
+        Conflict("leaves trees", "heuristic=grandfather", "it needs one tree and one leaf a step"),
     )
 
     def check(self, prefix: str = "") -> None:

@@ -294,7 +294,7 @@ def test_temporal_difference_search(tmp_path):
             {"shapes": "x.npz", "search": "rave", "heuristic": "mogo"},
             "--shapes x.npz: only with --heuristic shape",
         ),
-        ({"nakade": True}, "--nakade: only with --playouts mogo; they are of MoGo's playouts"),
+        ({"nakade": True}, "--nakade: only with --playouts mogo; only MoGo's playouts have"),
         ({"search": "td", "leaves": 8}, "--leaves 8: not with --search td"),
         ({"search": "td", "evaluator": "network"}, "--evaluator network: not with --search td"),
         ({"playouts": "mogo", "diversity": 9}, "--diversity 9: expected from 0 to 8"),
@@ -331,7 +331,7 @@ def test_temporal_difference_search(tmp_path):
         ),
         (
             {"search": "rave", "heuristic": "grandfather", "leaves": 8},
-            "--leaves 8: not with --heuristic grandfather; it goes with one tree and one leaf",
+            "--leaves 8: not with --heuristic grandfather; it needs one tree and one leaf",
         ),
         ({"score_utility": "on"}, "--score-utility on: only with --evaluator network"),
         (
@@ -382,7 +382,7 @@ def test_what_does_not_go_together_names_the_flag():
     ):
         PlayerConfig(evaluator="network", search="rave").check("opponent.")
     with pytest.raises(
-        ValueError, match="--playouts mogo: only with --evaluator playout; a network plays none"
+        ValueError, match="--playouts mogo: only with --evaluator playout; a network runs no"
     ):
         make_setup(RULES, PlayerConfig(evaluator="network", playouts="mogo"))
     with pytest.raises(

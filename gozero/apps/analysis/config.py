@@ -26,8 +26,8 @@ class AnalyzeConfig(AnalystConfig):
         PlayerConfig,
         "simulations",
         500,
-        help="The most visits of a query, for which trees have room; a query that asks for more "
-        "gets so many, and one that names none, too.",
+        help="The most visits of a query, and the visits of one without maxVisits; trees have room "
+        "for this many.",
     )
 
     json: bool = setting(False, group="analysis")

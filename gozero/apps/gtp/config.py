@@ -21,7 +21,7 @@ MAX_SECONDS = 86_400
 class GtpConfig(NamedPlayerConfig):
     """Play Go over GTP, on standard input and output.
 
-    If no flag says how it thinks, it is the player `strong`; `gozero players` lists all players.
+    If no flag defines the player, it is `strong`; `gozero players` lists all players.
     """
 
     size: int | None = setting(
@@ -29,7 +29,7 @@ class GtpConfig(NamedPlayerConfig):
         group="game",
         least=MIN_SIZE,
         most=MAX_SIZE,
-        unset="that of --weights or --shapes, else 9",
+        unset="the size of --weights or --shapes, else 9",
     )
     """Points on a side of the board at the start; boardsize changes it."""
 
@@ -41,7 +41,7 @@ class GtpConfig(NamedPlayerConfig):
     with the same player to move."""
 
     suicide: bool = setting(False)
-    """Whether a play may remove its own chain; never a single stone."""
+    """Whether suicide of several stones is legal; that of a single stone never is."""
 
     seconds: float | None = setting(
         None,
@@ -49,7 +49,7 @@ class GtpConfig(NamedPlayerConfig):
         above=0,
         most=MAX_SECONDS,
         unit="seconds",
-        unset="as many as the simulations take",
+        unset="no limit",
     )
     """The most seconds for each move; time_settings and time_left may allow less."""
 
@@ -72,7 +72,7 @@ class GtpConfig(NamedPlayerConfig):
 
     CONFLICTS = (
         *NamedPlayerConfig.CONFLICTS,
-        Conflict("ponder", "!reuse", "what is found meanwhile would be lost"),
+        Conflict("ponder", "!reuse", "otherwise the result of pondering is lost"),
         Conflict("ponder", "search=td|random", "they have no tree"),
     )
 

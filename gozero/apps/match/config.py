@@ -21,7 +21,7 @@ SIDES = ("player", "opponent")
 class Side(PlayerConfig):
     """One side of a match: a program that speaks GTP, or a search of ours."""
 
-    command: str | None = setting(None, group="side", unset="the side is a search of ours")
+    command: str | None = setting(None, group="side", unset="our own search")
     """A GTP engine's command line, as a shell would split it: "gnugo --mode gtp --seed {game}";
     {game} is replaced by the game's number."""
 
@@ -32,7 +32,7 @@ class Side(PlayerConfig):
         Conflict(
             " ".join(field.name for field in dataclasses.fields(PlayerConfig)) + " reuse",
             "command",
-            "a program brings its own search",
+            "a program has its own search",
         ),
         *PlayerConfig.CONFLICTS,
     )
@@ -58,18 +58,17 @@ class Side(PlayerConfig):
 
 @dataclasses.dataclass(frozen=True)
 class MatchConfig:
-    """Play a match: two GTP programs, a GTP program and a search of ours, or two searches of ours.
+    """Play a match: two GTP programs, a GTP program and our own search, or two searches of ours.
 
-    Colours alternate; the player is Black in the first game. Our rules keep the board and count the
-    area once both have passed, with dead stones as they stand: tell a program to capture them (GNU
-    Go: --chinese-rules --positional-superko --play-out-aftermath --capture-all-dead), and to use
-    the same ko rule. A side forfeits the game by an illegal move, no move, a refusal, an answer
-    that is not GTP or one that takes longer than --timeout. A game in which a program dies is
-    replayed, --retries times at most; if the program dies again, it forfeits the game, or with
-    --crash void the game is void and counts in no score. Its SGF then has the moves so far. A
-    program that cannot be started, say because the machine is short of processes, loses no game: it
-    is tried again, for half a minute at least. The same command on the same folder resumes a match
-    that was stopped or killed.
+    Colours alternate; the player is Black in the first game. Our referee counts the area after two
+    passes without removing dead stones: tell a program to capture them (GNU Go: --chinese-rules
+    --positional-superko --play-out-aftermath --capture-all-dead), and to use the same ko rule. A side forfeits a game by an illegal move, no move, a refusal, an answer that
+    is not GTP or one that takes longer than --timeout. A game in which a program dies is replayed
+    at most --retries times; if the program dies again, it forfeits the game, or with --crash void
+    the game is void and counts in no score. The SGF then has the moves so far. A program that
+    cannot be started, say because the machine is short of processes, loses no game: the start is
+    retried for at least half a minute. The same command on the same folder resumes a match that was
+    stopped or killed.
     """
 
     games: int = setting(100, group="match", least=1, most=MAX_GAMES)
@@ -108,8 +107,8 @@ class MatchConfig:
 
     game: str = setting(
         "go",
-        f"The game: {ALL_NAMES}. All but Go are for two searches of ours, whose playouts are "
-        "random games to the end.",
+        f"The game: {ALL_NAMES}. In games other than Go both sides are our own searches, whose "
+        "playouts are random games to the end.",
         group="game",
     )
 
@@ -117,7 +116,7 @@ class MatchConfig:
         None,
         least=MIN_SIZE,
         most=MAX_SIZE,
-        unset="that of a side's weights or shapes, else 9; of hex 11",
+        unset="the size of a side's weights or shapes, else 9, or 11 for hex",
     )
     """Points on a side of the board."""
 
@@ -128,7 +127,7 @@ class MatchConfig:
     """The ko rule."""
 
     max_moves: int | None = setting(
-        None, above="openings", most=2**15 - 1, unset="far beyond real games"
+        None, above="openings", most=2**15 - 1, unset="more than any real game needs"
     )
     """The move limit, at which a game is scored as it stands."""
 
@@ -136,7 +135,9 @@ class MatchConfig:
     opponent: Side = setting(Side())
     """The other side."""
 
-    CONFLICTS = (Conflict("komi ko max_moves openings_from", "!game=go", "others have none"),)
+    CONFLICTS = (
+        Conflict("komi ko max_moves openings_from", "!game=go", "other games have no such setting"),
+    )
     EXAMPLES = (
         'gozero match --player.simulations 800 --opponent.command "gnugo --mode gtp"',
         "gozero match --player.search rave --opponent.search uct --games 200 --openings 4",

@@ -48,7 +48,7 @@ class ReviewConfig(AnalystConfig):
     with the same player to move."""
 
     suicide: bool = setting(False)
-    """Whether a play may remove its own chain; never a single stone."""
+    """Whether suicide of several stones is legal; that of a single stone never is."""
 
     seed: int = settings.seed_setting()
     """The random seed: the same seed, games and flags give the same report."""

@@ -22,18 +22,17 @@ class SelfPlayFlags:
     games: int = setting(64, "Games to play.", group="run", least=1, most=_MANY)
     batch: int = setting(32, "Games played at once.", least=1, most=_MANY, unit="games")
     seed: int = seed_setting(
-        "The seed of all chance in the run: the same seed, flags and number of devices play the "
-        "same games."
+        "The random seed: the same seed, flags and number of devices play the same games."
     )
     out: pathlib.Path = setting(
         pathlib.Path("runs/selfplay"),
-        "A new or empty folder for games/*.sgf (of other games than Go *.txt), shards/*.npz and "
-        "the records of the run.",
+        "A new or empty folder for games/*.sgf (*.txt for games other than Go), shards/*.npz, "
+        "config.json, manifest.json and metrics.jsonl.",
     )
     resume: bool = setting(
         False,
-        "Go on with the run in --out, which was stopped or killed, by the same flags: its games "
-        "will be those of a run that was never broken off.",
+        "Continue the run in --out, which was stopped or killed, with the same flags; it plays the "
+        "same games as an uninterrupted run.",
     )
 
     game: str = setting("go", f"The game: {ALL_NAMES}.", group="game")
@@ -42,7 +41,7 @@ class SelfPlayFlags:
         "Points on a side of the board.",
         least=MIN_SIZE,
         most=MAX_SIZE,
-        unset="that of --weights, else 9; of hex 11",
+        unset="the size of --weights, else 9, or 11 for hex",
     )
     komi: float = setting(
         7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
@@ -50,10 +49,12 @@ class SelfPlayFlags:
     ko: KoRule = setting(
         "positional", "The ko rule: simple ko, or positional or situational superko."
     )
-    suicide: bool = setting(False, "Whether a play may remove its own chain; never a single stone.")
+    suicide: bool = setting(
+        False, "Whether suicide of several stones is legal; that of a single stone never is."
+    )
     max_moves: int | None = setting(
         None,
-        "The move limit. A game it ends is scored as it stands.",
+        "The move limit; a game that reaches it is scored as it stands.",
         least=1,
         most=2**15 - 1,
         unset="2 * size^2",
@@ -65,29 +66,32 @@ class SelfPlayFlags:
         group="search",
     )
     weights: pathlib.Path | None = setting(
-        None, "The network's weights, of one board size.", unset="random weights"
+        None, "The network's weights, for one board size.", unset="random weights"
     )
     features: Literal["compact", "full", "full-no-ladders", "zero"] | None = setting(
         None,
-        "The planes of a network of random weights; weights from a file bring their own.",
+        "The input planes of a network with random weights; a file of weights has its own.",
         unset="compact",
     )
-    simulations: int = setting(
-        64, "Simulations of the search at every move.", least=1, most=MAX_NARROW
-    )
+    simulations: int = setting(64, "Simulations for each move.", least=1, most=MAX_NARROW)
     reuse_subtree: bool = setting(
-        False, "Whether a search goes on from what the last one found below the move played."
+        False,
+        "Whether each search starts from the subtree that the one before it built below the move "
+        "played.",
     )
     temperature_moves: int = setting(
         16,
-        "Opening moves drawn in proportion to the visits; after them the most visited is played.",
+        "The number of moves at the start of a game that are sampled in proportion to visits; "
+        "later the most visited move is played.",
         least=0,
         unit="moves",
     )
 
     CONFLICTS = (
-        Conflict("weights features", "!evaluator=network", "playouts take none"),
-        Conflict("komi ko suicide max_moves features", "!game=go", "others have none"),
+        Conflict("weights features", "!evaluator=network", "playouts use no network"),
+        Conflict(
+            "komi ko suicide max_moves features", "!game=go", "other games have no such setting"
+        ),
     )
     EXAMPLES = (
         "gozero selfplay --size 9 --games 64 --simulations 64 --out runs/first",

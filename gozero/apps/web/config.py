@@ -29,7 +29,7 @@ class ThinkingConfig(NamedPlayerConfig):
         group="game",
         least=MIN_SIZE,
         most=MAX_SIZE,
-        unset="that of --weights or --shapes, else 9",
+        unset="the size of --weights or --shapes, else 9",
     )
     """Points on a side of the board at the start."""
 
@@ -41,7 +41,7 @@ class ThinkingConfig(NamedPlayerConfig):
     with the same player to move."""
 
     suicide: bool = setting(False)
-    """Whether a play may remove its own chain; never a single stone."""
+    """Whether suicide of several stones is legal; that of a single stone never is."""
 
     visits: int = setting(200, group="session", least=2, most=100_000)
     """Visits per position in the analysis."""
@@ -99,6 +99,6 @@ class WebConfig(ThinkingConfig):
     """The port; 0: any free one."""
 
     watch: pathlib.Path | None = setting(None, unset="none")
-    """A folder of SGF games, of a match or of self-play, which the page shows as they come."""
+    """A folder of SGF games, of a match or self-play, which the page shows as they are written."""
 
     EXAMPLES = ("gozero web", "gozero web --player fast --size 13 --port 8000")

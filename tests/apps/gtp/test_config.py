@@ -25,7 +25,7 @@ from gozero.td import weights as shape_weights
         ({"evaluator": "guess"}, "--evaluator guess: expected one of network, playout"),
         (
             {"weights": "x.npz"},
-            "--weights x.npz: only with --evaluator network; playouts have none",
+            "--weights x.npz: only with --evaluator network; playouts use no network",
         ),
         ({"simulations": 0}, "--simulations 0: expected from 1"),
         ({"leaves": 0}, "--leaves 0: expected from 1 to the 400 of --simulations"),
@@ -47,7 +47,7 @@ from gozero.td import weights as shape_weights
         ),
         (
             {"search": "rave", "evaluator": "network"},
-            "--search rave: only with --evaluator playout; only playouts say",
+            "--search rave: only with --evaluator playout; all-moves",
         ),
         ({"exploration": -1.0}, "--exploration -1.0: expected from 0"),
         ({"rave_k": 100.0}, "--rave-k 100.0: only with --search rave"),
@@ -55,7 +55,7 @@ from gozero.td import weights as shape_weights
         ({"search": "rave", "rave_bias": 2.0}, "--rave-bias 2.0: expected from 0 to 1"),
         (
             {"search": "rave", "rave_k": 1.0, "rave_bias": 0.1},
-            "--rave-k 1.0: not with --rave-bias; give one schedule",
+            "--rave-k 1.0: not with --rave-bias; give only one schedule",
         ),
         (
             {"search": "rave", "heuristic": "shape", "size": 13},
