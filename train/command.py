@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 from gozero.apps import help
 
-_ABOUT = "Learn by self-play, and see what came of it."
+_ABOUT = "Train networks by self-play, and evaluate the results."
 _COMMANDS = {
-    "--preset NAME": "Learn from self-play, or go on with it.",
-    "--game NAME": "The same for connect4 or hex.",
-    "--preset NAME --dry-run": "What that would take on devices that need not be there.",
-    "evaluate": "Rate the networks of such a run.",
-    "plots": "Draw what came of it.",
-    "worker": "Play for it, elsewhere.",
-    "status": "Say how it and its workers are.",
-    "--data DIR": "Learn from the games of `gozero selfplay`.",
+    "--preset NAME": "Train by self-play, or continue a run that was stopped.",
+    "--game NAME": "Short for the preset of a game: connect4 or hex.",
+    "--preset NAME --dry-run": "The cost of such a run on devices that need not be present.",
+    "evaluate": "Rate the networks of a run.",
+    "plots": "Plot the metrics of a run.",
+    "worker": "Play games for a run, on another device or machine.",
+    "status": "Report the state of a run and its workers.",
+    "--data DIR": "Train on the games of `gozero selfplay`.",
 }
 _EXAMPLES = (
     "python -m train --preset 3x3 --out runs/zero",

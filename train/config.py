@@ -50,7 +50,7 @@ class TrainConfig:
     seed: int = settings.seed_setting()
     """The seed of every random draw."""
 
-    game: str = setting("go", f"What is played: {ALL_NAMES}.", group="the game")
+    game: str = setting("go", f"The game: {ALL_NAMES}.", group="the game")
 
     size: int | None = setting(9, least=2, most=25, unset="the game's usual size")
     """The number of lines of the board."""
@@ -102,7 +102,7 @@ class TrainConfig:
     """With puct: the share of Dirichlet noise in the root's priors."""
 
     dirichlet_alpha: float | None = setting(
-        None, above=0, unset="0.03 on 19x19, and so much more on boards of fewer points"
+        None, above=0, unset="0.03 on 19x19, inversely proportional to the number of points"
     )
     """The concentration of that noise."""
 
@@ -129,13 +129,13 @@ class TrainConfig:
     """Simulations of a full search."""
 
     first_simulations: int | None = setting(
-        None, least=1, most="simulations", unset="all from the beginning"
+        None, least=1, most="simulations", unset="--simulations from the beginning"
     )
     """Simulations of a full search at first. They double until they reach --simulations; each
     number is used for an equal part of the iterations."""
 
     max_considered: int = setting(16, least=1)
-    """With gumbel: the number of moves that a root considers, at most."""
+    """With gumbel: the most moves that a root considers."""
 
     value_scale: float = setting(1.0, above=0)
     """With gumbel: how strongly a move's value changes the policy (c_scale)."""
@@ -150,7 +150,7 @@ class TrainConfig:
     temperature_moves: int | None = setting(
         None,
         least=0,
-        unset="none with gumbel, whose root draws what it plays; with puct 30 on 19x19, fewer on "
+        unset="0 with gumbel, whose root samples the move; with puct 30 on 19x19 and fewer on "
         "smaller boards",
     )
     """The number of moves at the start of a game that are sampled from the visits."""
@@ -174,7 +174,7 @@ class TrainConfig:
     """The share of the game's outcome in the value target; the rest is the root value of the
     search."""
 
-    teacher: pathlib.Path | None = setting(None, unset="none: the search's own")
+    teacher: pathlib.Path | None = setting(None, unset="no teacher")
     """Weights of another network, which may be one of KataGo's (.bin.gz): its policy and value of
     each position replace the search's in the targets. With --outcome-share 0 the value target is
     the teacher's alone."""
@@ -205,7 +205,7 @@ class TrainConfig:
     ownership_weight: float = same_as(LossWeights, "ownership")
     score_weight: float = same_as(LossWeights, "score")
 
-    devices: int | None = setting(None, group="the run", least=1, unset="all that there are")
+    devices: int | None = setting(None, group="the run", least=1, unset="all devices")
     """Devices to divide the work among. A run can continue on another number of them, with the same
     network, games and replay; from then on it is not bit for bit what it would have been."""
 
@@ -221,9 +221,9 @@ class TrainConfig:
     """The number of hosts, or processes."""
 
     process: int | None = setting(None, least=0, below="processes")
-    """Which of them this one is, from 0; the first writes the files that they share."""
+    """The index of this process, from 0; process 0 writes the shared files."""
 
-    gate: float | None = setting(None, least=0.5, below=1, unset="each plays as it is learnt")
+    gate: float | None = setting(None, least=0.5, below=1, unset="no gate, the newest always plays")
     """The newest network replaces the one that plays only if it scores more than this against it:
     0.55 in AlphaGo Zero. Both are moving averages, of --ema-decay."""
 
@@ -250,14 +250,14 @@ class TrainConfig:
 
     CONFLICTS = (
         Conflict("reuse_subtree", "root=gumbel", "its root counts the visits of one search"),
-        Conflict("forced_playouts", "root=gumbel", "its root visits what it has drawn"),
-        Conflict("dirichlet_fraction dirichlet_alpha", "root=gumbel", "it draws noise of its own"),
-        Conflict("virtual_loss", "root=gumbel", "its root counts a leaf as one"),
-        Conflict("virtual_loss", "!leaves", "of one leaf at a time none is lost"),
-        Conflict("teacher", "workers", "what they play has no teacher"),
-        Conflict("teacher", "dry_run", "it is not compiled there"),
-        Conflict("gate_every gate_games", "!gate", "of its matches"),
-        Conflict("features", "!game=go", "planes of Go, and other games have their own"),
+        Conflict("forced_playouts", "root=gumbel", "its root visits only the moves it sampled"),
+        Conflict("dirichlet_fraction dirichlet_alpha", "root=gumbel", "it adds its own noise"),
+        Conflict("virtual_loss", "root=gumbel", "its root counts a leaf as one visit"),
+        Conflict("virtual_loss", "!leaves", "one leaf at a time needs no virtual loss"),
+        Conflict("teacher", "workers", "the teacher does not evaluate their games"),
+        Conflict("teacher", "dry_run", "a dry run does not compile the teacher"),
+        Conflict("gate_every gate_games", "!gate", "they configure its matches"),
+        Conflict("features", "!game=go", "other games have their own input planes"),
     )
 
     EXAMPLES = (

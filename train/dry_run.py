@@ -36,8 +36,8 @@ PLIES = 0.8
 
 @dataclasses.dataclass(frozen=True)
 class DryRunConfig(TrainConfig):
-    """Print what a run would take on devices that need not be there: memory and, by the compiler's
-    estimate, games a second and what they cost. Nothing is run."""
+    """Print what a run would take on devices that need not be present: memory and, by the
+    compiler's estimate, games per second and their cost. Nothing is run."""
 
     dry_run: bool = setting(False, group="the dry run")
     """Run nothing, and print what a run would take."""
@@ -51,7 +51,7 @@ class DryRunConfig(TrainConfig):
     )
     """The price of a chip per hour, in dollars; prices differ by region, and change."""
 
-    plies: float | None = setting(None, above=0, unset="0.8 for each point of the board")
+    plies: float | None = setting(None, above=0, unset="0.8 per point of the board")
     """Moves in a game, on average."""
 
     EXAMPLES = (

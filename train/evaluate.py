@@ -49,11 +49,11 @@ class EvaluateConfig:
     """The run's folder."""
 
     games: int | None = setting(
-        None, least=2, step=2, unset="as many as the run's evaluations; with --sprt 4,000"
+        None, least=2, step=2, unset="as in the run's evaluations; 4,000 with --sprt"
     )
-    """Games in a match; with --sprt at most."""
+    """Games in each match; with --sprt, the most."""
 
-    simulations: int | None = setting(None, least=1, unset="those of the run's evaluations")
+    simulations: int | None = setting(None, least=1, unset="as in the run's evaluations")
     """Simulations for each move."""
 
     every: int = setting(1, least=1)
@@ -77,7 +77,7 @@ class EvaluateConfig:
     seed: int = settings.seed_setting()
     """The seed of the openings and the searches."""
 
-    CONFLICTS = (Conflict("command", "sprt", "leave one of them out"),)
+    CONFLICTS = (Conflict("command", "sprt", "give only one of them"),)
 
     EXAMPLES = (
         "python -m train evaluate --out runs/zero-9x9-cpu --games 100",

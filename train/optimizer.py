@@ -31,13 +31,13 @@ class OptimizerConfig:
     warmup_steps: int = setting(100, least=1)
     """Steps over which the learning rate rises linearly; the last of them has the full rate."""
 
-    total_steps: int | None = setting(None, above="warmup_steps", unset="it stays")
+    total_steps: int | None = setting(None, above="warmup_steps", unset="it stays constant")
     """The step at which the learning rate has finished falling along a half cosine."""
 
     final_fraction: float = setting(0.01, least=0, most=1)
     """The share of the learning rate that is left at the end of its schedule, and from then on."""
 
-    clip_norm: float | None = setting(5.0, above=0, unset="anything")
+    clip_norm: float | None = setting(5.0, above=0, unset="no clipping")
     """Gradients whose global norm is larger are scaled down to it."""
 
     ema_decay: float = setting(0.999, least=0, below=1)

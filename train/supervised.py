@@ -54,7 +54,7 @@ class SupervisedConfig:
     weights: pathlib.Path | None = setting(None, unset="random weights")
     """Weights to start from."""
 
-    out: pathlib.Path | None = setting(None, unset="DIR/weights.safetensors, of --data DIR")
+    out: pathlib.Path | None = setting(None, unset="weights.safetensors in the folder of --data")
     """Where the new weights go, a .safetensors file that does not exist yet."""
 
     batch_size: int = setting(256, least=1)

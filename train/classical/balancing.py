@@ -19,43 +19,49 @@ PROG = "python -m train.classical.balancing"
 class BalancingConfig:
     """Balance playouts: make their mean results equal to the values that search finds."""
 
-    out: pathlib.Path = setting(help="Where the strengths go, a new .safetensors file.")
+    out: pathlib.Path = setting(help="The new .safetensors file to write the strengths to.")
     data: pathlib.Path | None = setting(
-        None, "The folder that self-play wrote, with shards/*.npz in it: positions come from there."
+        None, "The folder of a self-play run, with shards/*.npz, to draw positions from."
     )
     sgf: pathlib.Path | None = setting(
-        None, "A folder with *.sgf in it or below it, or one such file, in place of --data."
+        None, "An SGF file, or a folder of them and its subfolders, instead of --data."
     )
     size: int = setting(
-        9, "Points on a side of the games of --sgf; others are left out.", least=2, most=25
+        9,
+        "Points on a side of the board, for --sgf; games of other sizes are skipped.",
+        least=2,
+        most=25,
     )
     start: str | None = setting(
-        None, "Strengths to begin with, of a file or shipped.", unset="all 1"
+        None, "Initial strengths: a file, or mm_9 or balanced_9 of the package.", unset="all 1"
     )
-    positions: int = setting(512, "Positions drawn from the data or the games.", least=2)
+    positions: int = setting(512, "The number of positions to draw.", least=2)
     simulations: int = setting(
         1000,
-        "Simulations of the search that values a position: MC-RAVE with playouts of the first "
-        "strengths.",
+        "Simulations of the search that finds a position's value: MC-RAVE with playouts by the "
+        "initial strengths.",
         least=1,
     )
-    steps: int = setting(200, "Steps of descent.", least=1)
-    batch: int = setting(32, "Positions a step.", least=1)
+    steps: int = setting(200, "Gradient steps.", least=1)
+    batch: int = setting(32, "Positions in a step.", least=1)
     value_playouts: int = setting(
-        64, "Playouts a position and step that estimate its bias.", least=1
+        64, "Playouts of each position in a step that estimate its bias.", least=1
     )
     gradient_playouts: int = setting(
-        16, "Playouts a position and step that estimate the slope.", least=1
+        16, "Playouts of each position in a step that estimate the gradient.", least=1
     )
     rate: float = setting(
         2.0,
-        "The rate of descent by the logarithms of the strengths, at first; it falls to 0.",
+        "The initial learning rate of the logarithms of the strengths; it falls linearly to 0.",
         above=0,
     )
     holdout_fraction: float = setting(
-        0.25, "Share of the positions that is only measured.", above=0, below=1
+        0.25,
+        "The share of the positions that is never trained on, only measured.",
+        above=0,
+        below=1,
     )
-    seed: int = seed_setting("The seed of all chance.")
+    seed: int = seed_setting("The random seed.")
     EXAMPLES = (
         f"{PROG} --sgf runs/match/games --start mm_9 --out balanced.safetensors",
         f"{PROG} --data runs/selfplay --steps 100 --out balanced.safetensors",

@@ -19,22 +19,25 @@ PROG = "python -m train.classical.mm"
 class MmConfig:
     """Fit the strengths of 3x3 shapes and contiguity to the games of a folder."""
 
-    sgf: pathlib.Path = setting(help="A folder with *.sgf in it or below it, or one such file.")
-    out: pathlib.Path = setting(help="Where the strengths go, a new .safetensors file.")
-    size: int = setting(9, "Points on a side; games of other sizes are left out.", least=2, most=25)
+    sgf: pathlib.Path = setting(help="An SGF file, or a folder of them and its subfolders.")
+    out: pathlib.Path = setting(help="The new .safetensors file to write the strengths to.")
+    size: int = setting(
+        9, "Points on a side of the board; games of other sizes are skipped.", least=2, most=25
+    )
     first_move: int = setting(
         1,
-        "The first move of each game to learn from; self-play draws its opening moves at random.",
+        "The number of the first move of each game to learn from; self-play samples its opening "
+        "moves.",
         least=1,
     )
-    iterations: int = setting(20, "Rounds of updates.", least=1)
+    iterations: int = setting(20, "Rounds of updates, each of all groups of features.", least=1)
     holdout_fraction: float = setting(
         0.1,
-        "Share of the games that is never learnt from, only measured.",
+        "The share of the games that is never learnt from, only measured.",
         least=0,
         below=1,
     )
-    seed: int = seed_setting("The seed of the choice of games held out.")
+    seed: int = seed_setting("The seed of the choice of held-out games.")
     EXAMPLES = (
         f"{PROG} --sgf runs/selfplay/games --out strengths.safetensors",
         f"{PROG} --sgf runs/match/games --out strengths.safetensors --first-move 9",

@@ -20,25 +20,27 @@ class TdFlags:
     """Learn the values of local shapes by self-play."""
 
     out: pathlib.Path = setting(
-        help="Where the weights go, a .safetensors file; a checkpoint will lie beside it."
+        help="The .safetensors file to write the weights to, with a checkpoint beside it."
     )
     size: int = setting(9, "Points on a side of the board.", least=3, most=25)
     komi: float = setting(7.0, "Points for White.")
-    steps: int = setting(20_000, "Moves of every game in lockstep.", least=1)
-    games: int = setting(256, "Games in lockstep.", least=1)
+    steps: int = setting(20_000, "Steps, in each of which every game plays one move.", least=1)
+    games: int = setting(256, "Games played in lockstep.", least=1)
     rate: float = setting(
-        4.0, "Alpha at the beginning; it falls to a fiftieth in a straight line.", above=0
+        4.0, "The initial step size alpha; it falls linearly, but not below a fiftieth.", above=0
     )
     epsilon: float = setting(0.1, "The probability of a random move.", least=0, most=1)
-    plies: int = setting(2, "Moves from a position to the one it learns from: 1 or 2.", least=1)
-    anywhere: bool = setting(True, "Share weights over all places too, beside those of each place.")
+    plies: int = setting(2, "Plies from a position to the one it learns from: 1 or 2.", least=1)
+    anywhere: bool = setting(
+        True, "Whether there are also weights that all locations share, besides those of each."
+    )
     resume: bool = setting(
-        False, "Go on from the checkpoint beside --out, made with the same flags."
+        False, "Continue from the checkpoint beside --out, which had the same flags."
     )
     weights: pathlib.Path | None = setting(
         None,
-        "Weights to begin with, a file of this command. A run that is resumed goes on from its "
-        "checkpoint, whatever it began with.",
+        "Initial weights: a file written by this command. A resumed run continues from its "
+        "checkpoint instead.",
         unset="zeros",
     )
     seed: int = seed_setting("The seed of the games.")
