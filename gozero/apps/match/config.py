@@ -62,13 +62,13 @@ class MatchConfig:
 
     Colours alternate; the player is Black in the first game. Our referee counts the area after two
     passes without removing dead stones: tell a program to capture them (GNU Go: --chinese-rules
-    --positional-superko --play-out-aftermath --capture-all-dead), and to use the same ko rule. A side forfeits a game by an illegal move, no move, a refusal, an answer that
-    is not GTP or one that takes longer than --timeout. A game in which a program dies is replayed
-    at most --retries times; if the program dies again, it forfeits the game, or with --crash void
-    the game is void and counts in no score. The SGF then has the moves so far. A program that
-    cannot be started, say because the machine is short of processes, loses no game: the start is
-    retried for at least half a minute. The same command on the same folder resumes a match that was
-    stopped or killed.
+    --positional-superko --play-out-aftermath --capture-all-dead), and to use the same ko rule. A
+    side forfeits a game by an illegal move, no move, a refusal, an answer that is not GTP or one
+    that takes longer than --timeout. A game in which a program dies is replayed at most --retries
+    times; if the program dies again, it forfeits the game, or with --crash void the game is void
+    and counts in no score. The SGF then has the moves so far. A program that cannot be started, say
+    because the machine is short of processes, loses no game: the start is retried for at least half
+    a minute. The same command on the same folder resumes a match that was stopped or killed.
     """
 
     games: int = setting(100, group="match", least=1, most=MAX_GAMES)
