@@ -29,9 +29,19 @@ from jax import lax
 from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
+from gozero.compile import mode
 from gozero.nets import weights
 from gozero.play import resignation, shards
-from gozero.play.devices import AXIS, DIVIDED, EVERYWHERE, mesh_of, on_each, stack, unstack
+from gozero.play.devices import (
+    AXIS,
+    DIVIDED,
+    EVERYWHERE,
+    make_mesh,
+    mesh_of,
+    on_each,
+    stack,
+    unstack,
+)
 from gozero.play.player import as_game
 from gozero.play.rows import FREQUENCY_UNIT, Rows
 from gozero.play.shards import About, Place
@@ -42,7 +52,7 @@ from gozero.runs.store import Store
 from train import exchange, folder, games, memory
 from train.config import TrainConfig
 from train.games import Playing
-from train.plan import Plan, make_plan, rules_of
+from train.plan import Plan, in_parts, make_plan, rules_of
 
 PROG = "python -m train worker"
 POLL_S = 2.0
@@ -67,7 +77,7 @@ class WorkerFlags:
 
     devices: int | None = setting(None, least=1)
     """The number of this machine's devices that play, each --batch games of its own. (default:
-    all)"""
+    all; the cores of a CPU share the games of one)"""
 
     EXAMPLES = (
         "python -m train worker --out runs/zero-9x9-gpu",
@@ -82,13 +92,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0 after SIGTERM, 130 after Ctrl-C, both once the call in progress is
     done and its rows are written; 1 if something cannot be written, 2 for bad input."""
     asked = flags.parse(WorkerFlags, argv, prog=PROG)
+    on_cores = runtime.cores_as_devices() and mode.backend() == "cpu"
     with runtime.StopRequest() as stop, flags.failing(PROG):
-        work(asked, stop)
+        work(asked, stop, on_cores)
     return runtime.STOPPED if stop.number == signal.SIGINT else 0
 
 
-def work(asked: WorkerFlags, stop: runtime.StopRequest) -> None:
+def work(asked: WorkerFlags, stop: runtime.StopRequest, on_cores: bool = False) -> None:
     """Wait for a run, and play for it until told to stop.
+
+    Args:
+      asked: the flags.
+      stop: the request to stop.
+      on_cores: whether JAX's devices are the cores of this machine; see `divided`.
 
     Raises:
       ValueError: a run that reads no shards, too little memory.
@@ -100,7 +116,7 @@ def work(asked: WorkerFlags, stop: runtime.StopRequest) -> None:
     config = folder.read_config(asked.out)
     if not config.workers:
         raise ValueError(f"--out {shared.name}: its run reads no shards; start it with --workers")
-    mesh = mesh_of(asked.devices)
+    mesh, config = divided(config, asked.devices, on_cores)
     plan = dataclasses.replace(plan_of(config), num_devices=mesh.size)
     print(f"memory: {memory.check(plan)}", file=sys.stderr)
     source, writer = Source(plan, shared), Writer(plan, shared)
@@ -108,6 +124,22 @@ def work(asked: WorkerFlags, stop: runtime.StopRequest) -> None:
         time.sleep(POLL_S)
     if not stop.requested:
         _play_on(SelfPlay(plan, *writer.seeds, mesh), source, writer, stop)
+
+
+def divided(
+    config: TrainConfig, num_devices: int | None, on_cores: bool
+) -> tuple[Mesh, TrainConfig]:
+    """The devices that play, and the config for each: cores share the --batch games of a device.
+
+    Args:
+      config: the run's.
+      num_devices: the devices asked for; None: all.
+      on_cores: whether they are cores.
+    """
+    if num_devices is not None or not on_cores:
+        return mesh_of(num_devices), config
+    mesh = make_mesh(config.batch)
+    return mesh, in_parts(config, 1, mesh.size)
 
 
 def _wait_for_run(shared: Store, stop: runtime.StopRequest) -> bool:
@@ -272,7 +304,7 @@ def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing)
     return playing.replace(lanes=playing.lanes.replace(resignation=watched))
 
 
-def in_parts(rows: Rows) -> Rows:
+def rounded(rows: Rows) -> Rows:
     """Rows with the root's values in multiples of 1 / VALUE_PARTS, as in shards."""
     return rows.replace(root_value=np.round(rows.root_value * VALUE_PARTS) / VALUE_PARTS)
 
@@ -318,7 +350,7 @@ class Writer:
             self.write()
         self._newest = newest
         if len(frequency):
-            self._held.append((in_parts(rows), frequency))
+            self._held.append((rounded(rows), frequency))
         if time.monotonic() - self._written >= HOLD_S:
             self.write()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 
@@ -27,6 +29,11 @@ def main() -> None:
         jax.tree.map(np.testing.assert_array_equal, call, whole)
     assert sum(len(frequency) for _, frequency in together) > 100
     assert len({frequency.size for _, frequency in alone[0]}) > 1
+    config = worker_runs.CONFIG
+    of_cores, each = worker.divided(dataclasses.replace(config, batch=32), None, on_cores=True)
+    assert (of_cores.size, each.batch) == (4, 8)
+    assert worker.divided(config, None, on_cores=False) == (devices.mesh_of(), config)
+    assert worker.divided(config, 2, on_cores=True) == (devices.mesh_of(2), config)
     print("all is as of four workers")
 
 
