@@ -76,10 +76,10 @@ def row(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A network on a large batch, on a TPU.")
+    parser = argparse.ArgumentParser(description="Evaluate a network on a large batch, for a TPU.")
     parser.add_argument("--target", nargs="+", default=["v5e"])
     parser.add_argument("--slices", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--fewest", type=int, default=256, help="positions at a time")
+    parser.add_argument("--fewest", type=int, default=256, help="the fewest positions in a slice")
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS / "evaluation.csv")
     asked = parser.parse_args()
     os.environ["JAX_PLATFORMS"] = "cpu"

@@ -43,10 +43,14 @@ def scores(path: pathlib.Path, least: float) -> Iterator[tuple[bool, str]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("rows", type=pathlib.Path, nargs="?", help="of experiments.accelerators")
-    parser.add_argument("--must", nargs="+", default=[], help="PROGRAM=UNITS_A_SECOND")
-    parser.add_argument("--score", type=pathlib.Path, help="results.csv of matches")
-    parser.add_argument("--least", type=float, default=0.8, help="the least score")
+    parser.add_argument(
+        "rows", type=pathlib.Path, nargs="?", help="rows of experiments.accelerators"
+    )
+    parser.add_argument(
+        "--must", nargs="+", default=[], help="required speeds, PROGRAM=UNITS_PER_SECOND"
+    )
+    parser.add_argument("--score", type=pathlib.Path, help="the results.csv of matches")
+    parser.add_argument("--least", type=float, default=0.8, help="the lowest score that passes")
     asked = parser.parse_args(argv)
     found = [*speeds(asked.rows, asked.must)] if asked.rows else []
     found += [*scores(asked.score, asked.least)] if asked.score else []

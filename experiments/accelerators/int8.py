@@ -117,7 +117,7 @@ def match(size: int, games: int, simulations: int, seed: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[9, 7], choices=sorted(NETWORKS))
-    parser.add_argument("--games", type=int, default=400, help="of a match, on each size")
+    parser.add_argument("--games", type=int, default=400, help="games in the match on each size")
     parser.add_argument("--simulations", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)

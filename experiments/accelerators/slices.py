@@ -113,7 +113,7 @@ def _cells(of: OnSlice) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="What a preset takes on slices, of rows that run made."
+        description="The cost of a preset on slices, from the rows of experiments.accelerators.run."
     )
     parser.add_argument("rows", type=pathlib.Path, nargs="?", default=RESULTS / "slices.jsonl")
     parser.add_argument("--preset", default="19x19-slice", choices=sorted(PRESETS))

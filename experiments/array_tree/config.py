@@ -40,7 +40,7 @@ class ArrayTreeConfig(ExperimentConfig):
     out: pathlib.Path = setting(pathlib.Path("runs/array_tree"))
     """The folder of results.csv, the plot and the record of the run."""
 
-    only: Kind | None = setting(None, unset="all of them, each in a process of its own")
+    only: Kind | None = setting(None, unset="all of them, each in its own process")
     """Measure only this kind, in this process, and print its row as JSON; for internal use."""
 
     EXAMPLES = (

@@ -78,7 +78,7 @@ class KataGoConfig(MatchesConfig):
     only: tuple[str, ...] = setting(tuple(MATCHES))
     """Which matches to play."""
 
-    weights: pathlib.Path | None = setting(None, unset="it has to be given")
+    weights: pathlib.Path | None = setting(None, unset="none, it must be given")
     """KataGo's network, NAME.bin.gz."""
 
     katago: str = setting("katago")

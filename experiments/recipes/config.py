@@ -95,7 +95,7 @@ class RecipesConfig(ExperimentConfig):
     budget: float = setting(120.0, above=0, unit="seconds")
     """CPU time of a run, summed over all cores, without compilation."""
 
-    iterations: int | None = setting(None, least=1, unset="what --budget pays for")
+    iterations: int | None = setting(None, least=1, unset="as many as --budget allows")
     """Iterations of each run, the same for all recipes: for changes that do not affect the cost."""
 
     rounds: int = setting(6, least=1)

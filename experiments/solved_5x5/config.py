@@ -20,7 +20,7 @@ class Solved5x5Config(ExperimentConfig):
 
     weights: pathlib.Path = setting(
         pathlib.Path(__file__).parent / "results" / "5x5.safetensors",
-        unset="the one that lies here",
+        unset="5x5.safetensors in the folder results",
     )
     """The network."""
 

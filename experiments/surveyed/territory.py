@@ -46,11 +46,11 @@ _RATE, _STEPS_A_LINE = 1e-3, 50
 class TerritoryFlags:
     """Learn the final owner of each point."""
 
-    out: pathlib.Path = setting(help="Where the weights go, a .safetensors file.")
-    weights: pathlib.Path | None = setting(None, "Weights to begin with.", unset="random ones")
+    out: pathlib.Path = setting(help="The .safetensors file to write the weights to.")
+    weights: pathlib.Path | None = setting(None, "Initial weights.", unset="random weights")
     size: int = setting(9, "Points on a side of the board.", least=2, most=25)
-    steps: int = setting(2000, "Moves of every game in lockstep.", least=1)
-    games: int = setting(256, "Games in lockstep.", least=1)
+    steps: int = setting(2000, "Steps, in each of which every game plays one move.", least=1)
+    games: int = setting(256, "Games played in lockstep.", least=1)
     blocks: int = setting(1, "Residual blocks.", least=1)
     channels: int = setting(16, "Channels.", least=1)
     seed: int = seed_setting("The seed of the games and the weights.")

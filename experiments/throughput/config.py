@@ -33,7 +33,7 @@ class ThroughputConfig(ExperimentConfig):
     """What to measure."""
 
     json: bool = setting(False)
-    """One JSON object a line instead of a table."""
+    """Print one JSON object per line instead of a table."""
 
     repeats: int = setting(5, least=1)
     """Timed runs of each side, in turn; the median ratio counts."""
@@ -64,7 +64,8 @@ class ThroughputConfig(ExperimentConfig):
 
 @dataclasses.dataclass(frozen=True)
 class BesideConfig(ExperimentConfig):
-    """Time programs of this checkout and of another in turn; a ratio above 1: this is faster."""
+    """Time programs of this checkout and of another in turn; a ratio above 1 means that
+    this one is faster."""
 
     QUICK = {"rounds": 2}  # noqa: RUF012 (never written)
 
@@ -72,10 +73,10 @@ class BesideConfig(ExperimentConfig):
     """The folder of the other checkout."""
 
     programs: tuple[str, ...] = setting(())
-    """Parts of their names."""
+    """Programs to time, by parts of their names; by default all."""
 
     rounds: int = setting(8, least=1)
-    """Of each program, in turn."""
+    """Timed runs of each program, in turn."""
 
     out: pathlib.Path | None = setting(None, unset="none")
     """A CSV file for the rows."""

@@ -62,7 +62,7 @@ class ZeroStrengthConfig(MatchesConfig):
     only: tuple[str, ...] = setting(tuple(MATCHES))
     """Which matches to play."""
 
-    weights: pathlib.Path | None = setting(None, unset="those that lie here")
+    weights: pathlib.Path | None = setting(None, unset="those in the folder results")
     """Your own network, from `python -m train`."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/zero_strength"))

@@ -132,7 +132,7 @@ _MAKERS: dict[str, Callable[[str, Any], NamedGame]] = {
 }
 
 NAMES = tuple(name for name in _MAKERS if name != "pgx")
-ALL_NAMES = f"{', '.join(NAMES)}, or pgx:NAME for one of pgx"
+ALL_NAMES = f"{', '.join(NAMES)}, or pgx:NAME for a game of pgx"
 _USUAL_SIZES = {"go": 9, "hex": 11}
 
 

@@ -168,7 +168,7 @@ def test_virtual_losses_and_heuristics_are_no_visits_to_count():
         random_tree.compiled_search(evaluate, config, 1)
     roots = random_tree.Position(jnp.zeros(1, jnp.uint32))
     tree = reuse.empty(roots, random_tree.NUM_ACTIONS, config)
-    with pytest.raises(ValueError, match=r"^tree: .*GumbelRoot.* give none"):
+    with pytest.raises(ValueError, match=r"^tree: .*GumbelRoot.* give no tree"):
         jax.eval_shape(
             lambda tree: search(
                 *(random_tree.GAME, Evaluator(gumbel_search.EVALUATE), jax.random.key(0)),
