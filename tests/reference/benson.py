@@ -8,8 +8,8 @@ from tests.reference.go import EMPTY, ReferenceGame
 def pass_alive(game: ReferenceGame, colour: int) -> tuple[set[int], set[int]]:
     """(stones, territory) of one colour, from the board of `game`.
 
-    Territory: the enclosed regions whose every empty point touches the colour, and whose
-    bordering chains all live.
+    Territory is the enclosed regions in which every empty point touches the colour and all
+    bordering chains are alive.
     """
     board = game.board
     chains = _components(game, lambda p: board[p] == colour)

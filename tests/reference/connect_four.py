@@ -18,7 +18,7 @@ class ConnectFour:
         return [not self.over and not top[col] for col in range(self.width)]
 
     def play(self, col: int) -> int:
-        """Drops a stone; the row it comes to."""
+        """Drop a stone; returns the row where it lands."""
         row = next(row for row in range(self.height) if not self.cells[row][col])
         self.cells[row][col] = self.to_play
         if self._makes_four(row, col):
@@ -32,7 +32,7 @@ class ConnectFour:
         self.to_play, self.winner, self.over = -self.to_play, 0, False
 
     def result(self) -> int:
-        """For the player to move, if the game is over."""
+        """The result of a finished game, for the player to move."""
         return self.winner * self.to_play
 
     def _makes_four(self, row: int, col: int) -> bool:
@@ -55,7 +55,7 @@ class ConnectFour:
 
 
 def value(game: ConnectFour, known: dict) -> int:
-    """+1, 0 or -1 for the player to move: all positions, each once; `known` is kept."""
+    """+1, 0 or -1 for the player to move, by full search; `known` memoises positions."""
     if game.over:
         return game.result()
     code = game.code()
@@ -71,7 +71,7 @@ def value(game: ConnectFour, known: dict) -> int:
 
 
 def values_of_moves(game: ConnectFour, known: dict) -> dict[int, int]:
-    """What each legal move is worth, for the player to move."""
+    """The value of each legal move for the player to move."""
     worth = {}
     for col, legal in enumerate(game.legal()):
         if legal:

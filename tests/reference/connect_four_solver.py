@@ -1,8 +1,8 @@
 """Exact results of Connect Four, 7x6: alpha-beta with a table, on Python's integers.
 
-A board is two numbers, a bit a point, column by column of 7 bits, the lowest row first; the top bit
-of a column stays free (Tromp 1988; Pons 2019). `mine` are the stones of the player to move, `all_`
-the stones of both. Results are +1, 0 and -1 for the player to move: won, drawn, lost.
+A board is two integers with one bit per point, column by column of 7 bits, the lowest row first;
+the top bit of a column stays free (Tromp 1988; Pons 2019). `mine` holds the stones of the player to
+move, `all_` the stones of both. Results are +1, 0 and -1 for the player to move: won, drawn, lost.
 
     python -m tests.reference.connect_four_solver FILE   # positions for experiments/connect_four
 """
@@ -23,10 +23,10 @@ _BY_CENTRE = [3, 2, 4, 1, 5, 0, 6]
 
 
 def after(columns: list[int]) -> tuple[int, int]:
-    """(mine, all_) after these columns were played.
+    """(mine, all_) after these columns are played.
 
     Raises:
-      ValueError: a column that is full.
+      ValueError: if a column is full.
     """
     mine = all_ = 0
     for column in columns:
@@ -38,7 +38,7 @@ def after(columns: list[int]) -> tuple[int, int]:
 
 
 def has_won(stones: int) -> bool:
-    """Four in a row."""
+    """Whether the stones have four in a row."""
     for step in (1, _STRIDE - 1, _STRIDE, _STRIDE + 1):
         pairs = stones & stones >> step
         if pairs & pairs >> 2 * step:
@@ -47,7 +47,7 @@ def has_won(stones: int) -> bool:
 
 
 def winning_points(stones: int, all_: int) -> int:
-    """The empty points where a stone would make four, be they to be reached yet or not."""
+    """The empty points where a stone would make four, playable yet or not."""
     found = stones << 1 & stones << 2 & stones << 3
     for step in (_STRIDE - 1, _STRIDE, _STRIDE + 1):
         pair = stones << step & stones << 2 * step
@@ -58,19 +58,19 @@ def winning_points(stones: int, all_: int) -> int:
 
 
 class Solver:
-    """Results of positions; what is found is kept."""
+    """Results of positions, memoised."""
 
     def __init__(self):
-        self.known: dict[int, tuple[int, int]] = {}  # (least, most) that a position comes to
+        self.known: dict[int, tuple[int, int]] = {}  # lower and upper bound of the result
 
     def result(self, mine: int, all_: int) -> int:
-        """Of a position that is not over."""
+        """The result of a position that is not over."""
         if winning_points(mine, all_) & (all_ + _BOTTOM):
             return 1
         return self._search(mine, all_, -1, 1)
 
     def results_of_moves(self, columns: list[int]) -> dict[int, int]:
-        """What each legal move is worth, for the player to move."""
+        """The value of each legal move for the player to move."""
         mine, all_ = after(columns)
         worth = {}
         for column in range(WIDTH):
@@ -86,19 +86,19 @@ class Solver:
         return worth
 
     def _search(self, mine: int, all_: int, low: int, high: int) -> int:
-        """Within [low, high] the result; the player to move cannot win at once."""
+        """The result if within [low, high], else a bound; the player to move cannot win at once."""
         possible, theirs = (all_ + _BOTTOM) & _BOARD, mine ^ all_
         threats = winning_points(theirs, all_)
         forced = possible & threats
         if forced:
             if forced & (forced - 1):
-                return -1  # two at once
+                return -1  # two threats at once
             possible = forced
-        possible &= ~(threats >> 1)  # below a threat of theirs one does not play
+        possible &= ~(threats >> 1)  # never play right below an opponent's threat
         if not possible:
-            # Whatever is played loses, but for a full board.
+            # Every move loses, unless the board is full.
             return 0 if (all_ + _BOTTOM) & _BOARD == 0 else -1
-        key = mine + all_ + _BOTTOM  # one number a position
+        key = mine + all_ + _BOTTOM  # unique to the position
         least, most = self.known.get(key, (-1, 1))
         low, high = max(low, least), min(high, most)
         if low >= high:
@@ -121,7 +121,7 @@ class Solver:
 
     @staticmethod
     def _ordered(mine: int, all_: int, possible: int) -> list[int]:
-        """Stones that make the most threats first, of equal ones the middle first."""
+        """The moves that make the most threats first; among equals the middle columns first."""
         stones = [possible & _COLUMN[column] for column in _BY_CENTRE]
         stones = [stone for stone in stones if stone]
         threats = lambda stone: -winning_points(mine | stone, all_ | stone).bit_count()
@@ -129,7 +129,7 @@ class Solver:
 
 
 def random_positions(count: int, fewest: int, most: int, seed: int) -> list[list[int]]:
-    """Columns of random games that are not over, of so many stones, none twice."""
+    """The columns of random unfinished games of `fewest` to `most` stones, all distinct."""
     rng, found, seen = random.Random(seed), [], set()
     while len(found) < count:
         columns: list[int] = []
@@ -148,7 +148,7 @@ def random_positions(count: int, fewest: int, most: int, seed: int) -> list[list
 
 
 def positions_where_it_matters(count: int, fewest: int, most: int, seed: int) -> list[dict]:
-    """Random positions where some move gives away what there is, and what each move is worth."""
+    """Random positions where some move gives away the result, with the value of each move."""
     solver, found = Solver(), []
     for columns in random_positions(20 * count, fewest, most, seed):
         worth = solver.results_of_moves(columns)

@@ -1,7 +1,7 @@
-"""Several plain trees of one position that exchange: the oracle of `gozero.search.ensemble`.
+"""Plain trees of one position that exchange statistics: the oracle of `gozero.search.ensemble`.
 
-What a tree has found itself and what the others have is kept apart at each node, and the latter is
-counted anew at each exchange.
+Each node keeps its own tree's statistics and those of the other trees apart; the latter are
+recounted at each exchange.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def search(
     forest=None,
     **options,
 ):
-    """`mcts.search` of as many trees as there are tie_seeds; `plan`: every, depth and share.
+    """`mcts.search` with one tree per tie seed; `plan` is (every, depth, share).
 
-    It goes on from the nodes of a `forest`, if there is one. Returns the nodes of each tree.
+    It continues from the nodes of a `forest`, if there is one. Returns the nodes of each tree.
     """
     every, depth, share = plan
     forest = forest or [[] for _ in tie_seeds]
@@ -45,7 +45,7 @@ def search(
 
 
 def exchange(forest, depth, share):
-    """How many nodes are exchanged: of all trees, those at one place together are one."""
+    """Exchange statistics between the trees; returns the number of places that were exchanged."""
     roots = [nodes[0] for nodes in forest]
     least = F32(share) * F32(sum(own(root)[0] for root in roots))
     shared = level = [roots]
@@ -58,7 +58,7 @@ def exchange(forest, depth, share):
 
 
 def below(group):
-    """The children of the nodes at one place, by their actions; None where a tree has none."""
+    """The children of a group of nodes, grouped by action; None where a tree has none."""
     actions = sorted({action for node in group if node for action in node.children})
     return [[node and node.children.get(action) for node in group] for action in actions]
 
@@ -68,12 +68,12 @@ def weight(group):
 
 
 def own(node):
-    """(visits, value sum) that the node's own tree has found."""
+    """(visits, value sum) from the node's own tree."""
     return node.evaluated + node.visits.sum(), node.own_sum + node.value_sum.sum()
 
 
 def own_amaf(node):
-    """[2, A]: of actions, without what a heuristic believed."""
+    """i64[2, A]: the own tree's AMAF visits and sums of each action, without a heuristic's."""
     return np.stack([node.amaf_visits, node.amaf_sum]) - node.other_amaf - node.believed
 
 

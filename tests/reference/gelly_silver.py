@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 SAME = 1e-9
-"""Scores that differ by less are equal: the order of additions is not the paper's subject."""
+"""Scores that differ by less count as equal, as the order of additions may differ."""
 
 
 class Uct:
@@ -19,13 +19,13 @@ class Uct:
       game: has ``legal(s)``, ``play(s, a)``, ``over(s)`` and ``black_wins(s)`` of an ended game.
       default_policy: (s) -> (the actions of a game from s to its end, z).
       c: the exploration constant.
-      pick: (number of the node, the equal best actions, the actions taken there so far and the
-        numbers of their nodes) -> one of them.
+      pick: (the node's number, the best actions, {action tried there: its node's number}) -> one of
+        the best actions.
     """
 
     def __init__(self, game, default_policy, c, pick):
         self.game, self.default_policy, self.c, self.pick = game, default_policy, c, pick
-        self.tree, self.number = set(), {}  # the number: in what order they were come to
+        self.tree, self.number = set(), {}  # number: the order in which states were first reached
         self.n, self.q, self.visits, self.next = {}, {}, {}, {}
 
     def search(self, s0, simulations):
@@ -92,12 +92,12 @@ class Uct:
 
 
 class McRave(Uct):
-    """Algorithm 2: two-player MC-RAVE. (It has no exploration, and no N(s).)
+    """Algorithm 2: two-player MC-RAVE. (It has no exploration term, and no N(s).)
 
     Args:
       bias: b.
-      heuristic: (s) -> a's (N, Q, N~, Q~), by which new nodes begin; None: nothing.
-      legal_only: section 4.3: an action is not counted where it is illegal.
+      heuristic: (s) -> {a: (N, Q, N~, Q~)}, with which a new node starts; None for none.
+      legal_only: whether an action counts only at states where it is legal (section 4.3).
     """
 
     def __init__(self, game, default_policy, pick, bias, heuristic=None, legal_only=False):
@@ -114,7 +114,9 @@ class McRave(Uct):
 
     def score(self, s, a, c, sign):
         value = self.value(s, a)
-        return 10.0 if math.isnan(value) else sign * value  # what nothing is known of comes first
+        return (
+            10.0 if math.isnan(value) else sign * value
+        )  # an action without statistics comes first
 
     def new_node(self, s, black):
         super().new_node(s, black)

@@ -48,7 +48,7 @@ class ReferenceGame:
                 yield p, colour, stones, liberties
 
     def board_after(self, p):
-        """The board after the mover plays p, or None if occupied or a suicide that is illegal."""
+        """The board after the mover plays p, or None if p is occupied or an illegal suicide."""
         if self.board[p] != EMPTY:
             return None
         board = list(self.board)
@@ -111,13 +111,13 @@ class ReferenceGame:
         self.movers.append(self.to_play)
 
     def give_turn(self, colour):
-        """The same board with `colour` to play: not a pass, and not a move."""
+        """Give `colour` the turn on the same board, without a pass or a move."""
         if colour != self.to_play:
             self.passes = 0
         self.to_play = self.movers[-1] = colour
 
     def in_atari(self):
-        """Every stone whose chain has exactly one liberty."""
+        """Whether each point has a stone whose chain has exactly one liberty."""
         return [
             bool(colour) and len(self.chain(self.board, p)[1]) == 1
             for p, colour in enumerate(self.board)

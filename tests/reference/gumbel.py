@@ -11,7 +11,7 @@ from tests.reference import mcts
 
 
 def turns(num_considered, num_simulations):
-    """Sequential halving: how many visits an action has when it is its turn, by simulation."""
+    """Sequential halving: for each simulation, the visit count of the actions whose turn it is."""
 
     def endless():
         left, visits = num_considered, 0
@@ -26,7 +26,7 @@ def turns(num_considered, num_simulations):
 
 
 def completed_q(prior, visits, q, raw):
-    """Q, and v_mix where there are no visits; Eq. (10) and (33)."""
+    """Q where there are visits, else v_mix; Eq. (10) and (33)."""
     visited = visits > 0
     if not visited.any():
         return np.full(len(prior), float(raw))
@@ -63,7 +63,7 @@ class Interior(mcts.Rule):
 
 
 class Root(mcts.Rule):
-    """Sequential halving over g + logits + sigma, with samples g of one tree."""
+    """Sequential halving over g + logits + sigma, with one tree's Gumbel samples g."""
 
     def __init__(self, gumbel, max_considered, num_simulations, scales=(0.1, 50.0)):
         self.gumbel, self.scales = gumbel.astype(np.float64), scales

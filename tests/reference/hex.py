@@ -28,7 +28,7 @@ class Hex:
         return self.joined(1) or self.joined(-1)
 
     def joined(self, colour: int) -> bool:
-        """Whether a colour is through: along paths of its stones, from one side to the other."""
+        """Whether a colour's stones connect its two sides."""
         size, cells = self.size, self.cells
         side = range(size) if colour == 1 else range(0, size * size, size)
         waiting = [point for point in side if cells[point] == colour]
@@ -47,7 +47,7 @@ class Hex:
 
 
 def mover_wins(game: Hex, known: dict) -> bool:
-    """Whether the player to move wins, the other not being through; `known` is kept."""
+    """Whether the player to move wins, if the other has not yet won; `known` memoises positions."""
     code = tuple(game.cells)
     if code not in known:
         known[code] = any(_wins(game, point, known) for point in _by_the_centre(game))
@@ -63,7 +63,7 @@ def _wins(game: Hex, point: int, known: dict) -> bool:
 
 
 def _by_the_centre(game: Hex) -> list[int]:
-    """The empty points, the middle ones first: more is cut off."""
+    """The empty points, the middle ones first, so that the search stops sooner."""
     middle = (game.size - 1) / 2
     far = lambda point: sum(abs(x - middle) for x in divmod(point, game.size))
     return sorted((p for p, cell in enumerate(game.cells) if not cell), key=far)

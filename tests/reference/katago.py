@@ -1,4 +1,4 @@
-"""What KataGo's networks see, by sets and recursion. The oracle of `nets.katago.inputs`."""
+"""The inputs of KataGo's networks, by sets and recursion. The oracle of `nets.katago.inputs`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.reference.go import EMPTY, WHITE, ReferenceGame
 
 
 def components(game, wanted):
-    """Sets of connected points of which `wanted` holds."""
+    """The connected sets of the points for which `wanted` holds."""
     left, found = {p for p in range(game.size**2) if wanted(p)}, []
     while left:
         part, todo = set(), [left.pop()]
@@ -25,10 +25,10 @@ def components(game, wanted):
 
 
 def expected_score_value(mean, stdev, center, scale, side):
-    """`ScoreValue::expectedWhiteScoreValue`: between four entries of its table."""
+    """`ScoreValue::expectedWhiteScoreValue`, interpolated between four entries of its table."""
     unit = scale * side / 19
     mean, stdev = (mean - center) / unit, stdev / unit
-    low = math.floor(mean + 0.5)  # entry i is of a mean of i - 1/2
+    low = math.floor(mean + 0.5)  # entry i is for a mean of i - 1/2
     (m, s), floor = (mean - low + 0.5, stdev - math.floor(stdev)), math.floor(stdev)
     a, b = ((1 - s) * _table(low + i, floor) + s * _table(low + i, floor + 1) for i in (0, 1))
     return (1 - m) * a + m * b
@@ -45,7 +45,7 @@ def _table(mean, stdev):
 
 
 def settled(game, board, colour, suicide):
-    """Pass-alive stones of a colour, and the regions that are its for certain."""
+    """The pass-alive stones of a colour and the regions that are certainly its territory."""
     chains = [frozenset(c) for c in components(game, lambda p: board[p] == colour)]
     regions = [frozenset(c) for c in components(game, lambda p: board[p] != colour)]
     around = lambda part: {q for p in part for q in game.neighbours[p]}
@@ -73,7 +73,7 @@ def settled(game, board, colour, suicide):
 
 
 def areas(game, board, suicide, tax="none"):
-    """{colour: set of points} as area scoring with a tax has them."""
+    """{colour: set of points}: each colour's area under area scoring with a tax."""
     safe = {colour: settled(game, board, colour, suicide) for colour in (1, -1)}
     basic = {colour: set(safe[colour]) for colour in (1, -1)}
     for colour in (1, -1):
@@ -101,13 +101,13 @@ def areas(game, board, suicide, tax="none"):
 
 
 class Ladders:
-    """KataGo's chases, without its bounds."""
+    """KataGo's ladder search, without its limits."""
 
     def __init__(self, size):
         self.game = ReferenceGame(size)
 
     def read(self, board, ko, mover):
-        """(laddered stones, moves of `mover` that capture); `ko` is where no one may play."""
+        """(laddered stones, moves of `mover` that capture); `ko` is the point that ko bans."""
         laddered, captures = set(), set()
         for p, colour, stones, liberties in self.game.chains(board):
             if len(liberties) == 1 and self._caught(board, p, None):
@@ -123,7 +123,7 @@ class Ladders:
         return laddered, captures
 
     def _caught(self, board, target, ko):
-        """The chain's owner moves."""
+        """Whether the chain is captured, its owner to move."""
         colour = board[target]
         stones, liberties = self.game.chain(board, target)
         if len(liberties) >= 2 or ko is not None:
@@ -135,7 +135,7 @@ class Ladders:
         return True
 
     def _chased(self, board, target, ko):
-        """The attacker moves."""
+        """Whether the chain is captured, the attacker to move."""
         colour = board[target]
         stones, liberties = self.game.chain(board, target)
         if len(liberties) <= 1 or len(liberties) >= 3:
@@ -170,14 +170,14 @@ class Ladders:
         return found
 
     def _play(self, board, move, colour):
-        """(the board after, its ko) of a move that is no suicide."""
+        """(the board after a move, its ko point); None for a suicide."""
         self.game.board, self.game.to_play = board, colour
         after = self.game.board_after(move)
         return None if after is None else (after, ko_of(self.game, board, after))
 
 
 def ko_of(game, before, after):
-    """Where simple ko bans a play, after a move."""
+    """The point that simple ko bans after a move, or None."""
     placed = [p for p in range(len(after)) if after[p] and not before[p]]
     if not placed:
         return None
@@ -191,7 +191,7 @@ def ko_of(game, before, after):
 
 
 def planes(game, moves, tax="none", told=5):
-    """22 sets of points, of a game of area scoring and its moves, the last one last."""
+    """The 22 input planes as sets of points, under area scoring; `moves` in the order played."""
     size, own, board = game.size, game.to_play, game.board
     points = range(size * size)
     found = [set() for _ in range(22)]
@@ -221,7 +221,7 @@ def planes(game, moves, tax="none", told=5):
 
 
 def numbers(game, moves, komi, tax="none", told=5):
-    """The 19 global inputs, of area scoring."""
+    """The 19 global inputs, under area scoring."""
     moves, last = moves[::-1][:told], game.size**2
     found = [0.0] * 19
     for k, move in enumerate(moves[:5]):

@@ -6,18 +6,18 @@ from tests.reference.go import ReferenceGame
 
 
 class OutOfMoves(Exception):
-    """More moves tried than the bound allows."""
+    """More moves would be tried than the limit allows."""
 
 
 class Reader:
-    """Reads chains of one board, attacker or defender first by the chain's liberties."""
+    """Reads the chains of a board: one liberty, the defender moves first; two, the attacker."""
 
     def __init__(self, size: int, max_plies: int, max_moves: int):
         self.game = ReferenceGame(size)
         self.max_plies, self.max_moves = max_plies, max_moves
 
     def read(self, board, to_play, previous=None):
-        """(laddered stones, capturing moves of `to_play`); `previous` is what ko forbids."""
+        """(laddered stones, capturing moves of `to_play`); ko forbids board `previous`."""
         laddered, captures = set(), set()
         for p, colour, stones, liberties in self.game.chains(board):
             ko = lambda mover: previous if mover == to_play else None
@@ -74,7 +74,7 @@ class Reader:
         return False
 
     def _play(self, board, move, colour, previous):
-        """The board after a legal move, or None; a move that is legal counts as tried."""
+        """The board after a move, or None if it is illegal; legal moves are counted."""
         self.game.board, self.game.to_play = board, colour
         after = self.game.board_after(move)
         if after is None or after == previous:

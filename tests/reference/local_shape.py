@@ -15,7 +15,7 @@ def turned(grid: np.ndarray) -> list[np.ndarray]:
 
 
 def named(views: list[tuple]) -> tuple[tuple, int]:
-    """(the least of the views and of their opposites, +1 if it is a view, -1, 0 if both)."""
+    """(the least of the views and their opposites, +1 if a view, -1 if an opposite, 0 if both)."""
     plain = min(views)
     opposite = min(tuple((where, -colour) for where, colour in view) for view in views)
     return min(plain, opposite), (plain < opposite) - (opposite < plain)
@@ -23,14 +23,14 @@ def named(views: list[tuple]) -> tuple[tuple, int]:
 
 @functools.cache
 def maps(size: int) -> list[dict[int, int]]:
-    """Where each of the 8 symmetries takes each point."""
+    """For each of the 8 symmetries, {point: its image}."""
     grid = np.arange(size * size).reshape(size, size)
     return [{int(old): new for new, old in enumerate(v.reshape(-1))} for v in turned(grid)]
 
 
 @functools.cache
 def here(size: int, window: tuple) -> tuple[tuple, int]:
-    """The location dependent feature of a window of (point, colour)s: (name, sign)."""
+    """The location-dependent feature of a window, a tuple of (point, colour): (name, sign)."""
     views = [tuple(sorted((moved[p], colour) for p, colour in window)) for moved in maps(size)]
     name, sign = named(views)
     return ("here", *name), sign
@@ -38,7 +38,7 @@ def here(size: int, window: tuple) -> tuple[tuple, int]:
 
 @functools.cache
 def anywhere(held: tuple) -> tuple[tuple, int]:
-    """The location independent feature of what a window holds, row by row: (name, sign)."""
+    """The location-independent feature of a window's colours, row by row: (name, sign)."""
     side = round(len(held) ** 0.5)
     shape = np.array(held).reshape(side, side)
     name, sign = named([tuple(enumerate(view.reshape(-1).tolist())) for view in turned(shape)])
@@ -55,7 +55,7 @@ def windows(size: int, largest: int):
 
 
 def both_features(board: list[int], size: int, points: list[int]) -> list[tuple]:
-    """(name, sign) of the two features of a window, signs of 0 too."""
+    """(name, sign) of both features of a window, including those of sign 0."""
     held = tuple(int(board[point]) for point in points)
     return [here(size, tuple(zip(points, held, strict=True))), anywhere(held)]
 
@@ -77,7 +77,7 @@ def value(weights: dict, active: list[tuple]) -> float:
 
 
 def update(weights: dict, actives: list[list[tuple]], errors: list[float], rate: float) -> dict:
-    """The weights after positions with these features have learnt, together."""
+    """The weights after one joint update by positions with these features."""
     asked, count = {}, {}
     for active, error in zip(actives, errors, strict=True):
         for name, sign in active if error else ():

@@ -1,8 +1,8 @@
 """Plain MCTS, one tree of Python objects: the oracle of the batched search.
 
-Follows the formulas, not the arrays: values in
-fixed point 2^-14 as the library promises, ties by the library's hash: among untried actions of
-equal priors that of (tie_seed, node, action), among equal scores that of (tie_seed, node, child).
+It follows the formulas, not the arrays. Values are fixed point in units of 2^-14, as the library
+promises. Ties are broken by the library's hash: of (tie_seed, node, action) among untried actions
+of equal prior, of (tie_seed, node, child) among equal scores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def tie_break(tie_seed: int, node: int, choice: int) -> int:
 class Node:
     def __init__(self, index, state, depth, evaluation):
         self.index, self.state, self.depth = index, state, depth
-        # prior f32[A] with -inf where illegal, value, over; and what not every evaluation has:
+        # prior f32[A] with -inf where illegal, value, over; and, in some evaluations only,
         # first_play bool[2, A], a heuristic's (value, visits, amaf_value, amaf_visits) [A], and a
         # score's mean and standard deviation.
         self.prior, value, self.over, *more = evaluation
@@ -37,19 +37,19 @@ class Node:
         exact = self.over and float(value) in (-1, 0, 1)
         self.by_game, self.proven = int(value) + 2 if exact else 0, 0
         self.backup_value = self.value
-        self.own_sum = self.own_squares = 0  # of its evaluations
-        self.utility = self.own_utility = 0  # of its score, and of all its evaluations'
-        self.loss = ONE  # what a virtual one is worth, with that of the score
-        self.evaluated = 0  # times; all but the first because no node could be added
-        self.fresh = True  # of this step
+        self.own_sum = self.own_squares = 0  # over the node's own evaluations
+        self.utility = self.own_utility = 0  # of its score; and summed over its evaluations
+        self.loss = ONE  # the size of a virtual loss, the score's utility included
+        self.evaluated = 0  # how often; repeatedly only where no node could be added
+        self.fresh = True  # added in this step
         self.was_asked = False  # it has an evaluation to share
-        self.tree_full = False  # of a full tree: evaluated again, it keeps to its children
+        self.tree_full = False  # evaluated again as the tree is full: descend to its children only
         num_actions = len(self.prior)
         self.visits = np.zeros(num_actions, np.int64)
         self.value_sum = np.zeros(num_actions, np.int64)
         self.utility_sum = np.zeros(num_actions, np.int64)
         self.square_sum = np.zeros(num_actions, np.int64)
-        self.lost = np.zeros(num_actions, np.int64)  # virtually, for now
+        self.lost = np.zeros(num_actions, np.int64)  # pending virtual losses
         self.lost_above = 0  # ... on the edge to this node
         self.guess_visits, self.guess_sum, self.amaf_visits, self.amaf_sum = (
             np.zeros(num_actions, np.int64) for _ in range(4)
@@ -60,13 +60,13 @@ class Node:
             self.guess_sum += visits * fixed(value)
             self.amaf_visits += amaf_visits
             self.amaf_sum += amaf_visits * fixed(amaf_value)
-        # What other trees have found here, see `reference.ensemble`; counted in amaf_*, too.
+        # What other trees found here, see `reference.ensemble`; amaf_* include it too.
         self.other_visits = self.other_sum = 0
         self.other_amaf = np.zeros((2, num_actions), np.int64)
         self.believed = np.stack([self.amaf_visits, self.amaf_sum])
         self.children = {}
-        self.above = None  # two plies above
-        self.cached = None  # the action that it tries next, whatever the rule says; see `prune`
+        self.above = None  # the node two plies above
+        self.cached = None  # the action to try next, whatever the rule says; see `prune`
 
     def sees(self, action):
         """The proven result of an action, for the player to move."""
@@ -79,7 +79,7 @@ class Node:
         return F32(value) / F32(ONE) / F32(self.num_visits())
 
     def begin_as(self, above, visits, amaf_visits):
-        """With the values that a node above, of the same player, has of the actions."""
+        """Start the actions at the values of a node above that has the same player to move."""
         for action in np.flatnonzero(self.prior >= 0):
             if above.visits[action]:
                 value = fixed(mean(above.value_sum, above.visits)[action])
@@ -95,7 +95,7 @@ class Node:
             self.amaf_sum[action] += amaf_visits * value
 
     def back_up(self, backup, prove):
-        """Anew, from children that are: what it is worth, and what is proven."""
+        """Recompute the value and the proven result from children that are up to date."""
         self.proven = self.by_game
         if prove and self.children:
             seen = [self.sees(action) for action in self.children]
@@ -125,9 +125,9 @@ class Node:
                 q[action] = -F32(child.backup_value) / F32(ONE)
             if prove and child.proven:
                 q[action] = self.sees(action) - 2
-        amaf_source = amaf_source or self  # whose later plays count
+        amaf_source = amaf_source or self  # the node whose AMAF statistics are used
         amaf = (amaf_source.amaf_visits, mean(amaf_source.amaf_sum, amaf_source.amaf_visits))
-        # What is illegal has no statistics.
+        # Illegal actions have no statistics.
         legal = self.prior >= 0
         visits, q = np.where(legal, visits, 0), np.where(legal, q, F32(0))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -144,7 +144,7 @@ class Node:
         return np.where(legal, np.where(lost, np.finfo(F32).min, score), -np.inf)
 
     def variance(self):
-        """Of the simulations of each action; a virtual loss is one of value -1."""
+        """The variance of each action's simulations; a virtual loss counts as one of value -1."""
         visits = self.visits + self.lost
         sums = self.value_sum + self.utility_sum - self.lost * self.loss
         squares = self.square_sum + self.lost * square(self.loss)
@@ -160,7 +160,7 @@ class Node:
 
     def best_action(self, rule, tie_seed, *options):
         score = self.scores(rule, *options)
-        # Of the actions without visits only the first in order is thought of.
+        # Of the unvisited actions only the first in order is considered.
         untried = self.first_untried(score, rule, tie_seed)
         choices = {action: child.index for action, child in self.children.items()}
         if untried is not None and not (self.tree_full and choices):
@@ -179,7 +179,7 @@ class Node:
         return untried if prior[untried] >= 0 else None
 
     def lose_children(self, kept, rule, tie_seed):
-        """Those that are not kept become untried; what they brought stays here."""
+        """Drop the children not kept: their actions are untried, their statistics stay here."""
         lost = {action for action, child in self.children.items() if child not in kept}
         if not lost:
             return
@@ -219,10 +219,10 @@ def mean(sums, visits):
 
 
 class Rule:
-    dense = False  # actions without visits differ in more than their priors
-    random_order = False  # ... or do not differ at all
-    by_above = False  # it is told all-moves-as-first values of two plies above
-    by_variance = False  # it is told the variance of each action's simulations
+    dense = False  # unvisited actions differ in more than their priors
+    random_order = False  # unvisited actions do not differ at all
+    by_above = False  # needs the all-moves-as-first values of the node two plies above
+    by_variance = False  # needs the variance of each action's simulations
 
 
 class Puct(Rule):
@@ -247,9 +247,10 @@ class Puct(Rule):
 
 
 class KataGoPuct(Rule):
-    """Q + f (c + l log((n + b) / b)) P sqrt(n + .01) / (1 + N), n = sum N; what has no visit is
-    worth w V + (1 - w) v - r sqrt(p), p the prior mass of what has, w = p^2. f = 1 + s (d / .4 -
-    1), d^2 the variance of all values at the node and of two more that have .4^2."""
+    """Q + f (c + l log((n + b) / b)) P sqrt(n + .01) / (1 + N), where n = sum N. An unvisited
+    action has Q = w V + (1 - w) v - r sqrt(p), with p the prior mass of the visited ones, w = p^2.
+    f = 1 + s (d / .4 - 1); d^2 is the variance of all values at the node and two of variance .4^2.
+    """
 
     by_variance = True
 
@@ -283,7 +284,7 @@ class KataGoPuct(Rule):
 
 
 class Forced(Rule):
-    """What has a visit has sqrt(k P sum N) of them, before `rule` is asked."""
+    """A visited action gets at least sqrt(k P sum N) visits before `rule` chooses."""
 
     def __init__(self, rule, k):
         self.rule, self.k = rule, k
@@ -295,7 +296,7 @@ class Forced(Rule):
 
 
 class Ucb1(Rule):
-    """(1 + Q) / 2 + c sqrt(log sum N / N); what has no visit scores `first_play`."""
+    """(1 + Q) / 2 + c sqrt(log sum N / N); an unvisited action scores `first_play`."""
 
     random_order = True
 
@@ -309,7 +310,7 @@ class Ucb1(Rule):
 
 
 class Flat(Rule):
-    """The fewest visits."""
+    """Choose the action with the fewest visits."""
 
     random_order = True
 
@@ -341,7 +342,7 @@ class Gaussian(Rule):
 
 
 class Boltzmann(Rule):
-    """(1 + Q) / 2 / T - log(1 + N); what has no visit comes first."""
+    """(1 + Q) / 2 / T - log(1 + N); unvisited actions come first."""
 
     random_order = True
 
@@ -354,7 +355,7 @@ class Boltzmann(Rule):
 
 
 class Widening(Rule):
-    """The first in order alone until t_1 visits, two until t_2 and so on."""
+    """Only the first action in order until t_1 visits, the first two until t_2, and so on."""
 
     def __init__(self, rule, first, growth):
         self.rule, self.first, self.growth = rule, first, growth
@@ -371,7 +372,7 @@ class Widening(Rule):
 
 
 class Pruning(Rule):
-    """What is r standard deviations of the mean better than another leaves it unvisited."""
+    """Never choose an action that another beats by r standard errors of the mean of each."""
 
     by_variance = True
 
@@ -415,7 +416,7 @@ class Rave(Rule):
 
 
 class Estimators(Rule):
-    """Three values by inverse mean squared errors, 1 / (4 N) + b^2, one after the other."""
+    """Three values, weighted by their inverse mean squared errors, 1 / (4 N) + b^2, in turn."""
 
     dense = by_above = True
 
@@ -438,7 +439,7 @@ class Estimators(Rule):
 
 
 class HeuristicUcb1(Ucb1):
-    """UCB1 on visits and values that begin with a heuristic's."""
+    """UCB1 on visits and values that start at a heuristic's."""
 
     dense = True
 
@@ -447,10 +448,10 @@ class HeuristicUcb1(Ucb1):
 
 
 class Known:
-    """The positions that the evaluator has been asked for, by key, in buckets of four."""
+    """The keys of the positions evaluated so far, in buckets of four."""
 
     def __init__(self, key_of, num_slots):
-        self.key_of = key_of  # of a state: two whole numbers
+        self.key_of = key_of  # state -> two integers
         self.buckets = [[] for _ in range(num_slots // 4)]
         self.evaluations = 0
 
@@ -462,14 +463,14 @@ class Known:
         return self.buckets[key[0] % len(self.buckets)]
 
     def begin(self, nodes):
-        """With what a tree has kept: buckets that are full take no more."""
+        """Insert what a reused tree has evaluated; full buckets take no more."""
         for node in nodes:
             key = self.key_of(node.state)
             if node.was_asked and key not in self._bucket(key) and len(self._bucket(key)) < 4:
                 self._bucket(key).append(key)
 
     def add(self, state):
-        """A bucket that is full forgets one of its keys."""
+        """Count an evaluation and insert its key; a full bucket forgets one of its keys."""
         self.evaluations += 1
         key = self.key_of(state)
         bucket = self._bucket(key)
@@ -502,27 +503,28 @@ def search(
     prune=False,
     utility=None,
 ):
-    """Run one search; `evaluate(state)` says what a `Node` is made of, `play` returns a new state.
+    """Run one search; `evaluate(state)` returns a `Node`'s evaluation, `play` a new state.
 
-    `amaf` is "either", "same" or None. A node with fewer than `ancestor` visits goes by the
-    all-moves-as-first values of its nearest ancestor of the same player that has as many. A new
-    node begins with the values two plies above, counted as `grandfather` says: (visits,
-    amaf_visits). `backup` says (mean, visits, values) -> what a node is worth by its children,
-    `prove` that results are proven. It goes on from `nodes`, if there are any. With `prune` a tree
-    of `capacity` nodes keeps half of them, before a step for whose leaves it has no room.
+    `amaf` is "either", "same" or None. A node with fewer than `ancestor` visits uses the
+    all-moves-as-first values of its nearest ancestor with the same player to move that has at
+    least `ancestor`. A new node starts with the values of the node two plies above, counted as
+    `grandfather` says: (visits, amaf_visits). `backup` maps (mean, visits, values) to a node's
+    value by its children; `prove` propagates proven results. The search continues from `nodes`, if
+    given. With `prune` a tree of `capacity` nodes is cut to half of them before a step for whose
+    leaves it has no room.
 
-    `utility` is a pair: (the root's score) -> a center, and (a score, a center) -> what the score
-    is worth beside the value, fixed point, None for the most; all for the player to move. A node
-    of an earlier search keeps what it had.
+    `utility` is a pair: (the root's score) -> a center, and (a score, a center) -> the utility
+    added to the value, fixed point; a score of None asks for the largest utility. All are for the
+    player to move. A node of an earlier search keeps its utility.
 
-    Positions that are alike share an evaluation if there is a `Known`. The value of one that is
-    known, or of an ended game, goes up at once; a step is over when so many `leaves` wait for
-    others, alike or not, or no simulation is left.
+    With a `Known`, equal positions share an evaluation. The value of a known position, or of an
+    ended game, is backed up at once; a step ends when `leaves` leaves wait for an evaluation,
+    equal ones included, or no simulation is left.
     """
 
     def new_node(*args):
         node = Node(*args)
-        if not amaf:  # then a heuristic's values of later plays are not kept
+        if not amaf:  # then a heuristic's AMAF values are not kept
             node.amaf_visits[:] = node.amaf_sum[:] = 0
         return node
 
@@ -607,7 +609,7 @@ def search(
             parent.cached = None
         if amaf:
             credit(path, end, amaf)
-        if rule.by_above:  # of which later simulations elsewhere change something
+        if rule.by_above:  # later simulations elsewhere change the values above
             if backup or prove:
                 for node in reversed(nodes):
                     node.back_up(backup, prove)
@@ -646,7 +648,7 @@ def search(
 
 
 def pruned(nodes, most, rule, tie_seed):
-    """So many of the most visited nodes, the first among equals, in their order."""
+    """The `most` most visited nodes, earlier ones first among equals, in their original order."""
     kept = sorted(nodes, key=lambda node: (-node.num_visits(), node.index))[:most]
     kept.sort(key=lambda node: node.index)
     for node in kept:
@@ -657,7 +659,7 @@ def pruned(nodes, most, rule, tie_seed):
 
 
 def reroot(nodes, action):
-    """The nodes below the root's child by an action, in their order; [] if there is none."""
+    """The subtree of the root's child by an action, in the nodes' order; [] if there is none."""
     root = nodes[0].children.get(action)
     if root is None:
         return []
@@ -675,7 +677,11 @@ def reroot(nodes, action):
 
 
 def credit(path, end, amaf):
-    """Gelly & Silver (2011), 4.3: at each node the actions its mover plays first from there on."""
+    """Gelly & Silver (2011), 4.3: credit each node with the actions that its mover plays later.
+
+    "same" counts every action the mover plays from there on, "either" only those that the mover
+    plays before the opponent does.
+    """
     num_actions = len(end.prior)
     played = [] if end.first_play is None or end.over else end.first_play
     for i in range(len(path) + 1):

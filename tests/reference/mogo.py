@@ -9,8 +9,8 @@ from tests.reference.go import EMPTY, ReferenceGame
 
 SAVE, PATTERN, CAPTURE, ANY, NAKADE, FILL = 1, 2, 3, 4, 5, 6
 
-# Around the empty point c, M and E the two colours: `m` not M, `e` not E, `#` off the board,
-# `_` anything. The last column says for whom: "both", or only the player whose stones M are.
+# The 3x3 window of the empty point c. M and E are the two colours, `m` is not M, `e` not E, `#` off
+# the board, `_` anything. The last column says who may play it: "both", or only the player of M.
 SHAPES = {
     "hane, enclosing": ("MEM", ".c.", "___", "both"),
     "hane, not cutting": ("ME.", ".c.", "_._", "both"),
@@ -39,7 +39,7 @@ TURNS = [
 
 
 def kinds(game: ReferenceGame, point: int) -> list[str]:
-    """The kinds of pattern that stand around an empty point, for the player to move."""
+    """The names of the patterns that match at an empty point, for the player to move."""
     return [kind for kind, shape in SHAPES.items() if _stands(game, point, shape)]
 
 
@@ -59,7 +59,7 @@ def _stands(game, point, shape) -> bool:
 
 
 def _is(game, point, down, right, what, m) -> bool:
-    """Is the point so far down and to the right of `point` what the shape says?"""
+    """Whether the point `down` rows below and `right` columns beside `point` matches `what`."""
     row, col = point // game.size + down, point % game.size + right
     inside = 0 <= row < game.size and 0 <= col < game.size
     stone = game.board[row * game.size + col] if inside else None
@@ -75,10 +75,10 @@ def _is(game, point, down, right, what, m) -> bool:
 
 
 def choices(game: ReferenceGame, last: int | None, nakade: bool = False) -> tuple[int, set[int]]:
-    """(rule, moves): the first of the rules that has a move, and all that it has.
+    """(rule, moves): the first rule that has a move, and all its moves.
 
-    `last` is the opponent's last move, if it is known and no pass. A pass is a move of ANY.
-    What `FILL` may do instead of ANY, `open_points` has.
+    `last` is the opponent's last move; None if it is unknown or a pass. A pass is a move of ANY.
+    FILL, which may come instead of ANY, has the moves of `open_points`.
     """
     points = range(game.size**2)
     legal = {p for p in points if game.board[p] == EMPTY and game.is_legal(p)}
@@ -100,7 +100,7 @@ def choices(game: ReferenceGame, last: int | None, nakade: bool = False) -> tupl
 
 
 def saves(game: ReferenceGame, last: int, legal: set[int]) -> set[int]:
-    """The moves that save a chain which the last move has put in atari."""
+    """The moves that save a chain that the last move put in atari."""
     endangered = endangered_by(game, last)
     found = set()
     for p in legal:
@@ -117,7 +117,7 @@ def saves(game: ReferenceGame, last: int, legal: set[int]) -> set[int]:
 
 
 def endangered_by(game: ReferenceGame, last: int) -> set[int]:
-    """The stones of the player to move whose chains the last move has put in atari."""
+    """The stones of the player to move in chains that the last move put in atari."""
     found = set()
     for q in game.neighbours[last]:
         if game.board[q] == game.to_play:
@@ -128,7 +128,7 @@ def endangered_by(game: ReferenceGame, last: int) -> set[int]:
 
 
 def captured_by(game: ReferenceGame, point: int) -> set[int]:
-    """The stones that a legal play takes off."""
+    """The stones that a legal play captures."""
     after = game.board_after(point)
     return {q for q, stone in enumerate(game.board) if stone != EMPTY and after[q] == EMPTY}
 
@@ -148,12 +148,12 @@ def open_points(game: ReferenceGame) -> set[int]:
     }
 
 
-# Eye spaces with one vital point, `v`; all turns of them count.
+# Eye spaces with one vital point, `v`; they match in all 8 orientations.
 DEAD_SHAPES = ["ovo", "vo o.", "ovo .o.", ".o. ovo .o.", "oo ov .o", "oo. ovo .o."]
 
 
 def vital_points(game: ReferenceGame, last: int) -> set[int]:
-    """Vital points of the eye spaces beside the last move that only the opponent surrounds."""
+    """Vital points of the eye spaces beside the last move that only opposing stones surround."""
     found = set()
     for p in game.neighbours[last]:
         if game.board[p] == EMPTY:
@@ -165,7 +165,7 @@ def vital_points(game: ReferenceGame, last: int) -> set[int]:
 
 
 def region(game: ReferenceGame, p: int) -> set[int]:
-    """The empty points connected with p."""
+    """The connected empty region of p."""
     found, todo = {p}, [p]
     while todo:
         for q in game.neighbours[todo.pop()]:
@@ -176,7 +176,7 @@ def region(game: ReferenceGame, p: int) -> set[int]:
 
 
 def shape_of(game: ReferenceGame, space: set[int], v: int) -> frozenset:
-    """The points of a space as they lie around v."""
+    """The points of a space relative to v, as (row, column) offsets."""
     at = lambda p: divmod(p, game.size)
     return frozenset((at(p)[0] - at(v)[0], at(p)[1] - at(v)[1]) for p in space)
 

@@ -28,7 +28,7 @@ def relu(x: np.ndarray) -> np.ndarray:
 
 
 def block(x: np.ndarray, layers: dict) -> np.ndarray:
-    """A residual block; one that has a "bias" layer pools the last of its channels."""
+    """A residual block; one with a "bias" layer pools its last channels."""
     y = convolve(relu(x), layers["first"])
     if "bias" in layers:
         local = layers["bias"]["kernel"].shape[1]
@@ -39,7 +39,7 @@ def block(x: np.ndarray, layers: dict) -> np.ndarray:
 
 
 def forward(params: dict, planes: np.ndarray) -> dict[str, np.ndarray]:
-    """Policy logits, value, and what the other heads say, of planes [rows, columns, C]."""
+    """Policy logits, value, and the other heads' outputs for planes [rows, columns, C]."""
     params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
     x = convolve(np.asarray(planes, np.float64), params["stem"])
     for name in sorted(name for name in params if name.startswith("block_")):

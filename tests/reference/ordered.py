@@ -13,7 +13,7 @@ F32 = np.float32
 
 
 def places(rank: np.ndarray, temperature: float, stride: int) -> np.ndarray:
-    """f32[2, P]: of Black's points and White's in the playout with this stride: rank + T E."""
+    """f32[2, P]: rank + T E, each colour's order of the points in the playout with this stride."""
     found = np.zeros(rank.shape, F32)
     for colour in (0, 1):
         for point in range(rank.shape[1]):
@@ -24,7 +24,7 @@ def places(rank: np.ndarray, temperature: float, stride: int) -> np.ndarray:
 
 
 def play_out(start: ReferenceGame, place: np.ndarray) -> tuple[ReferenceGame, list[int]]:
-    """(how it ends, the actions): each player takes the first point of its list that it may."""
+    """(the final game, the actions): each player plays the first allowed point of its order."""
     game, actions = copy.deepcopy(start), []
     while game.passes < 2 and len(actions) < 3 * game.size**2:
         may = [
@@ -37,7 +37,7 @@ def play_out(start: ReferenceGame, place: np.ndarray) -> tuple[ReferenceGame, li
 
 
 def add(visits: np.ndarray, sums: np.ndarray, start, game, actions, komi: float) -> None:
-    """Count a playout: each point for whoever was the first of both to play there."""
+    """Add a playout's result: each point counts for the player who first played there."""
     won = int(np.sign(game.area() - komi))
     colour, seen = (0 if start.to_play == BLACK else 1), set()
     for action in actions:

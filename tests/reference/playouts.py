@@ -1,4 +1,4 @@
-"""All playouts of a short softmax game, one after the other: what they come to, and its slope."""
+"""All playouts of a short softmax game, enumerated: their mean result and its gradient."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def expected_result(
 ) -> tuple[float, Counter]:
     """(V, dV / d log strength of each feature): Black's mean result, by the product rule.
 
-    V = sum over moves of p V', so dV = sum of p (dlog p V' + dV'), and dlog p of a move is its
-    features less those expected.
+    V = sum over moves of p V', so dV = sum of p (dlog p V' + dV'), where dlog p of a move is its
+    features less the expected features.
 
     Args:
       game: the position.
-      previous: the point of the move before.
-      left: moves until the playout is cut.
+      previous: the point of the previous move, or None.
+      left: the number of moves before the playout is truncated.
       komi: points for White.
       weigh: (game, previous) -> {action: (weight, its features)}.
     """
@@ -54,7 +54,7 @@ def expected_result(
 def shape_and_contiguity(shape_weight, contiguity_weight) -> Callable:
     """The `weigh` of `softmax_policy`, with the features of each move.
 
-    A feature is a canonical shape, or the squared distance 1 or 2 to the move before.
+    A feature is a canonical shape, or the squared distance (1 or 2) to the previous move.
     """
 
     def weigh(game, previous):

@@ -1,4 +1,4 @@
-"""A slow, plain softmax playout policy: the weight of every move, by looking at it."""
+"""A slow, plain softmax playout policy: the weight of every move, computed from the board."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PLACES = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2))
 
 
 def code_of(text: str) -> int:
-    """The code of three rows of ``.XO#``, X the mover's stones; the middle is not looked at.
+    """The code of three rows of ``.XO#``, X the mover's stones; the middle is ignored.
 
-    The mover's stones at bits 0 to 7 in reading order, the opponent's at 8 to 15, the edge at both.
+    The mover's stones set bits 0 to 7 in reading order, the opponent's 8 to 15, the edge both.
     """
     lines = text.split()
     points = [lines[row][column] for row, column in _PLACES]
@@ -31,7 +31,7 @@ def shape_of(code: int) -> Shape:
 
 
 def shape_at(game: ReferenceGame, p: int) -> Shape:
-    """What is around p, as the mover sees it: X its stones, O the other's, # off the board."""
+    """The canonical shape around p: X the mover's stones, O the opponent's, # off the board."""
 
     def point(row, column):
         if not (0 <= row < game.size and 0 <= column < game.size):
@@ -45,7 +45,7 @@ def shape_at(game: ReferenceGame, p: int) -> Shape:
 
 
 def canonical(shape: Shape) -> Shape:
-    """The first in the alphabet of the shape turned and mirrored in all ways."""
+    """The least of the 8 rotations and reflections of a shape."""
     forms = []
     for _ in range(4):
         shape = tuple("".join(line) for line in zip(*shape[::-1], strict=True))
@@ -59,13 +59,13 @@ def weights(
     shape_weight: Callable[[Shape], int],
     contiguity_weight: dict[int, int],
 ) -> dict[int, int]:
-    """The weight of each move that may be played; of the pass alone if none may.
+    """The weight of each move that may be played, or of the pass alone if none may.
 
     Args:
       game: the position.
-      previous: the point of the move before, None for none.
-      shape_weight: the weight of a shape in its canonical form.
-      contiguity_weight: of the squared distance to the move before: 1, 2, and 0 for all else.
+      previous: the point of the previous move, or None.
+      shape_weight: the weight of a canonical shape.
+      contiguity_weight: by squared distance to the previous move: 1, 2, or 0 for any other.
     """
     found = {}
     for p in range(game.size**2):

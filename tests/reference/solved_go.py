@@ -1,16 +1,16 @@
-"""Every position of Go on a small board, solved: NumPy and none of the library.
+"""Every position of Go on a small board, solved in NumPy without the library.
 
-A state is a board as its mover sees it, up to the 8 symmetries, with the point that simple ko
-bans, if any. Sets of points are the bits of a number, row by row. Simple ko, no suicide, area
-scoring, two passes end the game. 2x2 takes no time, 3x3 less than a second, 4x4 minutes.
+A state is a board from the mover's view, up to the 8 symmetries, with the point that simple ko
+bans, if any. A set of points is an integer, one bit per point, row by row. Simple ko, no suicide,
+area scoring; two passes end the game. 2x2 takes no time, 3x3 less than a second, 4x4 minutes.
 
-4x4 took 44 s on one core of a shared machine: 3,180,440 states. Its first player is sure of 1, by
-a play in the centre, and loses everything with any other; whether it has more depends on games
-without end. In games of 33 plies it has 2, in games of 32 it has 1.
+4x4 has 3,180,440 states, solved in 44 s on one core of a shared machine. The first player is sure
+of 1 with a play in the centre, and loses everything with any other; whether more is possible
+depends on endless games. With 33 plies the value is 2, with 32 it is 1.
 
-Under simple ko a game may go on for ever, so a state has two values: what its mover can be sure
-of if a game without end is its loss, and what it can hope for if that is its win. Where they are
-equal the value is exact.
+Under simple ko a game may never end, so a state has two values: what the mover is sure of if an
+endless game counts as a loss, and what the mover can reach if it counts as a win. Where the two
+are equal the value is exact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 NO_KO = -1
 ILLEGAL = 127  # a child's value that no mover chooses
-KO_CODES = 32  # a state's number: its ternary code times this, plus 1 + its ko point
+KO_CODES = 32  # a state's rank is its ternary code times this, plus 1 + its ko point
 CHUNK = 1 << 20
 
 
@@ -29,15 +29,15 @@ class Solved(NamedTuple):
     """S states; the first is the empty board's. Values are area differences for the mover."""
 
     size: int
-    ranks: np.ndarray  # i64[S]: the number of each, ascending
+    ranks: np.ndarray  # i64[S]: each state's rank, ascending
     children: np.ndarray  # i32[P, S]: the state after a play at a point; S where illegal
     passed: np.ndarray  # i32[S]: the state after a pass
     area: np.ndarray  # i8[S]: the mover's area - the other's
-    low: np.ndarray  # i8[S]: if a game without end is the mover's loss
-    high: np.ndarray  # i8[S]: if that is its win
+    low: np.ndarray  # i8[S]: the value if an endless game is the mover's loss
+    high: np.ndarray  # i8[S]: the value if it is the mover's win
 
     def find(self, own, other, ko) -> np.ndarray:
-        """The states of boards given as sets of points; ko a point or NO_KO."""
+        """The states of boards given as sets of points; `ko` is a point or NO_KO."""
         return np.searchsorted(self.ranks, Points(self.size).rank(own, other, ko))
 
     def first_moves(self) -> np.ndarray:
@@ -47,7 +47,7 @@ class Solved(NamedTuple):
 
 
 class Points:
-    """Sets of points as numbers."""
+    """Sets of points as integers, one bit per point."""
 
     def __init__(self, size: int):
         self.size, self.count = size, size * size
@@ -84,7 +84,7 @@ class Points:
         return (points | sideways | (points << row) | (points >> row)) & self.full
 
     def fill(self, seeds, inside):
-        """What the seeds inside reach through `inside`."""
+        """The points of `inside` that are connected to the seeds within it."""
         reached = seeds & inside
         while True:
             more = self.spread(reached) & inside
@@ -107,16 +107,16 @@ class Points:
         return count(mine) - count(theirs)
 
     def rank(self, own, other, ko):
-        """i64: a number of the state, the same for all its 8 symmetric ones."""
+        """i64: the rank of a state, the same for all its 8 symmetric images."""
         ranks = []
         for mapped, moved in zip(self.mapped, self.maps, strict=True):
             code = self.ternary[mapped[own]] + np.uint32(2) * self.ternary[mapped[other]]
-            turned = np.append(moved, NO_KO)[ko]  # a ko of -1 finds the last
+            turned = np.append(moved, NO_KO)[ko]  # a ko of -1 indexes the last
             ranks.append(code.astype(np.int64) * KO_CODES + turned + 1)
         return np.minimum.reduce(ranks)
 
     def of_rank(self, rank):
-        """(own, other, ko) of the one of the 8 that has this number."""
+        """(own, other, ko) of the symmetric image that the rank encodes."""
         code, ko = np.divmod(rank, KO_CODES)
         half = self.count // 2
         upper, lower = np.divmod(code, 3**half)
@@ -127,7 +127,7 @@ class Points:
         return own, other, ko - 1
 
     def play(self, own, other, point):
-        """(legal, own, other, ko) after the mover's stone on an empty point; the roles stay."""
+        """(legal, own, other, ko) after the mover plays a point; own and other are not swapped."""
         stone = np.uint32(1 << point)
         placed = own | stone
         captured = self.without_liberties(other, placed)
@@ -168,7 +168,7 @@ def solve(size: int) -> Solved:
 
 
 def _boards(points: Points):
-    """The numbers of all legal boards without a ko point, some at a time."""
+    """The ranks of all legal boards without a ko point, in chunks."""
     for start in range(0, 3**points.count, CHUNK):
         codes = np.arange(start, min(start + CHUNK, 3**points.count), dtype=np.int64)
         rank = codes * KO_CODES
@@ -179,7 +179,7 @@ def _boards(points: Points):
 
 
 def _ranks_after(points: Points, ranks: np.ndarray) -> np.ndarray:
-    """i64[P, len(ranks)]: the number of the state after each play, -1 where it is illegal."""
+    """i64[P, len(ranks)]: the rank of the state after each play, -1 where it is illegal."""
     own, other, ko = points.of_rank(ranks)
     after = []
     for point in range(points.count):
@@ -190,7 +190,7 @@ def _ranks_after(points: Points, ranks: np.ndarray) -> np.ndarray:
 
 
 def _values(children: np.ndarray, passed: np.ndarray, area: np.ndarray):
-    """(low, high), i8[S] each: every state worth the worst, or best, until a move says more."""
+    """(low, high), i8[S] each, iterated from the worst and best values until nothing changes."""
     num_points, num_states = children.shape
     low = np.full(num_states + 1, -num_points, np.int8)
     high = np.full(num_states + 1, num_points, np.int8)
@@ -198,7 +198,7 @@ def _values(children: np.ndarray, passed: np.ndarray, area: np.ndarray):
     while True:
         plays_low = np.max([-high[child] for child in children], axis=0)
         plays_high = np.max([-low[child] for child in children], axis=0)
-        # After a pass the other may end the game.
+        # After a pass the opponent may end the game.
         new_low = np.maximum(plays_low, -np.maximum(area, plays_high)[passed])
         new_high = np.maximum(plays_high, -np.maximum(area, plays_low)[passed])
         if (new_low == low[:-1]).all() and (new_high == high[:-1]).all():
@@ -207,7 +207,7 @@ def _values(children: np.ndarray, passed: np.ndarray, area: np.ndarray):
 
 
 def with_limit(solved: Solved, plies: int) -> np.ndarray:
-    """i8[S]: what a state is worth when `plies` are left and the board is then scored."""
+    """i8[S]: each state's value when the board is scored after `plies` more plies."""
     num_states = len(solved.area)
     value = np.append(solved.area, np.int8(ILLEGAL))
     after_pass = solved.area
@@ -221,5 +221,5 @@ def with_limit(solved: Solved, plies: int) -> np.ndarray:
 
 
 def first_moves_with_limit(solved: Solved, plies: int) -> np.ndarray:
-    """i8[P]: what each first play is worth to who plays it, in a game of so many plies."""
+    """i8[P]: the value of each first play, for the first player, in a game of `plies` plies."""
     return -with_limit(solved, plies - 1)[solved.children[:, 0]]

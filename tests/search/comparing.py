@@ -1,4 +1,4 @@
-"""Comparing batched searches with the plain one, and a tree's arrays with its nodes."""
+"""Comparing batched searches with the plain one, and a tree's arrays with plain nodes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.reference import mcts
 
 
 def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **settings):
-    """A batched search of hashed games beside a plain one of each: every node, every visit.
+    """Compare a batched search of hashed games with a plain search of each, node by node.
 
     Args:
       run: (codes, key) -> SearchResult.
       codes: u32[B]; the roots.
-      config: what the batched search was made with.
+      config: the batched search's settings.
       plain: the plain game, `random_tree.Plain` or one like it.
-      rule, settings: of the plain search.
-      root_rules: its rule for each root, where that is another.
+      rule, settings: those of the plain search.
+      root_rules: its rule at each root, where that differs.
 
     Returns:
-      The result, and the nodes of each tree.
+      The result, and each plain tree's nodes.
     """
     result = jax.tree.map(np.asarray, run(codes, key))
     forest = []
@@ -50,14 +50,14 @@ def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **se
 
 
 def tie_seeds(key, num_trees):
-    """u32[B]: what ties are broken with in a search with this key."""
+    """u32[B]: the tie seeds of a search with this key."""
     return np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), np.uint32))
 
 
 def known(config, seen):
-    """What a tree of a plain search knows in the beginning, by the keys of the batched one.
+    """An empty `Known` for a plain search, with the keys of the batched one.
 
-    `seen` says of a state which position [1] and which observation [1] the batched search sees.
+    `seen` maps a state to the (position [1], observation [1]) that the batched search sees.
     """
     keys = _keys_of(config.sharing)
     key_of = functools.cache(lambda state: tuple(keys(seen(state)).tolist()))
@@ -70,11 +70,11 @@ def _keys_of(sharing):
 
 
 def compare_trees(tree, b, nodes):
-    """Tree b of some searched, against the plain search's nodes: every number of every node."""
-    tree = jax.tree.map(np.asarray, tree)  # or every slice would be compiled
+    """Compare tree b of a batch with the plain search's nodes: every number of every node."""
+    tree = jax.tree.map(np.asarray, tree)  # otherwise every slice would be compiled
     rows = slice(b * tree.capacity, b * tree.capacity + len(nodes))
     assert int(tree.size[b]) == len(nodes)
-    # What was evaluated more than once could not grow.
+    # A node is evaluated more than once where no child could be added.
     value_sums = [n.own_sum + n.value_sum.sum() + n.other_sum for n in nodes]
     visits = [n.num_visits() for n in nodes]
     np.testing.assert_array_equal(tree.visits[rows], visits)

@@ -1,4 +1,4 @@
-"""Deterministic evaluators made of integer hashes, so that two searches evaluate alike."""
+"""Deterministic evaluators from integer hashes, so that two searches get equal evaluations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gozero.search.game import Evaluation
 
 
 def hash_evaluate(num_actions: int, spread: float = 1.0, value_scale: float = 1.0):
-    """Observations are u32[M]; logits of about unit spread, values uniform in [-1, 1]."""
+    """Evaluator of observations u32[M]: logits of about unit spread, values uniform in [-1, 1]."""
 
     def evaluate(params, key, observations):
         del params, key
@@ -25,7 +25,7 @@ def hash_evaluate(num_actions: int, spread: float = 1.0, value_scale: float = 1.
 
 
 def observe_position(context, position, trail):
-    """u32[]: a hash of a Go position and of how deep it lies."""
+    """u32[]: a hash of a Go position and its depth below the root."""
     del context
     seen = jnp.uint32(7)
     for word in (*position.black, *position.white):

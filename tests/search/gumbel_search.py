@@ -1,4 +1,4 @@
-"""One compiled search with the Gumbel rules, for all tests that look at it or at its trees."""
+"""One compiled search with the Gumbel rules, shared by the tests that inspect it."""
 
 from __future__ import annotations
 

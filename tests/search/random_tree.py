@@ -1,7 +1,7 @@
-"""A game made of hashes, for the batched search and for the plain one: cheap, and no game at all.
+"""A synthetic game made of hashes, cheap to play, for the batched search and the plain one.
 
-A position is a number; an action makes another of it. A third of the actions is illegal, one
-position in eight is the end, and values are random.
+A position is a number, which an action maps to another. A third of the actions are illegal, one
+position in eight is terminal, and values are random.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ GAME = Game(NUM_ACTIONS, init, play, legal, outcome, observe, max_moves=1000)
 
 
 SCORED = GAME._replace(history=history_of(GAME)._replace(scored=_scored))
-"""The same, of points."""
+"""`GAME`, scored in points."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Exact(ScoreUtility):
-    """Of whole numbers, so that sums have no order."""
+    """A utility with exact fixed-point values, so that the order of a sum does not matter."""
 
     def center(self, mean):
         return mean / 2
@@ -91,7 +91,7 @@ PLAIN_UTILITY = (lambda score: score[0] / 2, _plain_utility)
 
 
 def with_scores(evaluate):
-    """An evaluator that also says a score, of whole points and halves."""
+    """`evaluate` with a score added: a mean of whole points, a deviation in half points."""
 
     def evaluation(params, key, codes):
         bits = mix(codes * np.uint32(13) + np.uint32(5))
@@ -102,7 +102,7 @@ def with_scores(evaluate):
 
 
 def with_more(evaluate, playouts: bool, heuristic: bool):
-    """An evaluator that also says who was first to play what, and what it believes of actions."""
+    """`evaluate` with first plays and a heuristic added, as asked for."""
 
     def bits(codes, tie_seed):
         return mix(codes[:, None] * np.uint32(17) ^ (_ACTIONS * np.uint32(tie_seed))[None])
@@ -110,7 +110,7 @@ def with_more(evaluate, playouts: bool, heuristic: bool):
     def evaluation(params, key, codes):
         evaluated = evaluate(params, key, codes)
         if playouts:
-            by = bits(codes, 99991) % 3  # 2: by no one
+            by = bits(codes, 99991) % 3  # 2: by neither player
             evaluated = evaluated._replace(first_play=jnp.stack([by == 0, by == 1], axis=1))
         if heuristic:
             value = lambda tie_seed: (bits(codes, tie_seed) % 2049).astype(jnp.float32) / 1024 - 1
@@ -134,7 +134,7 @@ def compiled_search(evaluate, config, num_trees, game=GAME, options=None):
 
 
 class Plain:
-    """The same game on Python's integers; evaluated as the library evaluates, bit for bit."""
+    """The same game on Python integers, with the library's evaluations bit for bit."""
 
     def __init__(self, evaluate):
         self.evaluated = jax.jit(lambda codes, legal: self._evaluated(evaluate, codes, legal))
@@ -150,7 +150,7 @@ class Plain:
         return mcts.mix((code * 31 + action) & 0xFFFFFFFF)
 
     def evaluate(self, code: int):
-        """What a node of the plain search is made of."""
+        """The evaluation of a plain search's `Node`."""
         legal = [a == 0 or mcts.mix(code ^ (a + 77)) % 3 != 0 for a in range(NUM_ACTIONS)]
         evaluated = self.evaluated(np.array([code], np.uint32), np.array([legal]))
         evaluated = jax.tree.map(lambda x: np.asarray(x)[0], evaluated)

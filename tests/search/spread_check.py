@@ -28,7 +28,7 @@ def run(evaluate, codes, key):
 
 
 def keyed(params, key, codes):
-    """Judgements that are the key's."""
+    """Evaluations drawn from the key."""
     value = jax.random.uniform(key, codes.shape)
     return Evaluation(jnp.zeros((*codes.shape, 2)) + params, value)
 
@@ -46,7 +46,7 @@ def main():
         np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
     jax.tree.map(np.testing.assert_array_equal, one.tree, many.tree)
 
-    # Counts that four does not divide; a key for each device.
+    # Counts that are not multiples of four; each device has its own key.
     evaluate = jax.jit(over_mesh(keyed, mesh))
     for count in (1, 4, 6, 8):
         found = evaluate(1.0, key, jnp.arange(count, dtype=jnp.uint32))

@@ -1,4 +1,4 @@
-"""All moves as first: what a simulation counts for, by hand."""
+"""All moves as first: which actions a simulation counts for, by hand."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_who_plays_where_first_counts_from_each_node_on(first):
     counted = [np.flatnonzero(rows.unpack(words[level, 0], 6)).tolist() for level in range(5)]
     either = [
         [0, 3],  # Black at the root: 0, and 3; White was first at 1
-        [0, 1, 2, 4],  # White: 1, 2, 4, and 0, as Black's 0 lies behind
+        [0, 1, 2, 4],  # White: 1, 2, 4, and 0, as Black's 0 came before this node
         [1, 3],  # Black: 1, 3
         [0, 2, 4],  # White: 2, 0, 4
         [3],  # Black, where the path ends
@@ -64,7 +64,7 @@ def test_who_plays_where_first_counts_from_each_node_on(first):
 
 
 def four() -> Edges:
-    """Tried and played later; tried only; played later only; neither; and an illegal one."""
+    """Actions tried and played later; only tried; only played later; neither; and illegal."""
     return Edges(
         prior=jnp.array([0.25, 0.25, 0.25, 0.25, -INF]),
         visits=jnp.array([4, 2, 0, 0, 0]),
@@ -97,17 +97,17 @@ def test_schedules_by_hand():
 
 def test_rave_by_hand():
     edges = four()
-    # Values as probabilities: .75 and .375 mixed by halves; .25; .875; nothing known.
+    # Values as probabilities: the mean of .75 and .375; .25; .875; no statistics.
     scores = Rave(HandSelected(6.0), first_play=0.55)(edges)
     np.testing.assert_allclose(scores, [0.5625, 0.25, 0.875, 0.55, -INF], rtol=1e-6)
     bonus = lambda n: 0.3 * np.sqrt(np.log(6) / (1 + n))
     uct = Rave(HandSelected(6.0), c=0.3, first_play=0.55)(edges)
     expected = np.add([0.5625, 0.25, 0.875, 0.55], [bonus(4), bonus(2), bonus(0), bonus(0)])
     np.testing.assert_allclose(uct[:4], expected, rtol=1e-6)
-    # An initial Q of 1.1 has half of the weight where something was played later only.
+    # An initial Q of 1.1 has half of the weight for an action that was only played later.
     initial = Rave(HandSelected(6.0), first_play=0.55, initial=1.1)(edges)
     np.testing.assert_allclose(initial, [0.5625, 0.25, (1.1 + 0.875) / 2, 0.55, -INF], rtol=1e-6)
-    # A plain bonus is infinite before the first visit; the mixtures order what is untried.
+    # A plain bonus is infinite before the first visit; the mixtures order untried actions.
     plain = Rave(HandSelected(6.0), c=0.3, first_play=0.55, bonus="plain")(edges)
     bonus = lambda n: 0.3 * np.sqrt(np.log(6) / n)
     np.testing.assert_allclose(plain[:2], [0.5625 + bonus(4), 0.25 + bonus(2)], rtol=1e-6)
@@ -175,7 +175,7 @@ ROOTS = random_tree.Position(jnp.ones(1, jnp.uint32))
 
 
 def shape_of(evaluate, config, tree=None):
-    """Of a search's result."""
+    """The shapes of a search's result."""
     arguments = random_tree.GAME, Evaluator(evaluate), jax.random.key(0), ROOTS, config
     return jax.eval_shape(lambda tree: search(*arguments, tree), tree)
 

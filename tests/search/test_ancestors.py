@@ -1,4 +1,4 @@
-"""Nodes with few visits go by their ancestors' all-moves-as-first statistics."""
+"""Nodes with few visits use their ancestors' all-moves-as-first statistics."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ PLAIN_BETA = {
 
 
 def test_whose_statistics_count_by_hand():
-    """Four trees that are the path 0 -> 1 -> 2 -> 3 by the actions 0, 1, 2, and their visits.
+    """Four trees, each the path 0 -> 1 -> 2 -> 3 by actions 0, 1, 2, with different visits.
 
-    Kept are the choices 0 -> 1 -> 2, and at 2 to try action 0, which is what its own statistics
-    say. The root's like action 2 best, which leads to node 3; the best of node 1's that can be
-    played at node 3 is action 3, of its own action 1.
+    The cached choices are 0 -> 1 -> 2, and at node 2 to try action 0, as its own statistics say.
+    The root's statistics prefer action 2, which leads to node 3. Of the actions legal at node 3,
+    node 1's statistics prefer action 3, and its own action 1.
     """
     config = SearchConfig(7, select=Rave(AmafOnly()), amaf=Amaf(ancestor=5))
     blank = trees.allocate(jnp.zeros((4, 1), jnp.int32), 4, 8, Keeps(amaf=True))
     legal = np.array([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 1, 1], [0, 1, 0, 1]], bool)
-    tried = np.array([0, 1, 2, -1])  # ... each leads to the next node
+    tried = np.array([0, 1, 2, -1])  # the action of each node to the next
     values = np.array([[2, 1, 9, 3], [9, 0, 9, 3], [9, 8, 1, 0], [9, 3, 9, 2]])
     visits = np.array([[20, 9, 4, 2], [20, 9, 5, 2], [20, 4, 3, 2], [4, 3, 2, 1]])
     left = legal & (np.arange(4)[None] != tried[:, None])
@@ -74,8 +74,8 @@ def test_whose_statistics_count_by_hand():
     leaf = jax.jit(functools.partial(select.find_leaf, config=config))(
         tree, tie_seeds=jnp.arange(4, dtype=jnp.uint32)
     )
-    # Nodes 2 and 3 have few visits; node 3 alone; node 1 too, so node 3 goes by its own; none of
-    # the first two has five, so what is kept is followed.
+    # Few visits: nodes 2 and 3; node 3 alone in the second tree; in the third node 1 too, so that
+    # node 3 uses its own; in the fourth all nodes, so that the cached choices are followed.
     assert leaf.path.length.tolist() == [3, 2, 3, 2]
     assert leaf.path.nodes[:4].T.tolist() == [
         [0, 1, 2, 3],
@@ -152,17 +152,17 @@ def test_equal_to_the_plain_search_at_every_node(name):
         differ += [node.state for node in nodes] != [node.state for node in plain_search()]
         below = [node.num_visits() < ancestor for node in nodes if node.depth > 1 and node.children]
         few, enough = few + sum(below), enough + len(below) - sum(below)
-    assert min(few, enough) > 5  # nodes that choose by an ancestor's, and by their own
+    assert min(few, enough) > 5  # nodes that use an ancestor's statistics, and their own
     assert differ > 0
 
 
 @pytest.mark.slow
 def test_equal_to_the_plain_search_when_it_goes_on_from_a_tree():
-    """The new root's ancestors are gone, and every node's choice of before is still there."""
+    """The new root's ancestors are gone, but the nodes keep their earlier choices."""
 
     def evaluate(params, key, codes):
-        # What is believed differs from action to action, so that no ties are to be broken, in
-        # which one search is not another.
+        # The heuristic differs from action to action, so that there are no ties, which the two
+        # searches might break differently.
         evaluated = random_tree.with_more(EVALUATE, True, True)(params, key, codes)
         said, none = evaluated.heuristic, jnp.zeros_like(evaluated.heuristic.visits)
         return evaluated._replace(heuristic=Heuristic(said.value, none, said.amaf_value, none + 3))

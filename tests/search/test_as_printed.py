@@ -1,4 +1,4 @@
-"""The search beside Algorithms 1 and 2 of Gelly & Silver (2011) as they are printed."""
+"""The search against Algorithms 1 and 2 of Gelly & Silver (2011) as printed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACTIONS = np.arange(NUM_ACTIONS, dtype=np.uint32)[None]
 
 
 def playout(codes):
-    """(actions i32[M, LENGTH], values f32[M]) of games from positions u32[M], the first legal."""
+    """(actions i32[M, LENGTH], values f32[M]) of playouts; the first action is legal."""
     legal = jax.vmap(lambda code: random_tree.legal(Position(code)))(codes)
     order = (mix(codes[:, None] * np.uint32(29) ^ ACTIONS) >> np.uint32(2)).astype(jnp.int32)
     first = jnp.argmax(jnp.where(legal, order, -1), axis=1)
@@ -100,7 +100,7 @@ class Printed:
 
 
 def picking(tie_seed):
-    """The library's own order among equals: the first of what is untried, then by nodes."""
+    """The library's tie-break: of the untried actions the first in order, then by node."""
 
     def pick(node, equal, taken):
         untried = [a for a in equal if a not in taken]
@@ -147,7 +147,7 @@ def test_every_count_and_value_is_as_printed(case):
 
 
 def compare(tree, b, plain, root):
-    """Every node that is no end, by the actions that lead to it."""
+    """Compare every non-terminal node, found by the actions that lead to it."""
     base, todo, seen = b * tree.capacity, [(0, root)], 0
     while todo:
         node, s = todo.pop()
@@ -176,6 +176,6 @@ def compare(tree, b, plain, root):
 
 
 def same_values(s, counts, sums, values):
-    """Fixed-point sums of the player to move, beside Black's mean values."""
+    """Compare fixed-point sums for the player to move with Black's mean values."""
     found = (1 + (1 if s[1] else -1) * sums / 2**14 / np.maximum(counts, 1)) / 2
     np.testing.assert_allclose(found[counts > 0], np.array([*values])[counts > 0], atol=1e-5)

@@ -1,4 +1,4 @@
-"""Several trees of a game that exchange: against plain ones, by hand, and what they come to."""
+"""Several trees of a game that exchange statistics: against plain trees, and by hand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KEY = jax.random.key(5)
 
 
 def with_ties(evaluate):
-    """Few different priors and prior counts: what is drawn among equals makes the trees differ."""
+    """Few distinct priors and prior counts, so that random tie-breaks make the trees differ."""
 
     def rounded(params, key, codes):
         evaluated = evaluate(params, key, codes)
@@ -83,7 +83,7 @@ def searched(config, evaluate):
 
 
 def compare(result, config, evaluate, plain_rule, **options):
-    """With the plain trees, every number of every node; and what they say together."""
+    """Compare with the plain trees: every number of every node, and the merged result."""
     group = config.ensemble
     count = NUM_GAMES * group.trees
     tie_seeds = np.asarray(jax.random.bits(jax.random.split(KEY, 4)[2], (count,), jnp.uint32))
@@ -133,7 +133,7 @@ def test_exchanges_between_steps_of_several_leaves():
 
 @pytest.mark.thorough
 def test_with_actions_that_all_trees_know_of():
-    """All moves as first are exchanged too, but what a heuristic believes counts once."""
+    """All-moves-as-first statistics are exchanged too, but a heuristic's counts are added once."""
     beta = lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1)
     result = searched(RAVE_CONFIG, RAVE_EVALUATE)
     compare(result, RAVE_CONFIG, RAVE_EVALUATE, mcts.Rave(beta), amaf="either")
@@ -153,9 +153,9 @@ BY_HAND = SearchConfig(
 
 
 def hand_made(*nodes_of_trees):
-    """Trees of three actions, of nodes (actions that lead there, visits, sum of values).
+    """Trees of three actions from nodes (actions that lead there, visits, sum of values).
 
-    All priors are 1/2, and nothing is left to try but action 1 of a root without a child by it.
+    All priors are 1/2. The only untried action is a root's action 1 where it has no child by it.
     """
     tree = trees.allocate(jnp.zeros((3, 1)), 3, 5, keeps_of(BY_HAND))
     tree = jax.tree.map(np.array, tree)
@@ -185,7 +185,7 @@ THREE = (
 
 @functools.cache
 def meeting():
-    """jitted (tree, is_due) -> (tree that has exchanged and chosen, its merged root)."""
+    """jitted (tree, is_due) -> (tree after the exchange and new choices, its merged root)."""
 
     @jax.jit
     def meet(tree, is_due):
@@ -208,12 +208,12 @@ def check_same(one, other):
 
 
 def test_three_trees_by_hand():
-    """A quarter of 30 visits: at 0 are 17, at 1 are 10, and at 0, 1 are 8; at 0, 2 are but 4."""
+    """Shared from a quarter of 30 visits: place 0 has 17, 1 has 10, (0, 1) has 8; (0, 2) only 4."""
     met, _ = meeting()(hand_made(*THREE))
     assert held(met, 0, 4) == [(30, 0.5), (17, 3.5), (10, -2.0), (8, 3.0)]
     assert held(met, 1, 3) == [(30, 0.5), (17, 3.5), (10, -2.0)]
     assert held(met, 2, 4) == [(30, 0.5), (17, 3.5), (8, 3.0), (4, -2.0)]
-    # At the root -3.5 / 17 against 2 / 10; not tried, 0 + 0.1 / 2 sqrt(1 + 17).
+    # At the root -3.5 / 17 against 2 / 10; untried, 0 + 0.1 / 2 sqrt(1 + 17).
     assert met.next[[0, 5, 10]].tolist() == [2, 2, NO_NODE]
     assert met.next[[1, 11]].tolist() == [3, 3]  # the only child; and -3 / 8 against 2 / 4
 
@@ -233,7 +233,7 @@ def test_a_tree_that_comes_to_a_place_later_gains_all_of_it():
     np.testing.assert_allclose(found.edges.q, [[-2.5 / 20, 2.5 / 11, 0]], rtol=1e-6)
     np.testing.assert_allclose(found.edges.prior, [[0.5, 0.5, -np.inf]])
     assert float(found.value[0]) == pytest.approx(2 / 34)
-    # They have said it all; and nothing before it is due.
+    # A second exchange changes nothing, and there is none before it is due.
     check_same(meeting()(again)[0], again)
     not_due, same = meeting()(met, False)
     check_same(not_due, met)

@@ -128,7 +128,7 @@ def test_equal_to_the_plain_search_at_every_node(case):
 
 
 def test_priors_are_the_softmax_over_the_legal_actions():
-    """The oracle above is fed the library's own priors, bit for bit: here they are checked."""
+    """The oracle above uses the library's own priors bit for bit; they are checked here."""
     rng = np.random.RandomState(0)
     logits = rng.normal(size=(20, 10)).astype(np.float32) * 5
     legal = rng.rand(20, 10) < 0.6

@@ -1,8 +1,8 @@
 """Figures of Gelly & Silver (2011) as golden tests.
 
-Made from what their captions and the text say: five simulations of a search, each adding a node
-and counting wins over visits (Fig. 1); six simulations evaluated in two ways (Fig. 4). Fig. 2, on
-the rules of Go, is in tests/go/test_golden.py.
+They follow the captions and the text: five simulations of a search, each adding a node and
+counting wins over visits (Fig. 1); six simulations evaluated in two ways (Fig. 4). Fig. 2, on the
+rules of Go, is in tests/go/test_golden.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 OUTCOMES = {0b1: 1, 0b10: 0, 0b11: 1, 0b110: 1, 0b111: 0}
-"""Of the playout from each state: 1 Black has won, 0 White has. Black begins."""
+"""The playout's result from each state: 1 if Black wins, 0 if White. Black moves first."""
 
 TWO_ACTIONS = Game(
     2,
@@ -59,10 +59,10 @@ EVALUATOR = Evaluator(outcome, observe=lambda context, line, trail: (line.moves,
 
 
 def test_figure_1_five_simulations():
-    """Greedy: an untried action first, then the child that wins most for the player to move.
+    """Greedy: untried actions first, then the child with the most wins for the player to move.
 
     The outcomes 1, 0, 1, 1, 0 for Black make the root 1/1, 1/2, 2/3, 3/4 and 3/5, and each
-    simulation goes where the values so far say.
+    simulation follows the values so far.
     """
 
     def run(key, simulations):
@@ -82,12 +82,12 @@ def test_figure_1_five_simulations():
 
     jitted = jax.jit(run, static_argnums=1)
     seen = set()
-    for seed in range(12):  # the order of the untried is drawn
+    for seed in range(12):  # the order of untried actions is random
         step = {n: wins(jax.tree.map(np.asarray, jitted(jax.random.key(seed), n))) for n in (1, 4)}
         first = next(state for state in step[1] if state)
         seen.add(first)
         assert step[1] == {"": (1 + OUTCOMES[int("1" + first, 2)], 2), first: step[1][first]}
-        # After both first moves Black goes on with 1, which has won; White answers 0 or 1 there.
+        # After both first moves Black continues with 1, which won; White answers 0 or 1 there.
         assert step[4] == {
             "": (3, 5),
             "0": (0, 1),
@@ -105,9 +105,9 @@ ROOT, S, ELSEWHERE, AFTER_A, AFTER_B, AFTER_C = range(6)
 def test_figure_4_all_moves_as_first():
     """Six simulations through a state s: Monte-Carlo prefers b there, all-moves-as-first a.
 
-    Gelly & Silver (2011), Fig. 4, with its counts: a was tried twice and lost, and played at any
-    time five times, of which three were won; b won two of three, and two of five. A seventh, of
-    which a is the first move from the root, does not pass through s and does not count there.
+    Gelly & Silver (2011), Fig. 4, with its counts: a was tried twice and lost both; it was played
+    at any time in five simulations, three of them won. b won two of three, and two of five. A
+    seventh simulation, whose first move from the root is a, bypasses s and does not count there.
     """
     after = {A: AFTER_A, B: AFTER_B, C: AFTER_C}
     six = [
@@ -134,7 +134,7 @@ def test_figure_4_all_moves_as_first():
     @functools.partial(jax.jit, static_argnums=5)
     def simulate(tree, nodes, length, later, value, rule):
         path = Path(nodes[:, None], length[None])
-        # Whoever is to move where the path ends plays nothing for the first time.
+        # The player to move where the path ends has no first plays.
         played = jnp.stack([jnp.zeros(3, bool), later])[None]
         tree = backup.back_up(tree, path, value[None])
         credit = dense.Credit(backup.amaf_counted(tree, path, played, "either"), value[None])
@@ -144,7 +144,7 @@ def test_figure_4_all_moves_as_first():
         found = tree
         for nodes, later, won in simulations:
             padded = np.array([*nodes, *[trees.NO_NODE] * (3 - len(nodes))], np.int32)
-            # The opponent of the one who moved last is to move at the end.
+            # At the end the opponent of the last mover is to move.
             value = np.int32(-VALUE_ONE if won else VALUE_ONE)
             mask = np.isin(np.arange(3), later)
             found = simulate(found, padded, np.int32(len(nodes) - 1), mask, value, rule)
@@ -165,7 +165,7 @@ def test_figure_4_all_moves_as_first():
     # c, tried once and won, is left out of the comparison, as in the figure.
     amaf_values = np.asarray(pure(edges))[:2]
     np.testing.assert_allclose(amaf_values, [0.6, 0.4], rtol=1e-6)
-    # b^2 = 1: beta = 5 / (2 + 5 + 40) and 5 / (3 + 5 + 60): nearly the mean alone.
+    # b^2 = 1: beta = 5 / (2 + 5 + 40) and 5 / (3 + 5 + 60): nearly the Monte-Carlo mean alone.
     beta = np.array([5 / 47, 5 / 68])
     expected = (1 - beta) * [0, 2 / 3] + beta * [0.6, 0.4]
     np.testing.assert_allclose(np.asarray(monte_carlo(edges))[:2], expected, rtol=1e-5)

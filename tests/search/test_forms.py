@@ -1,4 +1,4 @@
-"""What a search does otherwise on another platform finds the same, exactly."""
+"""The forms that a search takes on other platforms give exactly the same results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def random_game(simulations=48, **settings):
 
 
 def rerooted():
-    """Trees of the next move, pruned."""
+    """Trees rerooted at the next move and pruned."""
 
     def smaller(tree, action):
         return reuse.prune(reuse.reroot(tree, action), 4)
@@ -105,7 +105,7 @@ def test_other_platforms_find_the_same(name, monkeypatch):
     ],
 )
 def test_a_search_that_keeps_no_trees_finds_the_same(platform, more, monkeypatch):
-    """A TPU leaves them in lanes; of trees in rows nothing else is different, nor made of them."""
+    """On a TPU trees become rows only if they are kept; no other result depends on the rows."""
     config = SearchConfig(8, max_depth=3, select=GumbelInterior(), root_select=GumbelRoot(), **more)
     evaluator = Evaluator(hash_evaluate(random_tree.NUM_ACTIONS, 3.0, 0.6))
     codes = jnp.arange(1, 4, dtype=jnp.uint32)

@@ -1,8 +1,8 @@
-"""Perfect play in games that are solved: the search knows none of them.
+"""Perfect play in solved games, about which the search knows nothing.
 
-A search that is right plays, with simulations enough, a move that keeps the exact value of its
-position; that of plain Python says which moves do. Positions where every move does are left out,
-so that chance alone would fail. Batches hold a few hundred positions at once.
+With enough simulations a correct search plays a move that keeps the exact value of its position;
+a plain Python solver says which moves do. Positions where every move does are left out, so that
+random play would fail. Batches hold a few hundred positions.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def tictactoe_value(own: frozenset, other: frozenset) -> int:
 
 
 def tictactoe_children(own, other) -> dict[int, int]:
-    """What the opponent has after each move."""
+    """The opponent's value after each move."""
     free = set(range(9)) - own - other
     return {point: tictactoe_value(other, own | {point}) for point in sorted(free)}
 
 
 @functools.cache
 def tictactoe_positions() -> list:
-    """All that are not over and can be reached: 4520 (own, other)."""
+    """All 4520 reachable positions that are not over, as (own, other)."""
     found, waiting = set(), [(frozenset(), frozenset())]
     while waiting:
         own, other = waiting.pop()
@@ -81,7 +81,7 @@ def tictactoe_positions() -> list:
 
 
 def one_of_each_eight(positions, rng):
-    """One position of each class under the symmetries of the square, any of its members."""
+    """A random member of each class of positions under the symmetries of the square."""
     grid = np.arange(9).reshape(3, 3)
     maps = [np.rot90(x, k).ravel().tolist() for x in (grid, grid.T) for k in range(4)]
     classes = {}
@@ -92,7 +92,7 @@ def one_of_each_eight(positions, rng):
 
 
 def lost_value_at_tictactoe(positions, config, seed=0):
-    """The positions where the search throws away what it had, and its moves."""
+    """(own, other, move) where the search's move loses value."""
     has = lambda stones: np.array([p in stones for p in range(9)])
     roots = stacked([tictactoe.Board(has(own), has(other)) for own, other in positions])
     moves = actions_of(tictactoe.GAME, Evaluator(tictactoe.even), config, roots, seed)
@@ -105,7 +105,7 @@ def lost_value_at_tictactoe(positions, config, seed=0):
 
 @pytest.mark.slow
 def test_tictactoe_is_never_lost_nor_a_win_missed():
-    """From every position, up to symmetry: so whatever the opponent replies."""
+    """From every position, up to symmetry, and thus against every reply."""
     every = tictactoe_positions()
     positions = one_of_each_eight(every, random.Random(0))
     assert (len(every), len(positions)) == (4520, 627)
@@ -125,7 +125,7 @@ def test_tictactoe_from_all_positions():
 
 
 def connect_four_positions(width, height, plies, count, seed):
-    """Random positions where some move gives away what the mover has: (board, values of moves)."""
+    """Random positions where some move loses value, as (board, values of moves)."""
     rng, known, found = random.Random(seed), {}, {}
     while len(found) < count:
         game = ConnectFour(width, height)
@@ -154,7 +154,7 @@ def check_connect_four(width, height, plies, count, config, seed=0):
 @pytest.mark.slow
 @pytest.mark.parametrize("leaves", [1, 8, 16])
 def test_connect_four_on_a_small_board(leaves):
-    """With several leaves a step too: virtual loss changes the way, not the move."""
+    """With several leaves per step too: virtual loss changes the search, not the move."""
     rule = Puct(1.5, first_play="parent")
     config = SearchConfig(num_simulations=6000, max_depth=10, select=rule, leaves=leaves)
     check_connect_four(5, 4, range(11, 16), 128, config)
@@ -174,7 +174,7 @@ HEX_4X4_WINNING = {3, 6, 9, 12}  # the short diagonal; the other openings lose
 
 
 def hex_positions(size, stones, count, seed):
-    """Random positions where some moves win and others lose: (game, moves that win)."""
+    """Random positions where some moves win and others lose, as (game, winning moves)."""
     rng, known, found = random.Random(seed), {}, {}
     while len(found) < count:
         game = Hex(size)
@@ -200,7 +200,7 @@ def check_hex(found, config, seed=0):
 
 
 def all_hex_positions(size):
-    """`hex_positions`, all of them."""
+    """Every position where some moves win and others lose, as (game, winning moves)."""
     found, known, seen, waiting = [], {}, set(), [()]
     while waiting:
         line = waiting.pop()
@@ -219,7 +219,7 @@ def all_hex_positions(size):
 
 @pytest.mark.slow
 def test_hex_3x3():
-    """Some of all the positions where a move may be wrong."""
+    """A sample of all the positions where some move is wrong."""
     config = SearchConfig(num_simulations=1000, max_depth=9, select=HEX_RULE)
     found = all_hex_positions(3)
     assert len(found) == 2429
@@ -235,7 +235,7 @@ def test_hex_3x3_from_every_position():
 
 
 def share_of_winning_moves(config):
-    """Of 64 positions of 4x4 Hex, four times over, how many the search plays right."""
+    """The share of winning moves in 64 positions of 4x4 Hex, each searched four times."""
     found = hex_positions(4, range(6, 9), 64, seed=0) * 4
     moves = hex_actions([game for game, _ in found], config, fills=True)
     winning = [moves for _, moves in found]
@@ -244,7 +244,7 @@ def share_of_winning_moves(config):
 
 @pytest.mark.slow
 def test_rave_helps_in_hex():
-    """A second game where a move is worth much the same whenever it is played."""
+    """A second game where a move's value depends little on when it is played."""
     settings = functools.partial(SearchConfig, num_simulations=50, max_depth=16)
     uct = share_of_winning_moves(settings(select=Ucb1(0.3)))
     rave = share_of_winning_moves(settings(select=Rave(MinimumMse(0.1)), amaf=Amaf()))
@@ -253,7 +253,7 @@ def test_rave_helps_in_hex():
 
 @pytest.mark.slow
 def test_eight_trees_are_better_than_one_in_hex():
-    """Each of as many simulations: 87% of the moves are right against 73%, and with 400 89%."""
+    """With 50 simulations per tree 87% of the moves are right against 73%; with 400, 89%."""
     settings = functools.partial(SearchConfig, 50, max_depth=16, select=Ucb1(0.3))
     one = share_of_winning_moves(settings())
     eight = share_of_winning_moves(settings(ensemble=Ensemble(8, every=10)))
@@ -268,7 +268,7 @@ def test_hex_4x4_opens_on_the_short_diagonal():
 
 @pytest.mark.slow
 def test_hex_4x4():
-    """That those openings win and no other, by plain Python; and random positions."""
+    """A plain Python solver confirms the winning openings; random positions too are searched."""
     assert winning_moves(Hex(4), {}) == HEX_4X4_WINNING
     config = SearchConfig(num_simulations=40_000, max_depth=16, select=HEX_RULE)
     check_hex([(Hex(4), HEX_4X4_WINNING)] * 32, config)

@@ -1,4 +1,4 @@
-"""New nodes begin with what was known two plies above."""
+"""New nodes start with the statistics of the node two plies above."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ PLAIN_BETA = lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1
 def test_what_it_knows_by_hand():
     """The path 0 -> 1, and a node that would be added below 1: its grandfather is the root.
 
-    The root's action 0 was tried: its child lost 3 of 4, so the root's player won 3 of 4. Action 1
-    was only played later: 2 of 4. Of actions 2 and 3 nothing is known; 3 is not legal at the new
-    node.
+    The root's action 0 was tried: its child lost 3 of 4, so the root's player won 3 of 4. Actions
+    1, 3 and 4 were only played later; action 1 won 2 of 4. Action 2 has no statistics, and action 3
+    is illegal at the new node.
     """
     blank = trees.allocate(jnp.zeros((2, 1), jnp.int32), 5, 3, Keeps(amaf=True))
     tree = blank.replace(
@@ -69,7 +69,7 @@ CASES = {
         {"prove": True},
     ),
     "by ancestors, too": (Rave(MinimumMse(0.25)), Amaf(ancestor=6), True, False, (1, 5), {}),
-    # (Not 60 nodes: 60 levels of a path are as many numbers.)
+    # (Not 60 nodes, as a path has 60 levels.)
     "a full tree": (Rave(MinimumMse(0.25)), Amaf(), True, False, (0, 9), {"capacity": 70}),
     "one tree": (Rave(MinimumMse(0.25)), Amaf(), True, False, (4, 4), {}),
 }

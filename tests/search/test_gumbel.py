@@ -67,7 +67,7 @@ def test_completed_q_and_improved_policy_by_hand():
     improved = weight / weight.sum()
     target = jax.jit(GumbelRoot().policy_target)(edges)
     np.testing.assert_allclose(target, improved, rtol=1e-5)
-    # The interior rule finds the same from the visited actions and the best of the others.
+    # The interior rule gets the same from the visited actions and the best unvisited one.
     some = np.array([0, 2, 1])
     seen = edges._replace(prior=edges.prior[some], visits=edges.visits[some], q=edges.q[some])
     found = jax.jit(GumbelInterior().improved_policy)(seen)
@@ -83,21 +83,21 @@ def test_root_scores_and_final_action_by_hand():
     expected = 0.5 * g[:4] + np.log([0.4, 0.3, 0.2, 0.1]) + [5.5, middle, 0, middle]
     rule = GumbelRoot(max_considered=3, scale=0.5)
     score = jax.jit(rule.score_root, static_argnums=2)
-    # After 5 and 3 visits of 9 it is the turn of an action that has 3.
+    # After 8 of 9 simulations, 5 and 3, it is the turn of the action that has 3.
     assert gumbel.considered_visits(3, 9)[8] == 3
     scores = np.asarray(score(edges, g, 9))
     assert scores.tolist()[1:] == [-INF] * 4
     assert scores[0] == pytest.approx(expected[0], rel=1e-5)
-    # After 8 of 8 it is the turn of one that has 4 (of none here): any may be visited.
+    # After 8 of 8 no action has the 3 visits whose turn it is: any may be visited.
     assert gumbel.considered_visits(3, 8)[7] == 3
     four = edges._replace(visits=jnp.array([4, 0, 4, 0, 0]))
     assert np.isfinite(score(four, g, 8)).tolist() == [True] * 4 + [False]
-    # The most visited action is played, for all that the others promise; among equals the best.
+    # The most visited action is played whatever the others' scores; among equals the best.
     final = jax.jit(rule.final_action)
     assert int(final(edges, np.zeros(5, np.float32))) == 2
     assert int(final(four, np.zeros(5, np.float32))) == 0
     assert int(final(four, g * 4)) == 2
-    # Nothing visited: a sample of the policy.
+    # Without visits, a sample of the policy.
     blank = edges._replace(visits=jnp.zeros(5, jnp.int32), total=jnp.int32(0), q=jnp.zeros(5))
     assert int(final(blank, g)) == 2
     target = jax.jit(rule.policy_target)(blank)
@@ -105,7 +105,7 @@ def test_root_scores_and_final_action_by_hand():
 
 
 def test_equal_values_stay_equal():
-    """Where every value is the node's own, rounding makes no difference that is then stretched."""
+    """If every value is the node's own, no rounding error is amplified by the rescaling."""
     rng = np.random.RandomState(0)
     prior = rng.dirichlet(np.ones(12)).astype(np.float32)
     visits = rng.randint(0, 4, 12).astype(np.int32)
@@ -114,7 +114,7 @@ def test_equal_values_stay_equal():
         prior, visits, np.where(visits > 0, value, np.float32(0)), value, visits.sum(), value
     )
     np.testing.assert_array_equal(jax.jit(gumbel.sigma)(edges, 0.1, 50.0), 0.0)
-    # A position without a legal action spoils nothing.
+    # A position without a legal action gives no nan.
     none = edges._replace(prior=np.full(12, -INF, np.float32))
     assert jax.jit(GumbelRoot().policy_target)(none).tolist() == [0.0] * 12
     interior = jax.jit(GumbelInterior())
@@ -211,7 +211,7 @@ def test_equal_to_the_plain_search_at_every_node():
 
 
 class Endless:
-    """A game of hashes where all is legal and nothing ends, and its evaluation."""
+    """A game of hashes with all actions legal and no terminal positions, and its evaluation."""
 
     num_actions, num_trees, simulations, considered = 12, 16, 50, 10
 
@@ -221,7 +221,7 @@ class Endless:
 
     @classmethod
     def evaluate(cls, params, key, codes):
-        """Logits that are hardly ever equal; values that a sum holds exactly in either search."""
+        """Logits that are almost never equal; values whose sums are exact in both searches."""
         del params, key
         actions = jnp.arange(cls.num_actions, dtype=jnp.uint32)[None] * np.uint32(0x27D4EB2D)
         bits = mix(codes[:, None] ^ (actions + np.uint32(12345)))

@@ -1,4 +1,4 @@
-"""Batches as large as a search is for."""
+"""The largest batches that a search is meant for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gozero.search.rules.rave import Rave
 from gozero.search.search import search
 from tests.search import tictactoe
 
-TOO_MANY = 3277  # times (9 actions + 1) is beyond `stages.MAX_REDUCED`: no kernel of its own
+TOO_MANY = 3277  # times (9 actions + 1) exceeds `stages.MAX_REDUCED`: no kernel of its own
 
 
 def traceable(num_trees, **rules):
-    """A search of so many boards, jitted."""
+    """A jitted search of `num_trees` boards."""
 
     def run(key, roots):
         config = SearchConfig(num_simulations=2, **rules)
@@ -31,24 +31,24 @@ def shapes(num_trees):
 
 
 def compiled(num_trees, **rules):
-    """A search compiled for so many boards; none is run."""
+    """A search compiled for `num_trees` boards; it is not run."""
     return traceable(num_trees, **rules).lower(*shapes(num_trees)).compile()
 
 
 @pytest.mark.parametrize("num_trees", [1, 3641, 4096, 8192])
 @pytest.mark.parametrize("rules", [{}, {"select": Rave(), "amaf": Amaf()}], ids=["cached", "dense"])
 def test_every_batch_traces(num_trees, rules):
-    """A chunk of nodes has 3,640 trees at most, and the batch need not be whole chunks of it."""
+    """A chunk of nodes covers 3,640 trees at most; the batch need not be a multiple of that."""
     action = jax.eval_shape(traceable(num_trees, **rules), *shapes(num_trees))
     assert action.shape == (num_trees,)
 
 
 def test_a_large_batch_compiles():
-    """The same limit is a batch of 395 on 9x9 Go, and of 91 on 19x19."""
+    """The same limit is reached by a batch of 395 on 9x9 Go, and of 91 on 19x19."""
     compiled(TOO_MANY)
 
 
 @pytest.mark.slow
 def test_a_large_batch_of_dense_selection_compiles():
-    """A chunk of nodes has all actions, and one entry more, to choose from."""
+    """The nodes of a chunk choose among all actions and one more entry."""
     compiled(TOO_MANY * 2, select=Rave(), amaf=Amaf())

@@ -1,4 +1,4 @@
-"""Long searches: wide sums, full trees that are pruned, evaluations by turns."""
+"""Long searches: wide sums, pruning of full trees, groups evaluated in turn."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_settings_say_which_form_and_what_does_not_go_with_it():
     with pytest.raises(ValueError, match=r"^num_simulations: 131071; .* 65534 are the most"):
         SearchConfig(MAX_VISITS + 1, ensemble=Ensemble(2))
     few = dict(capacity=9, prune=True)
-    SearchConfig(8, **few | {"capacity": None}, prove=True)  # it has room
+    SearchConfig(8, **few | {"capacity": None}, prove=True)  # without a capacity there is room
     with pytest.raises(ValueError, match="prune"):
         SearchConfig(9, prove=True, **few)
     with pytest.raises(ValueError, match="no room for the 6 leaves"):
@@ -95,7 +95,7 @@ def test_a_search_below_the_limit_keeps_the_arrays_it_had():
 
 @pytest.fixture(scope="module")
 def grown():
-    """Trees of a short search with wide sums, by MC-RAVE; the search that goes on; its settings."""
+    """(a short MC-RAVE search with wide sums, the search that continues its trees, plain game)."""
     evaluate = random_tree.with_more(EVALUATE, True, False)
     config = WideConfig(30, capacity=70, select=RAVE, amaf=Amaf(), max_depth=5)
 
@@ -112,7 +112,7 @@ def grown():
 
 @pytest.mark.slow
 def test_sums_carry_as_the_plain_search_adds(grown):
-    """Trees that already have the visits of a long search, short of what an i32 holds."""
+    """Trees that already have the visits of a long search, with sums just within an i32."""
     first, on, plain = grown
     tree, key = jax.tree.map(np.asarray, first.tree), jax.random.key(1)
     visits, sums = tree.visits.copy(), values.whole(tree.value_sum)
@@ -175,13 +175,13 @@ def test_a_pruned_search_is_the_plain_one(name):
         **(options | {"capacity": 41, "prune": True}),
     )
     lost = [node for nodes in forest for node in nodes if node.evaluated > 1 and not node.over]
-    assert len(lost) > 10  # what the children that went had brought
+    assert len(lost) > 10  # nodes that keep the statistics of pruned children
     assert (np.asarray(result.tree.size) <= 41).all()
     np.testing.assert_array_equal(np.asarray(result.tree.visits).reshape(5, 41)[:, 0], 241)
 
 
 class Won(random_tree.Plain):
-    """A game without an end, in which every position of one player is won: those of even codes."""
+    """An endless game that one player wins: the player to move where the code is even."""
 
     def play(self, code, action):
         return super().play(code, action) & ~1 | (~code & 1)
@@ -193,7 +193,7 @@ class Won(random_tree.Plain):
 
 @pytest.mark.slow
 def test_a_search_past_the_limit_is_the_plain_one():
-    """Of 140,000 simulations, each a win of one player: an i32 does not hold the sum."""
+    """140,000 simulations, all won by one player: the sum exceeds an i32."""
 
     def evaluate(params, key, codes):
         evaluated = EVALUATE(params, key, codes)
@@ -251,7 +251,7 @@ def test_a_search_by_turns_is_the_search_of_each_group():
     fails_after[0] = 5
     with pytest.raises(ConnectionError, match="gone"):
         by_turns.search(key, random_tree.Position(codes))
-    assert len(asked) <= 7  # the other group ends too
+    assert len(asked) <= 7  # the other group stops too
 
 
 def test_a_search_by_turns_says_what_it_does_not_do():

@@ -1,4 +1,4 @@
-"""The move to play: by visits, by value, by its bound; temperatures and resignation."""
+"""The move to play: by visits, by value, by lower bound; temperatures and resignation."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class PlainRave(mcts.Rave):
 
 
 class DensePuct(mcts.Puct):
-    """PUCT of whole rows: its score, and not its prior, says which untried action comes first."""
+    """PUCT with dense selection: scores, not priors, order the untried actions."""
 
     dense = True
 
@@ -57,14 +57,14 @@ class DensePuct(mcts.Puct):
 
 
 class Case(NamedTuple):
-    """A feature: of the batched search, and of the plain one."""
+    """A feature of the batched search and of the plain one."""
 
     settings: dict[str, Any] = {}  # noqa: RUF012
     plain: dict[str, Any] = {}  # noqa: RUF012
-    rule: Any = None  # of the plain search
-    root_rule: Any = None  # ... of its root, of the root's Gumbel samples
-    heuristic: bool = False  # the evaluator has one
-    tree: bool = False  # the search goes on from an earlier one
+    rule: Any = None  # the plain search's
+    root_rule: Any = None  # the root's Gumbel samples -> the plain root rule
+    heuristic: bool = False  # whether the evaluator has one
+    tree: bool = False  # whether the search reuses an earlier tree
 
 
 RAVE = Rave(MinimumMse(0.25))
@@ -118,8 +118,8 @@ ONE_OF = [
     *({"final_move", "eval"}, {"capacity", "prune"}),
     *({"tree", "prune"}, {"siblings", "variance"}),
 ]
-"""Pairs that are one setting twice; and a pruned tree that is gone on with: of equal priors it
-remembers which it thought of, as the plain search does not."""
+"""Pairs that set the same setting twice; and reuse of a pruned tree, which remembers which of
+several equal priors it considered, unlike the plain search."""
 REASONS = [reason for *_, reason in CONFLICTS]
 PAIRS = [pair for pair in itertools.combinations(FEATURES, 2) if set(pair) not in ONE_OF]
 
@@ -152,7 +152,7 @@ def run(config, evaluator, codes, key, tree=None):
 
 
 def started(case: Case):
-    """(trees to go on from, the plain ones, the positions reached), by an earlier search."""
+    """(trees to reuse, the plain trees, the roots u32[B]), after an earlier search and a move."""
     config, evaluator = config_of(case), evaluator_of(case)
     blank = reuse.empty(
         random_tree.Position(CODES), random_tree.NUM_ACTIONS, config, case.heuristic
@@ -200,14 +200,14 @@ def plain_searches(case: Case, plain, codes, key, starts, result):
 
 
 def refusal(case: Case) -> str:
-    """What is said against the pair, at once or when the search begins; empty if it is allowed."""
+    """The error for a pair, raised at once or when the search begins; empty if it is allowed."""
     try:
         config, evaluator = config_of(case), evaluator_of(case)
         tree = None
         if case.tree:
             roots = random_tree.Position(CODES)
             tree = reuse.empty(roots, random_tree.NUM_ACTIONS, config, case.heuristic)
-        if case.tree or case.heuristic:  # else the settings alone decide
+        if case.tree or case.heuristic:  # otherwise the settings alone decide
             roots = random_tree.Position(jnp.asarray(CODES))
             jax.eval_shape(lambda: begin(test_worth.GAME, evaluator, KEY, roots, config, tree))
     except ValueError as error:
@@ -246,7 +246,7 @@ REFUSED = {
 
 
 def test_which_pairs_are_refused():
-    """By the table, and no others. (Nothing is compiled.)"""
+    """Exactly those in the table. (Nothing is compiled.)"""
     said = {" ".join(pair): refusal(both(pair)) for pair in PAIRS}
     found = {name: text for name, text in said.items() if text}
     assert set(found) == REFUSED
@@ -277,7 +277,7 @@ def test_a_pair_is_equal_to_the_plain_search(name):
     assert sum(map(len, forest)) > 3 * NUM_TREES
     for b, nodes in enumerate(forest):
         for node in nodes:
-            if config.sharing and node.over:  # then no one asks for its priors
+            if config.sharing and node.over:  # its priors are not evaluated then
                 node.prior = result.tree.prior[b * result.tree.capacity + node.index]
         compare_trees(result.tree, b, nodes)
     roots = np.array([nodes[0].visits for nodes in forest])

@@ -1,4 +1,4 @@
-"""Games that are solved: what the search proves of a position is what plain Python says of it."""
+"""Solved games: what the search proves of a position agrees with a plain Python solver."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def as_position(diagram):
 
 
 ENDGAMES = {
-    # X to move: what is proven, and what may be played
+    # X to move: the proven result, and the moves that may be played
     "XX. OO. ...": (WIN, {2}),
     "O.O XXO X..": (LOSS, {1, 7, 8}),  # 1 and 8 are both threatened
     "XOX XOO O.X": (DRAW, {7}),
@@ -65,7 +65,7 @@ ENDGAMES = {
 
 @pytest.mark.slow
 def test_tictactoe():
-    """All positions up to symmetry, and endgames by hand."""
+    """All positions up to symmetry, and endgames worked by hand."""
     classes = one_of_each_eight(tictactoe_positions(), random.Random(0))
     positions = [as_position(diagram) for diagram in ENDGAMES] + classes
     roots = tictactoe_roots(positions)
@@ -79,7 +79,7 @@ def test_tictactoe():
 
 
 def check_tictactoe(positions, found):
-    """What is proven is so, and the moves where it is keep it."""
+    """Proven results are right, and the moves played there keep them."""
     value = np.array([tictactoe_value(*position) for position in positions])
     proven, moves = np.asarray(found.proven), np.asarray(found.action)
     known = np.flatnonzero(proven != proofs.UNKNOWN)
@@ -92,7 +92,7 @@ def check_tictactoe(positions, found):
 
 @pytest.mark.slow
 def test_tictactoe_is_a_draw():
-    """From the empty board. (Without `ProveFirst` most visits go to draws that are known.)"""
+    """From the empty board. (Without `ProveFirst` most visits go to proven draws.)"""
     positions = [(frozenset(), frozenset())] * 2
     roots = tictactoe_roots(positions)
     config = SearchConfig(60_000, max_depth=9, select=prove_first.ProveFirst(), prove=True)
@@ -104,7 +104,7 @@ def test_tictactoe_is_a_draw():
 
 @pytest.mark.slow
 def test_a_proof_is_found_again_where_its_move_was_pruned():
-    """From move to move, with trees of few nodes: what is known stays, or is found anew."""
+    """Proofs survive pruning and rerooting, or are found again."""
     classes = one_of_each_eight(tictactoe_positions(), random.Random(0))
     roots = tictactoe_roots(classes)
     config = SearchConfig(300, capacity=450, max_depth=9, prove=True)
@@ -116,7 +116,7 @@ def test_a_proof_is_found_again_where_its_move_was_pruned():
         check_tictactoe(classes, again)
         won = np.asarray(first.proven) == WIN
         assert np.mean(np.asarray(again.proven)[won] == WIN) > 0.95
-    # After a move of the winner the other's position is lost, and known to be.
+    # After the winner's move the opponent's position is proven lost.
     going_on = [
         (other, own | {int(move)}) for (own, other), move in zip(classes, first.action, strict=True)
     ]
@@ -129,7 +129,7 @@ def test_a_proof_is_found_again_where_its_move_was_pruned():
 
 @pytest.mark.slow
 def test_connect_four():
-    """5x4, late in the game: against the exact values, most of them proven."""
+    """5x4, late in the game, against the exact values; most are proven."""
     positions = connect_four_positions(5, 4, range(11, 16), 128, seed=0)
     roots = stacked([board for board, _ in positions])
     game = connect_four_game(5, 4)
@@ -148,7 +148,7 @@ def test_connect_four():
 
 @pytest.mark.slow
 def test_go_3x3():
-    """Four plies with several komi: the solver's values, draws among them."""
+    """Four plies at several komi, against the solver's values, draws among them."""
     rules, komis = go.Rules(size=3, ko="simple", max_moves=4), np.arange(-1.0, 4.5, 0.5)
     best = solved_go.with_limit(solved_go.solve(3), 4)[0]
     states = [go.init(rules, float(komi)) for komi in komis]

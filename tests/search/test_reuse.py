@@ -1,4 +1,4 @@
-"""Going on from an earlier tree, against the plain search that does the same."""
+"""Reuse of an earlier tree, against a plain search that does the same."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ RULE, PLAIN_RULE = Puct(1.5), mcts.Puct(1.5)
 
 
 def evaluate(params, key, codes):
-    """Values and priors from hashes; hardly two priors are alike, so no tie is to be broken.
+    """Values and priors from hashes; almost no two priors are equal, so there are no ties.
 
-    `params` is f32[]: how much of the value is the key's.
+    `params` is f32[]: the weight of a value drawn from the key.
     """
     action = jnp.arange(random_tree.NUM_ACTIONS, dtype=jnp.uint32)[None] * np.uint32(0x27D4EB2D)
     logits = mix(codes[:, None] ^ (action + np.uint32(99))).astype(jnp.float32) / 2**30
@@ -74,7 +74,7 @@ REROOT = jax.jit(reuse.reroot)
 EDGES = jax.jit(trees.all_edges)
 PRUNE = jax.jit(reuse.prune, static_argnums=1)
 SHALLOW = Searcher(capacity=7 * SIMULATIONS, max_depth=4)
-SMALL = Searcher(capacity=23)  # R is no other size of the search: see invariant 2
+SMALL = Searcher(capacity=23)  # R equals no other size in the search: see invariant 2
 RUN_NOISY = Searcher(capacity=2 * SIMULATIONS + 1, dirichlet_fraction=0.5, dirichlet_alpha=0.03)
 NOISY = RUN_NOISY.config
 
@@ -99,7 +99,7 @@ def plain_search(b, nodes, code, key, max_depth=64, capacity=None):
 
 
 def check_consistent(tree):
-    """What every tree keeps to, whatever it has been through; rows without a node are blank."""
+    """Check the invariants of any tree, however it was made; rows without a node are blank."""
     tree = host(tree)
     blank = host(reuse.empty(random_tree.Position(CODES), tree.num_actions, SearchConfig(9)))
     for b in range(tree.num_trees):
@@ -136,7 +136,7 @@ def check_consistent(tree):
 
 
 def test_equal_to_the_plain_search_move_by_move():
-    """What was at the depth limit is grown on as the root comes nearer."""
+    """Nodes at the depth limit are expanded once the root is nearer."""
     tree, codes, max_depth = empty(SHALLOW.config), CODES.copy(), SHALLOW.config.max_depth
     nodes = [None] * NUM_TREES
     kept, at_limit = [], []
@@ -146,7 +146,7 @@ def test_equal_to_the_plain_search_move_by_move():
         assert bool(result.ok.all())
         action = np.where(result.visits.sum(axis=1) > 0, result.action, -1)
         if move == 2:
-            action[1] = -1  # this game is another one from here
+            action[1] = -1  # this lane starts another game here
         tree = REROOT(result.tree, action)
         check_consistent(tree)
         for b in range(NUM_TREES):
@@ -163,7 +163,7 @@ def test_equal_to_the_plain_search_move_by_move():
                 compare_trees(tree, b, nodes[b])
             assert int(tree.size[b]) == len(nodes[b])
     assert np.mean(kept) > SIMULATIONS / 4
-    assert sum(bool(n.children) for some in at_limit for n in some) > 3  # open again
+    assert sum(bool(n.children) for some in at_limit for n in some) > 3  # expanded after all
 
 
 @pytest.mark.slow
@@ -176,12 +176,12 @@ def test_a_full_tree_goes_on_as_the_plain_one():
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
     full = np.asarray(result.tree.size) == 23
     assert full.sum() >= 3
-    # Values are new ones: if an evaluator draws them, no leaf's sum is a multiple of its first.
+    # Leaves are evaluated anew: with random values no leaf's sum is a multiple of its first one.
     drawn = host(run(empty(config), CODES, jax.random.key(1), 1.0).tree)
     leaf = (drawn.visits > 2) & (drawn.num_children == 0) & ~drawn.over
     assert leaf.sum() > 3
     assert (drawn.value_sum != drawn.value * drawn.visits)[leaf].all()
-    # What a full tree's nodes have given up is theirs again after a move; half the room is free.
+    # Nodes closed by a full tree reopen after a move; a search on a full tree frees half the room.
     moved = REROOT(result.tree, result.action)
     check_consistent(moved)
     again = run(result.tree, CODES, jax.random.key(2))
@@ -200,8 +200,8 @@ def test_noise_is_new_with_every_search_and_does_not_add_up():
         prior = np.asarray(EDGES(result.tree, 0).prior)
         legal = clean >= 0
         assert ((prior >= 0) == legal).all()
-        # Half of it is the clean prior; noise of noise would be less than that somewhere, for
-        # with so small an alpha most of the noise is at one action.
+        # Half of it is the clean prior. Noise applied twice would fall below that half somewhere,
+        # as with so small an alpha most of the noise is at one action.
         noise = 2 * (prior[legal] - 0.5 * clean[legal])
         assert noise.min() > -1e-6
         assert noise.sum() == pytest.approx(NUM_TREES, abs=1e-4)
@@ -245,7 +245,7 @@ def test_pruning_keeps_the_most_visited():
 
 
 def test_a_search_makes_room_for_itself():
-    """Of a full tree as many nodes stay as leave room for the new ones."""
+    """A full tree keeps only as many nodes as leave room for the new ones."""
     result = RUN_NOISY(empty(NOISY), CODES, jax.random.key(5))
     for move in range(3):
         before = result
@@ -254,7 +254,7 @@ def test_a_search_makes_room_for_itself():
         growing = np.asarray(before.visits.sum(axis=1)) > 0
         more = np.asarray(result.visits.sum(axis=1) - before.visits.sum(axis=1))
         assert (more[growing] > 0).all()
-    assert int(result.tree.size.max()) > 2 * SIMULATIONS - 5  # ends of games add no node
+    assert int(result.tree.size.max()) > 2 * SIMULATIONS - 5  # terminal leaves add no node
     spent = np.asarray(result.tree.visits).reshape(NUM_TREES, -1)[:, 0]
     np.testing.assert_array_equal(spent, 1 + 4 * SIMULATIONS)
 
@@ -271,7 +271,7 @@ def test_a_tree_of_another_position_is_told_and_spoils_no_other():
         np.testing.assert_array_equal(
             np.asarray(getattr(wrong, name))[others], np.asarray(getattr(right, name))[others]
         )
-    new = RUN_NOISY(empty(NOISY), codes, jax.random.key(1))  # what it has instead
+    new = RUN_NOISY(empty(NOISY), codes, jax.random.key(1))  # the new tree that it gets instead
     np.testing.assert_array_equal(wrong.visits[2], new.visits[2])
     check_consistent(wrong.tree)
 
@@ -290,7 +290,7 @@ def test_visits_that_sums_would_not_hold_are_not_taken_over():
 
 
 def test_visits_that_a_heuristic_counts_for_are_among_them():
-    """By hand: 31 simulations more, what is known of an action, and what played it later."""
+    """By hand: the limit counts 31 new simulations, prior counts and AMAF visits of an action."""
     roots = random_tree.Position(CODES)
     keeps = Keeps(amaf=True, prior_counts=True)
     config = SearchConfig(31, capacity=4)
@@ -307,7 +307,7 @@ def test_visits_that_a_heuristic_counts_for_are_among_them():
     visits[at_root] = left - 100 + 1
     guess.reshape(NUM_TREES, 4, -1)[:, 1, 2] = [100, 101, 100, 100, 101]
     amaf.reshape(NUM_TREES, 4, -1)[:, 1, 3] = [left, left, left + 1, 0, left + 1]
-    size = np.array([2, 2, 2, 2, 1], np.int32)  # of the last tree that node is not in use
+    size = np.array([2, 2, 2, 2, 1], np.int32)  # in the last tree node 1 is not in use
     tree = tree.replace(
         size=size,
         positions=positions,

@@ -1,6 +1,6 @@
 """Each selection rule in the batched search against its formula in the plain one, at every node.
 
-The default suite has what goes together in one search, for each is compiled; one by one is slow.
+Every search is compiled, so the default suite combines settings; the tests one by one are slow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARENT = Puct(1.5, first_play="parent", reduction=0.3)
 PLAIN_PARENT = mcts.Puct(1.5, first_play="parent", reduction=0.3)
 FIVE = {"leaves": 5, "virtual_loss": 3}
 RULES = {
-    # rule, the plain one, settings of both
+    # rule, plain rule, settings of both
     "forced playouts, first play as the parent, less, a full tree": (
         *(PARENT, PLAIN_PARENT, {"capacity": 70}),
     ),
@@ -75,7 +75,7 @@ ONE_BY_ONE = {
 
 
 def by_length(thorough, *default, slow):
-    """The names of cases, with their marks."""
+    """The cases' names, with their marks."""
     return [
         pytest.param(thorough, marks=pytest.mark.thorough),
         *default,
@@ -94,13 +94,13 @@ def test_equal_to_the_plain_search_at_every_node(name):
         SIMULATIONS, max_depth=max_depth, select=rule, root_select=root_rule, **settings
     )
     forest = compare(name, EVALUATE, PLAIN, config, plain_rule, plain_root_rule, **settings)
-    assert max(map(len, forest)) > SIMULATIONS / 2  # not all of them end at once
-    # A full tree does not spend them on its root.
+    assert max(map(len, forest)) > SIMULATIONS / 2  # not all of them end early
+    # A full tree does not evaluate its root again.
     assert all(nodes[0].evaluated <= 1 for nodes in forest if nodes[0].children)
 
 
 def test_flat_monte_carlo():
-    """Simulations of the root's actions in turn, each of them evaluated anew."""
+    """Simulates the root's actions in turn, with a new evaluation each time."""
     config = SearchConfig(50, max_depth=1, select=Flat(), final_move="value")
     codes = np.arange(1, 1 + NUM_TREES, dtype=np.uint32) * np.uint32(7919)
     run, key = random_tree.compiled_search(EVALUATE, config, NUM_TREES), jax.random.key(5)
@@ -125,7 +125,7 @@ def test_a_rule_may_look_at_less_than_the_search_keeps():
 
 
 def compare(name, evaluate, plain, config, rule, root_rule=None, **settings):
-    """The plain search's nodes of each tree."""
+    """Compare a batched search with plain ones; returns the plain nodes of each tree."""
     codes = np.random.RandomState(len(name)).randint(1, 2**31, NUM_TREES).astype(np.uint32)
     run, key = random_tree.compiled_search(evaluate, config, NUM_TREES), jax.random.key(len(name))
     root_rules = [root_rule] * NUM_TREES
@@ -176,7 +176,7 @@ def test_rules_that_know_more_of_an_untried_action(name):
     rule, first, playouts, heuristic, settings = {**DENSE, **DENSE_ONE_BY_ONE}[name]
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)
     amaf = Amaf(first) if first else None
-    own_root = name.endswith("at the root apart")  # the same rule, by other code
+    own_root = name.endswith("at the root apart")  # the same rule, in the code of root rules
     config = SearchConfig(
         SIMULATIONS,
         max_depth=MAX_DEPTH,

@@ -1,4 +1,4 @@
-"""The small pieces of the search, each against its formula worked by hand."""
+"""The small parts of the search, each against its formula worked by hand."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_puct_by_hand():
     np.testing.assert_allclose(scores, [0.95, 1.8, -0.2, -INF], rtol=1e-6)
     np.testing.assert_array_equal(Puct(2.0)(edges), scores)
     assert puct(edges, 0.0)[3] == -INF
-    # Not visited: V - r sqrt(.5 + .2) instead of 0; or a loss.
+    # Unvisited actions: V - r sqrt(.5 + .2) instead of 0; or a loss.
     reduced = puct(edges, 2.0, first_play="parent", reduction=0.25)
     np.testing.assert_allclose(reduced, [0.95, 1.7 - 0.25 * 0.7**0.5, -0.2, -INF], rtol=1e-6)
     lost = puct(edges, 2.0, first_play="loss")
@@ -61,12 +61,12 @@ def test_katagos_puct_by_hand():
     scores = KataGoPuct(1.0, 0.5, 4.0, 0.2, spread=0.0)(edges)
     expected = [0.2 + root * 0.5 / 4, first + root * 0.3, -0.4 + root * 0.2 / 6, -INF]
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
-    # Nothing is tried: the highest prior, by a bonus of sqrt(.01), from the node's own evaluation.
+    # Nothing visited: the node's own evaluation plus sqrt(.01) P, so the highest prior wins.
     blank = edges._replace(visits=jnp.zeros(4, jnp.int32), total=jnp.int32(0))
     blank_scores = KataGoPuct(spread=0.0)(blank)
     np.testing.assert_allclose(blank_scores, [0.35, 0.33, 0.32, -INF], rtol=1e-6)
-    # Nine values, of squares .09, 3 (.01 + .04) and 5 (.02 + .16), and two of .01 + .16 beside
-    # them, less the square of the mean, .01: sqrt((1.14 + .34) / 10 - .01).
+    # Nine values with squares .09, 3 (.01 + .04) and 5 (.02 + .16), and two more of .01 + .16,
+    # less the square of the mean, .01: sqrt((1.14 + .34) / 10 - .01).
     spread = edges._replace(variance=jnp.array([0.01, 0.0, 0.02, 0.0]))
     seen = 0.138**0.5
     np.testing.assert_allclose(deviation(spread), seen, rtol=1e-6)
@@ -78,7 +78,7 @@ def test_katagos_puct_by_hand():
 
 
 def test_the_move_that_katago_plays_by_hand():
-    """By the bound, among those with .15 of the most visits, in hindsight."""
+    """By the bound, among actions with .15 of the most visits after pruning in hindsight."""
     edges = Edges(
         prior=jnp.array([0.5, 0.2, 0.2, 0.1, -INF]),
         visits=jnp.array([100, 30, 14, 0, 0]),
@@ -93,9 +93,9 @@ def test_the_move_that_katago_plays_by_hand():
     # .3 - 5 sqrt(.04 / 100), about .2; .4 - 5 sqrt(.01 / 30), about .3; the third has too few.
     assert played(edges) == 1
     assert played(edges._replace(visits=jnp.array([100, 30, 15, 0, 0]))) == 2
-    # So wide that it is not sure to be better.
+    # The interval is so wide that it may not be better.
     assert played(edges._replace(variance=jnp.array([0.04, 0.1, 0.0, 0.0, 0.0]))) == 0
-    # With a worse value its 30 visits are too many in hindsight:
+    # With a worse value its 30 visits are too many in hindsight, as
     # 12 (1 + .45 log(1.288)) .2 / (.3 + .066 - q) - 1 is 14 for q = .2.
     worse = edges._replace(q=jnp.array([0.3, 0.2, 0.6, 0.0, 0.0]), variance=jnp.zeros(5))
     assert played(worse) == 0
@@ -118,7 +118,7 @@ def test_ucb1_by_hand():
     np.testing.assert_array_equal(Puct().rank_untried(edges.prior), edges.prior)
     urgent = Ucb1(1.5, first_play=1.1)(edges)
     np.testing.assert_allclose(urgent, [0.6 + bonus(3), 1.1, 0.3 + bonus(5), -INF], rtol=1e-6)
-    # The first visit of all: log 0 is not asked for.
+    # Before the first visit: no log 0.
     blank = edges._replace(visits=jnp.zeros(4, jnp.int32), total=jnp.int32(0))
     assert ucb1(blank, 1.0).tolist() == [INF, INF, INF, -INF]
 
@@ -145,11 +145,11 @@ def test_forced_playouts_by_hand():
     #   action 3: .29 + .67843 / (1 + n), n > 4.4: all 4.
     pruned = jax.jit(pruned_visits, static_argnums=1)
     assert pruned(edges, rule).tolist() == [30, 8, 4, 4, 0]
-    # They are what is learnt: of 46 visits.
+    # They are the policy target: shares of 46 visits.
     target = jax.jit(root.policy_target, static_argnums=0)
     learnt = target(SearchConfig(root_select=rule), edges)
     np.testing.assert_allclose(learnt, np.array([30, 8, 4, 4, 0]) / 46, rtol=1e-6)
-    # One visit that is left goes as well; the best action's own visits stay.
+    # A single remaining visit is pruned too; the best action's visits stay.
     few = edges._replace(visits=jnp.array([30, 10, 2, 1, 0]), total=jnp.int32(43))
     assert np.asarray(pruned(few, rule))[[2, 0]].tolist() == [0, 30]
 
@@ -217,7 +217,7 @@ def test_the_sign_flips_at_odd_distances():
 
 
 def test_backup_by_hand():
-    """Two trees of four nodes: 0 - 1 - 2 where 0 has another child 3; and a root that is alone."""
+    """Two trees: 0 - 1 - 2, where 0 has another child 3; and a root alone."""
     rule = lambda edges: edges.q + edges.prior * 1e-4
 
     @jax.jit
@@ -243,7 +243,7 @@ def test_backup_by_hand():
     done = back_up(100)
     assert done.visits.tolist() == [4, 2, 1, 1, 2, 0, 0, 0]
     assert done.value_sum.tolist() == [150, -170, 100, 20, 12, 0, 0, 0]
-    # To the root node 1 is worth 170 / 2, node 3 -20, what it has not tried 0.
+    # For the root node 1 is worth 170 / 2, node 3 -20, an untried action 0.
     assert done.next.tolist()[:2] == [1, 2]
     against = back_up(-100)
     # Now node 1 is worth -15 and node 3 still -20: the root tries another action.
@@ -251,7 +251,7 @@ def test_backup_by_hand():
 
 
 def test_entries_by_hand():
-    """One node that has tried actions 2 and 0 of four; action 3 is illegal."""
+    """A node that has tried actions 2 and 0 of four; action 3 is illegal."""
 
     @jax.jit
     def look():

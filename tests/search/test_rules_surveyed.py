@@ -35,12 +35,12 @@ def one_node(**more) -> Edges:
 
 
 def test_gaussian_by_hand():
-    """Of four results three are won, of nine three: squares of 1."""
+    """Three wins of four and three of nine; each result squares to 1."""
     edges, rule = one_node(), Gaussian()
     # (4 * .75 + 4) / 5 / 4; 4 / 1 / 1; (9 * 8 / 9 + 4) / 10 / 9
     of_mean = np.array([1.4 / 4, 4.0, 1.2 / 9, 4.0])
     np.testing.assert_allclose(rule.of_mean(edges), of_mean, rtol=1e-6)
-    # Behind the best, .5: by nothing, by .6 with the node's value, by 5 / 6.
+    # Behind the best Q, .5: by 0; by .6, untried at the node's value; by 5 / 6.
     untried = np.exp(-2.4 * 0.6 / np.sqrt(2 * (0.35 + 4)))
     behind = np.exp(-2.4 * (5 / 6) / np.sqrt(2 * (0.35 + 1.2 / 9)))
     expected = [1.05 / 5, untried + 0.03, (behind + 0.02) / 10, -INF]
@@ -54,7 +54,7 @@ def test_gaussian_by_hand():
 
 
 def test_weights_that_stay_are_shared_out_in_proportion():
-    """By a rule of proportions: with weights 4 : 2 : 1 seventy visits are 40, 20 and 10."""
+    """Visits are proportional to the weights: with 4 : 2 : 1, seventy visits are 40, 20 and 10."""
     rule = Boltzmann(1 / np.log(2) / 2)  # a step of 1 in Q doubles the weight
     edges = one_node(q=jnp.array([1.0, 0.0, -1.0, 0.0]), visits=jnp.array([1, 1, 1, 0]))
     score = jax.jit(rule)
@@ -83,10 +83,10 @@ def test_widening_by_hand():
     assert [open_of_three(n) for n in (18, 19)] == [False, True]
     none = jnp.zeros(4, jnp.int32)
     assert is_open(visits=none, total=jnp.int32(0))
-    # What is visited goes by the rule, and what is not in the order of the priors.
+    # Visited actions score by the rule; untried ones open in the order of their priors.
     np.testing.assert_array_equal(rule(one_node())[0], Ucb1(0.5)(one_node())[0])
     np.testing.assert_array_equal(rule.rank_untried(prior), prior)
-    # An action that loses makes room for another.
+    # A lost action makes room for another.
     lost = jnp.array([proofs.LOSS, 0, 0, 0], jnp.int8)
     assert is_open(visits=two, total=jnp.int32(9), proven=lost)
 
@@ -97,19 +97,19 @@ def test_widening_of_more_visits_than_any():
 
 
 def test_pruning_by_hand():
-    """.5 -+ r .433 and -1/3 -+ r .3143: apart up to r = 1.115."""
+    """The intervals .5 -+ r .433 and -1/3 -+ r .3143 are disjoint up to r = 1.115."""
     for r, expected in ((1.11, [False, False, True, False]), (1.12, [False] * 4)):
         assert Pruning(Puct(), r, least=4).pruned(one_node()).tolist() == expected
         scores, plain = Pruning(Puct(), r, least=4)(one_node()), Puct()(one_node())
         np.testing.assert_array_equal(scores, jnp.where(jnp.array(expected), -INF, plain))
-    # Too few visits say nothing of an action, nor against another.
+    # Actions with too few visits are neither pruned nor prune others.
     assert not Pruning(Puct(), 1.0, least=5).pruned(one_node()).any()
     assert not Pruning(Puct(), 1.0, least=10).pruned(one_node()).any()
     assert Pruning(Boltzmann()).rank_untried(one_node().prior).tolist() == [0, 0, 0, -INF]
 
 
 def test_estimators_by_hand():
-    """Weights 4 and 4 / (1 + 1); 8 / (1 + 8) alone; nothing is known; illegal."""
+    """Weights 4 and 4 / (1 + 1); only 8 / (1 + 8); no statistics; an illegal action."""
     edges = one_node(
         visits=jnp.array([4, 0, 0, 0]),
         amaf_visits=jnp.array([4, 0, 0, 9]),
@@ -123,7 +123,7 @@ def test_estimators_by_hand():
     np.testing.assert_allclose(
         rule.evaluation(edges), [(1 + mixed) / 2, 0.625, -INF, -INF], rtol=1e-6
     )
-    # The root has none above: Eq. 47.
+    # The root has no node above: Eq. 47.
     root = edges._replace(above_visits=None, above_q=None)
     expected = Rave(MinimumMse(0.25), first_play=1.5)(root)
     np.testing.assert_allclose(rule(root), expected, rtol=1e-6)
@@ -158,7 +158,7 @@ def test_squares_are_rounded_once_each_and_summed_exactly():
     assert values.squared(jnp.array([one, -one, one // 2, 3, 90, 91])).tolist() == (
         [one, one, one // 4, 0, 0, 1]  # 90^2 = 8,100 and 91^2 = 8,281; one half is 8,192
     )
-    # Of 1 and 0, of 1 and -1; of nothing.
+    # The values 1 and 0; 1 and -1; none.
     sums, squares = jnp.array([one, 0, 0]), jnp.array([one, 2 * one, 0])
     assert values.variance(sums, squares, jnp.array([2, 2, 0])).tolist() == [0.25, 1.0, 0.0]
 

@@ -1,4 +1,4 @@
-"""Utilities of scores: KataGo's formula, and searches that have them in their values."""
+"""Score utilities: KataGo's formula, and searches whose values include them."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ def test_the_utility_of_a_score_by_hand():
     worth = lambda mean, stdev, center: float(
         utility(jnp.array([mean, stdev], jnp.float32), jnp.float32(center))
     )
-    # 18 points are two sides, and 6.75 are three quarters of one: an arctangent of 1 is half of
-    # what there can be.
+    # 18 points are two sides, and 6.75 are three quarters of one: an arctangent of 1 gives half of
+    # the most.
     assert worth(18, 0, 18 - 6.75) == pytest.approx(0.05 + 0.15, abs=1e-6)
     assert worth(0, 0, 6.75) == pytest.approx(-0.15, abs=1e-6)
     assert worth(0, 20, 0) == pytest.approx(0, abs=1e-7)
     assert worth(-1e6, 0, 0) == pytest.approx(-utility.most, abs=1e-4)
-    # What is not certain is worth less: half the time 0, half the time 36 points, about.
+    # An uncertain score is worth less: about half the time 0, half the time 36 points.
     assert 0 < worth(18, 18, 0) < worth(18, 0, 0)
     assert worth(-18, 18, 3) == pytest.approx(-worth(18, 18, -3), abs=1e-6)
-    # A whole score is half a point more or less.
+    # An integer score has a deviation of half a point.
     np.testing.assert_array_equal(final(jnp.array([3.0, -2.5])), [[3, 0.5], [-2.5, 0]])
 
 
 def test_the_center_by_hand():
-    """Four fifths of what the root expects, but at most three quarters of a side off it."""
+    """Four fifths of the root's expected score, but at most three quarters of a side from it."""
     center = ScoreUtility(8.0).center(jnp.array([10.0, -5.0, 100.0, -100.0]))
     np.testing.assert_allclose(center, [8.0, -4.0, 94.0, -94.0])
 
 
 def test_utilities_seen_from_below_the_root():
-    """The center is the other player's on every second ply; a score that is none counts as 0."""
+    """The center changes sign on every second ply; a nan score has utility 0."""
     utility, none = ScoreUtility(9.0, static=0.0), jnp.zeros(3)
     said = evaluate.Evaluated(*[none] * 7)
 
@@ -75,7 +75,7 @@ def test_utilities_seen_from_below_the_root():
 
 @pytest.mark.parametrize("side", [9.0, 19.0])
 def test_near_the_table_that_katago_reads(side):
-    """Its table has linear pieces: 0.0003 of a curve that it cuts at most."""
+    """Its table is piecewise linear, at most 0.0003 off the curve."""
     random, utility = np.random.RandomState(0), ScoreUtility(side)
     scores = np.stack([random.normal(0, side, 200), random.exponential(side, 200)], axis=-1)
     center = random.normal(0, side / 2, 200)
@@ -89,8 +89,8 @@ def test_near_the_table_that_katago_reads(side):
 
 
 def test_points_of_a_finished_game_of_go():
-    """Black has the whole 3x3 board, less 2.5; White is to move after two passes. An open game has
-    none."""
+    """Black owns the whole 3x3 board, less komi 2.5; White is to move after two passes. An
+    unfinished game has no points."""
     rules = go.Rules(3)
     state = go.init(rules, komi=2.5)
     passed = functools.partial(go.play, rules, action=jnp.int32(rules.pass_action))
@@ -128,7 +128,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
     key = jax.random.key(2)
     result, forest = compare_searches(run, CODES, key, config, PLAIN, plain_rule, **options)
     for b, nodes in enumerate(forest):
-        # What is told is the result alone.
+        # The reported values are results without utilities.
         sums = nodes[0].own_sum + nodes[0].value_sum.sum()
         assert result.value[b] == np.float32(sums / values.VALUE_ONE / nodes[0].num_visits())
         assert (np.abs(result.q[b]) <= 1).all()
@@ -137,7 +137,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
 
 
 def test_going_on_from_an_earlier_tree():
-    """Nodes keep what their scores were worth; new ones go by the new root."""
+    """Old nodes keep their utilities; new ones use the new root's center."""
     config = SearchConfig(60, capacity=121, select=KATAGO[0])
     empty = reuse.empty(random_tree.Position(CODES), random_tree.NUM_ACTIONS, config)
 
@@ -166,7 +166,7 @@ def test_going_on_from_an_earlier_tree():
 
 
 def test_a_root_plays_by_utilities_and_tells_results():
-    """One ply of a game that is even: the move with the most points is played."""
+    """One ply of an even game: the move with the most points is played."""
     config = SearchConfig(
         60,
         max_depth=1,
@@ -220,7 +220,7 @@ def test_what_does_not_go_together():
 
 
 def test_squares_fit_their_words():
-    """Values of 1.4 have squares of 2: sums are wide from a quarter of the visits on."""
+    """Values up to 1.4 have squares up to 2, so sums are wide from a quarter of the visits on."""
     narrow = values.MAX_VISITS // 4
     assert not SearchConfig(narrow - 1, select=KataGoPuct(score=UTILITY)).wide
     assert SearchConfig(narrow + 1, select=KataGoPuct(score=UTILITY)).wide

@@ -1,4 +1,4 @@
-"""The search's doors: what goes in, what comes out, what is refused."""
+"""The search's interface: arguments, results and errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_it_wins_and_defends_in_a_game_that_is_not_go():
 @pytest.mark.parametrize("leaves", [pytest.param(1, marks=pytest.mark.thorough), 4])
 def test_a_game_does_not_depend_on_the_others_of_its_batch(leaves):
     def by_lot(params, key, observations):
-        """Values that are drawn, as playouts are, by the number of the leaf."""
+        """Values drawn per leaf number, as playouts draw them."""
         legal = tictactoe.even(params, key, observations).prior_logits
         draw = lambda i: jax.random.uniform(jax.random.fold_in(key, i), minval=-1, maxval=1)
         return Evaluation(legal, jax.vmap(draw)(jnp.arange(legal.shape[0])))
@@ -86,7 +86,7 @@ def test_a_finished_root_is_not_searched():
 def test_same_key_same_search_and_ties_differ_by_key():
     again = searcher(CONFIG)(POSITIONS, jax.random.key(0))
     np.testing.assert_array_equal(again.visits, searched().visits)
-    # Nine equal first moves: the first visit, which made node 1, is drawn among them.
+    # Nine equal first moves: the first visit, which adds node 1, is random among them.
     node = 2 * CONFIG.num_nodes + 1
     assert len({int(np.asarray(searched(seed=seed).tree.action)[node]) for seed in range(12)}) > 3
 
@@ -138,10 +138,10 @@ def test_temperature_draws_in_proportion_to_visits():
 
 
 class Kind(NamedTuple):
-    """What the context says of a game: bool[] each."""
+    """The context of a game: bool[] each."""
 
-    sick: jax.Array  # its evaluations are not numbers
-    drawn: jax.Array  # its values are their calls' keys
+    sick: jax.Array  # its values are nan
+    drawn: jax.Array  # its values are drawn from the calls' keys
 
 
 @functools.cache
@@ -166,7 +166,7 @@ def searcher_of_kinds():
 
 
 def test_a_nan_evaluation_marks_its_game_and_spoils_no_other():
-    """The context says which game is sick: the first, then none."""
+    """The context says which game has nan values: first none, then the first game."""
     kinds = Kind(*jnp.zeros((2, 3), bool))
     sound = searcher_of_kinds()(kinds)
     one_sick = searcher_of_kinds()(kinds._replace(sick=jnp.array([True, False, False])))
@@ -233,7 +233,7 @@ def test_bad_arguments():
 
 
 def evaluate_as(change):
-    """The root's `ok` of one search whose evaluator says something wrong."""
+    """() -> SearchResult of a search whose evaluations are altered by `change`."""
     evaluate = lambda params, key, boards: change(tictactoe.even(params, key, boards))
     config = SearchConfig(4, amaf=Amaf(), select=Rave())
     run = lambda: search(
@@ -265,7 +265,7 @@ def test_what_is_no_evaluation_is_refused(error, match, change):
 
 @jax.jit
 def search_of(value, logits, belief, count):
-    """... that says so much more, and whose heuristic believes this of every action."""
+    """The search's result with these added to the evaluation, `belief` as an AMAF heuristic."""
 
     def change(said):
         heuristic = Heuristic(None, None, jnp.full((1, 9), belief), jnp.full((1, 9), count))

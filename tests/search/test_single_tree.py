@@ -1,4 +1,4 @@
-"""A single tree, whose steps are one kernel each on a CPU, is the tree that it is among others."""
+"""A single tree, with one kernel per step on a CPU, equals the same tree in a batch."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ def test_a_single_tree_is_what_it_is_among_others(case):
         np.testing.assert_array_equal(alone, among.reshape(3, -1, *among.shape[1:])[0])
     np.testing.assert_array_equal(one.visits[0], several.visits[0])
     steps = lowered.as_text().count("jaxpr_as_fun")
-    assert steps > 0 or case == "legal only"  # whose scatter has no code in a kernel
+    assert steps > 0 or case == "legal only"  # its scatter has no kernel code

@@ -1,4 +1,4 @@
-"""One tree's leaves evaluated by four devices: in a process of its own, which has four."""
+"""One tree's leaves evaluated by four devices, in a separate process that has four."""
 
 from __future__ import annotations
 

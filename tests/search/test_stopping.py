@@ -1,4 +1,4 @@
-"""A search in pieces, one that stops early, and one within a budget of the host."""
+"""A search in chunks, one that stops early, and one within a time budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ BATCH = 4
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.0, 0.3)
 CONFIG = SearchConfig(num_simulations=48, leaves=2, select=Puct(1.0), dirichlet_fraction=0.2)
 EARLY = dataclasses.replace(CONFIG, early_stop=True)
-SMALL = dataclasses.replace(EARLY, capacity=59)  # R is no other size of the search: see invariant 2
+SMALL = dataclasses.replace(
+    EARLY, capacity=59
+)  # R equals no other size in the search: see invariant 2
 CODES = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
 
 
@@ -46,7 +48,7 @@ def compiled_runner(config):
 
 
 def runner(config, chunk=5, clock=time.monotonic):
-    """One a config, with what it looks at between chunks."""
+    """The config's cached runner, with this chunk size and clock."""
     run = compiled_runner(config)
     run.chunk, run.clock = chunk, clock
     return run
@@ -60,7 +62,7 @@ def assert_same(one, other, but=()):
 
 
 def assert_close(one, other):
-    """Floats but for rounding: another program rounds them."""
+    """Equal, but floats only up to rounding, which differs between programs."""
     for a, b in zip(*map(jax.tree.leaves, (one, other)), strict=True):
         rtol = 1e-6 if jnp.issubdtype(a.dtype, jnp.floating) else 0
         np.testing.assert_allclose(a, b, rtol)
@@ -139,7 +141,7 @@ def test_a_budget_of_visits():
 
 @pytest.mark.slow
 def test_an_early_stop_spares_simulations_and_plays_the_same():
-    """One tree that stops early, beside its like among four that do not."""
+    """A single tree that stops early, against the same tree in a batch of four that do not."""
     spared = 0
     for seed in range(60):
         codes, key = mixed(seed), jax.random.key(seed)
@@ -153,7 +155,7 @@ def test_an_early_stop_spares_simulations_and_plays_the_same():
         spared += 48 - done
         if done < 48:
             assert lead(early.visits)[0] > 48 - done
-            # Not so a step before.
+            # One step earlier this does not hold.
             limit = Budget(visits=done - 2)
             before = runner(CONFIG).search(key, random_tree.Position(codes), limit)
             assert lead(before.visits)[0] <= 50 - done
@@ -188,7 +190,7 @@ def lead(visits):
 
 @pytest.mark.slow  # to compile
 def test_a_tree_that_is_gone_on_from_may_be_decided_before_it_is_searched():
-    """The root's best action grows further ahead with every search, of one position here."""
+    """Each search, here of one position, puts the root's best action further ahead."""
     codes = [mixed(seed)[:1] for seed in range(60)]
     ahead = [lead(searcher(EARLY, 1)(code, jax.random.key(0)).visits)[0] for code in codes]
     roots = random_tree.Position(jnp.tile(codes[int(np.argmax(ahead))], BATCH))
@@ -199,7 +201,7 @@ def test_a_tree_that_is_gone_on_from_may_be_decided_before_it_is_searched():
         tree = found.tree
         done.append(int(found.simulations[0]))
         assert bool(found.ok.all())
-    assert done[0] > done[1] > done[2] > 0  # each stops as soon as it may
+    assert done[0] > done[1] > done[2] > 0  # each stops as soon as it can
     assert done[-1] == 0
 
 
@@ -213,7 +215,7 @@ def test_decided_by_hand():
 
 
 class Clock:
-    """A clock that a search of `ticks` a look moves on."""
+    """A clock that advances by `tick` at every look."""
 
     def __init__(self, tick):
         self.now, self.tick, self.looks = 0.0, tick, 0
@@ -230,9 +232,9 @@ def test_seconds_are_kept_and_one_chunk_is_done():
     roots = random_tree.Position(CODES)
     search = lambda seconds: run.search(key, roots, Budget(None, seconds))
     simulations = lambda seconds: int(search(seconds).simulations[0])
-    assert simulations(0.0) == 48  # a clock that stands still
+    assert simulations(0.0) == 48  # the clock stands still
     clock.tick = 1.0
-    # A chunk is ten simulations, 1 s, and it takes 1 s to begin one: after k there are 2k s.
+    # A chunk is ten simulations and takes 1 s, and starting one takes 1 s: k chunks take 2k s.
     for seconds, expected in [(0.0, 10), (2.9, 10), (3.0, 20), (4.9, 20), (5.0, 30), (99.0, 48)]:
         start = clock.now
         assert simulations(seconds) == expected

@@ -1,4 +1,4 @@
-"""The keys of transpositions, and the table that finds their nodes."""
+"""Transposition keys, and the table that finds their nodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_hash_is_of_every_bit():
         planes[i, 0, a] = planes[i, 1, b] = True
     hashes = np.asarray(jax.vmap(transpositions.hash_of)(planes))
     assert len({tuple(h) for h in hashes.tolist()}) == len(pairs)
-    for half in hashes.T:  # each 32 bits as a random function's: 5 pairs alike expected
+    for half in hashes.T:  # as a random function of 32 bits: 5 equal pairs expected
         assert len(pairs) - len(set(half.tolist())) < 25
         counts = np.bincount(half & 63, minlength=64)
         assert ((counts - len(pairs) / 64) ** 2 / (len(pairs) / 64)).sum() < 110  # p = 0.0002

@@ -32,14 +32,14 @@ from tests.search.evaluators import hash_evaluate
 from tests.search.gumbel_search import samples
 
 # --- a game of sets: players take numbers in turn, and it ends when six are taken --------
-# What is legal depends on the path, as under superko: not the number after the one just taken.
+# The number after the one just taken is illegal, so legality depends on the path, as with superko.
 
 NUMBERS, TAKEN = 9, 6
 _ACTIONS = np.arange(NUMBERS, dtype=np.uint32)
 
 
 class Set(NamedTuple):
-    taken: jax.Array  # u32[]: a bit each
+    taken: jax.Array  # u32[]: one bit per number
     last: jax.Array  # u32[]
 
 
@@ -71,10 +71,10 @@ BATCH, SIMULATIONS, CAPACITY = 5, 150, 307
 
 
 class Params(NamedTuple):
-    """Of the evaluator."""
+    """The evaluator's parameters."""
 
-    luck: float = 0.0  # the weight of a draw in the value, one a call
-    sick: int = 2**32 - 1  # the set whose value is not a number
+    luck: float = 0.0  # the weight of a random value, one per call
+    sick: int = 2**32 - 1  # the set whose value is nan
 
 
 def evaluate(params, key, sets):
@@ -86,7 +86,7 @@ def evaluate(params, key, sets):
 class Searcher:
     """(roots, key, params=Params(), tree=None) -> SearchResult, compiled once.
 
-    With `goes_on` it is one that is always given trees, empty ones if need be.
+    With `goes_on` the search always gets trees, empty ones by default.
     """
 
     def __init__(self, goes_on=False, **settings):
@@ -114,7 +114,7 @@ def shared(leaves=1):
 
 
 def known_of(config):
-    """What a tree of the plain search knows in the beginning."""
+    """An empty `Known` for the plain search."""
     return known(config, lambda state: seen(*state))
 
 
@@ -124,7 +124,7 @@ def seen(taken, last):
 
 
 FIVE = 5
-"""Leaves of a step."""
+"""Leaves per step."""
 AT_ONCE = {"leaves": FIVE, "virtual_loss": 3}
 
 
@@ -180,7 +180,7 @@ class Plain:
     ids=["one visit", "full", "full at once", "late", "all in one step"],
 )
 def test_many_leaves_are_equal_to_the_plain_search(settings, rule, plain_settings):
-    """Most leaves of a step are positions that others of the step have, or the same nodes."""
+    """Most leaves of a step share a position, or a node, with others of the step."""
     settings = {"select": Puct(1.5), "virtual_loss": 3, **settings}
     run = Searcher(transpositions=Transpositions(rounds=1), **settings)
     key = jax.random.key(7)
@@ -230,7 +230,7 @@ def open_sets(nodes):
     ],
 )
 def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once(leaves, plain_settings):
-    """What is legal at a set differs from node to node, and with it the priors."""
+    """A set's legal actions, and so its priors, differ from node to node."""
     run, roots, plain = shared(leaves), ROOTS, Plain()
     tree, nodes, spent = None, [[]] * BATCH, []
     asked_for = [set() for _ in range(BATCH)]
@@ -240,7 +240,7 @@ def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once(leav
         result = run(roots, key, tree=tree)
         assert result.ok.all()
         action = np.where(result.visits.sum(axis=1) > 0, result.action, -1)
-        action[move] = -1  # init anew
+        action[move] = -1  # starts a new tree
         tree = reroot(result.tree, action)
         spent.append(result.evaluations)
         for b in range(BATCH):
@@ -268,7 +268,7 @@ def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once(leav
 
 @pytest.mark.slow
 def test_a_key_sees_the_ancestors():
-    """Also in a game without a history, where no one else looks at them."""
+    """Also in a game without a history, where nothing else uses them."""
 
     def by_grandparent(context, position, trail):
         taken = trail.positions.taken[jnp.maximum(trail.length - 2, 0)]
@@ -286,7 +286,7 @@ def test_a_key_sees_the_ancestors():
 @pytest.mark.slow
 @pytest.mark.parametrize("at_once", [{}, AT_ONCE], ids=["one leaf", "leaves"])
 def test_equal_to_the_plain_search_where_much_is_different(monkeypatch, at_once):
-    """Trees that fill, leaves that do not grow, a key by position, buckets that forget."""
+    """Full trees, leaves that are not expanded, a key by position, buckets that forget."""
     monkeypatch.setattr(trees, "num_slots", lambda capacity: 8)
     by_position = lambda context, position, trail: jnp.stack([position.taken, position.last])
     run = Searcher(
@@ -341,7 +341,7 @@ def test_a_tree_does_not_feel_the_others(leaves):
 
 @pytest.mark.slow
 def test_what_an_evaluator_draws_is_shared_and_it_is_called_less_often():
-    """A call has one value for all: as many values as calls."""
+    """Each call draws one value for its whole batch, so there are as many values as calls."""
     flat = Params(luck=1.0, sick=2**32 - 1)
     result = shared()(ROOTS, jax.random.key(0), params=flat)
     tree = result.tree
@@ -356,7 +356,7 @@ def test_what_an_evaluator_draws_is_shared_and_it_is_called_less_often():
         assert all(len(drawn) == 1 for drawn in values.values())
         assert len(values) == result.evaluations[b]
         draws |= {round(values[taken].pop() - float(own[taken]), 4) for taken in values}
-    # Each tree has a leaf for most calls: several rounds between two of them.
+    # Each tree has a leaf for most calls, as there are several rounds between two of them.
     assert result.evaluations.max() <= len(draws) < 1.2 * result.evaluations.max()
     assert len(draws) < 0.9 * SIMULATIONS
 
@@ -387,7 +387,7 @@ def test_a_sick_evaluation_is_shared_as_it_is(at_once):
     ids=["noise", "forced", "gumbel", "full"],
 )
 def test_equal_to_the_search_without(settings):
-    """Every array of every node, what a descent follows among them."""
+    """Every array of every node, including those that a descent follows."""
     key = jax.random.key(3)
     result, plain = (
         Searcher(transpositions=x, **{"select": Puct(1.5), **settings})(ROOTS, key)
@@ -428,7 +428,7 @@ def test_invariant_2_for_one_tree(leaves):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["v5e", "h100"])
 def test_leaves_compile_for_accelerators(target):
-    """libtpu of jax 0.10.1 stopped the process where both halves of keys were compared at once."""
+    """libtpu of jax 0.10.1 crashed where both halves of the keys were compared at once."""
     config = SearchConfig(SIMULATIONS, leaves=FIVE, transpositions=True, select=Puct(1.5))
 
     def run(roots, key, params):

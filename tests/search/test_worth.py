@@ -1,4 +1,4 @@
-"""Values that are no means, and proven results: the batched search and the plain one."""
+"""Backup values other than means, and proven results: batched search against the plain one."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ LOSS, DRAW, WIN = proofs.LOSS, proofs.DRAW, proofs.WIN
 NUM_TREES, MAX_DEPTH = 5, 20
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
 ENDS = (1.0, 0.0, 0.0, -1.0, 0.5, 1.0, 1.0, 0.0)
-"""What the game may end in, of which most prove something."""
+"""The possible results of the game, most of which prove something."""
 
 
 def ends(code):
-    """(over, which of `ENDS`): two positions in eleven are the end."""
+    """(over, index into `ENDS`): two positions in eleven are terminal."""
     return (code >> 5) % 11 < 2, (code >> 9) % 8
 
 
@@ -46,7 +46,7 @@ def outcome(position):
 
 
 def legal(position):
-    """Of most positions no more than two actions: else few are lost."""
+    """Most positions have at most two actions; otherwise few would be lost."""
     is_wide = position.code % 8 == 0
     return random_tree.legal(position) & (is_wide | (jnp.arange(12) < 2))
 
@@ -79,7 +79,7 @@ def plain_mix(mean, visits, values):
 PUCT, PLAIN_PUCT = Puct(1.5), mcts.Puct(1.5)
 MIX = MixBackup(8.0)
 CASES = {
-    # rule, its plain one, simulations, settings
+    # rule, plain rule, simulations, settings
     "prove, mix": (PUCT, PLAIN_PUCT, 120, {"prove": True, "backup": MIX}),
     "prove, five leaves": (PUCT, PLAIN_PUCT, 120, {"prove": True, "leaves": 5}),
 }
@@ -123,7 +123,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
 
 
 def check_equal_to_the_plain_search(name, rule, plain_rule, simulations, settings):
-    """At every node; and invariant 2."""
+    """Compare every node with the plain search; check invariant 2."""
     codes = np.random.RandomState(1).randint(1, 2**31, 400).astype(np.uint32)
     codes = codes[~ends(codes)[0]][:NUM_TREES]
     plain_settings, root_rule = dict(settings), None
@@ -149,14 +149,14 @@ def check_equal_to_the_plain_search(name, rule, plain_rule, simulations, setting
     if config.prove:
         assert found.proven.tolist() == [nodes[0].proven for nodes in forest]
     every = {(node.proven, bool(node.children)) for nodes in forest for node in nodes}
-    if config.prove:  # of each kind, at ends of games and by children; and some that are open
+    if config.prove:  # every result, terminal and from children; and some unproven
         assert every >= {(r, c) for r in (0, LOSS, DRAW, WIN) for c in (False, True)}
     assert (found.proven is None) == (not config.prove)
 
 
 @pytest.mark.slow
 def test_invariant_2_for_one_tree():
-    """As without these options: nothing that has an action axis, and vectors [N]."""
+    """As without these options: only vectors [N] are copied, no array with an action axis."""
     config = SearchConfig(48, max_depth=10, select=PUCT, prove=True, backup=MIX)
     moves = moves_in_loops(compiled_search(config, 1).as_text(), config.num_nodes)
     assert [move for move in moves if f"[{config.num_nodes}]" not in move] == []
@@ -194,7 +194,7 @@ def test_operators_by_hand():
         MixBackup(9.0): (9 * 0.45 + 3 * 0.5) / 12,
     }
     tree, path = small_tree(backup_value=True)
-    # The second child's is kept in the tree; the first one's comes up with the path.
+    # The second child's value is stored in the tree; the first one's is backed up along the path.
     tree = tree.replace(backup_value=tree.backup_value.at[2].set(-3 * VALUE_ONE // 4))
     unknown = jnp.zeros(1, jnp.int8)
 
@@ -209,7 +209,7 @@ def test_operators_by_hand():
         np.testing.assert_array_equal(edges.q, [[0.5, 0.75, 0.0]])
         assert float(edges.value[0]) == pytest.approx(value, abs=1e-4)
         np.testing.assert_array_equal(found.value_sum, tree.value_sum)
-    # More simulations, the same values: from the mean towards the most visited child's.
+    # With more simulations the value moves from the mean to the most visited child's.
     mixed = [
         float(MixBackup(8.0)(Edges(None, jnp.array([n, 1]), jnp.array([0.5, 1]), 0.1, None)))
         for n in (8, 24, 8000)
@@ -238,7 +238,7 @@ def test_proofs_by_hand():
     assert proofs.opponent(known).tolist() == [0, WIN, DRAW, LOSS]
     assert proofs.value(known)[1:].tolist() == [-1, 0, 1]
     cases = {
-        # results of the actions that are tried, whether there are others: what it proves
+        # results of the tried actions, whether others are untried: what this proves
         ((LOSS, WIN, 0), True): WIN,
         ((LOSS, LOSS), False): LOSS,
         ((LOSS, LOSS), True): 0,
@@ -254,7 +254,7 @@ def test_proofs_by_hand():
 
 @jax.jit
 def prove(tree, path, first):
-    """The tree after the proof of a leaf, the root's edges, and where it goes if not node 1."""
+    """The tree after a leaf is proven, the root's edges, and its `next` with node 1 as the choice."""
     found = backup.back_up_values(tree, path, first, None)
     next_ = trees.unless_proven(found, jnp.array([0]), jnp.array([1]))
     return found, trees.all_edges(found, 0), next_
@@ -262,7 +262,7 @@ def prove(tree, path, first):
 
 @pytest.mark.parametrize(
     ("first", "second", "untried", "proven"),
-    # Of the children, for their own mover; of the root, for the opponent.
+    # Results of the two children and of the root, each for its player to move.
     [(LOSS, 0, -1, WIN), (WIN, WIN, -1, LOSS), (DRAW, WIN, -1, DRAW), (DRAW, WIN, 0.1, 0)],
 )
 def test_a_proof_goes_up(first, second, untried, proven):
@@ -284,7 +284,7 @@ def test_a_proof_goes_up(first, second, untried, proven):
         ((0, WIN, 0), (8, 1, 3), 1),
         ((LOSS, DRAW, 0), (8, 1, 3), 2),
         ((LOSS, DRAW, LOSS), (8, 1, 3), 1),
-        ((LOSS, LOSS, 0), (8, 1, 0), 2),  # not tried yet: it may be better
+        ((LOSS, LOSS, 0), (8, 1, 0), 2),  # untried: it may be better
         ((LOSS, LOSS, LOSS), (1, 8, 3), 1),
     ],
 )
@@ -297,7 +297,7 @@ def test_what_is_played(results, visits, played, final_move):
 
 @functools.partial(jax.jit, static_argnums=0)
 def final_actions(final_move, keys, result, visits):
-    """What is played with each key; three actions, and what is not proven is worth 1/4."""
+    """The action played with each key, of three; unproven ones are worth 1/4."""
     q = jnp.where(result > 0, proofs.value(result), 0.25)
     prior, total = jnp.array([0.5, 0.3, 0.2]), jnp.int32(12)
     edges = Edges(prior, visits, q, jnp.float32(0), total, proven=result)

@@ -1,4 +1,4 @@
-"""Tic-tac-toe as a `Game`: the search knows no Go."""
+"""Tic-tac-toe as a `Game`, since the search knows nothing of Go."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def play(board, action):
 
 
 def outcome(board):
-    """The player to move has lost if the other has three in a row."""
+    """The player to move has lost if the opponent has three in a row."""
     lost = board.other[LINES].all(axis=1).any()
     over = lost | (board.own | board.other).all()
     return over, jnp.where(lost, np.float32(-1), np.float32(0))
@@ -46,7 +46,7 @@ GAME = Game(9, init, play, legal, outcome, observe=lambda board: board, max_move
 
 
 def even(params, rng, observations):
-    """An evaluator that knows nothing."""
+    """An evaluator with uniform priors and values of 0."""
     del params, rng
     count = observations.own.shape[0]
     return Evaluation(jnp.zeros((count, 9)), jnp.zeros(count))
