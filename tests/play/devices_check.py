@@ -1,4 +1,4 @@
-"""Run by test_devices.py in a process with four devices: games divided among them."""
+"""Run by test_devices.py in a process with four devices, among which games are divided."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.search.evaluators import hash_evaluate, observe_position
 RULES = go.Rules(3, "simple", max_moves=20)
 PLAY = jax.jit(functools.partial(go.play, RULES))
 LEGAL = jax.jit(functools.partial(go.legal_actions, RULES))
-LANES, ROWS = 16, 3  # rows of memory for each game, as of a tree
+LANES, ROWS = 16, 3  # memory rows per game, as trees have
 
 
 def begin(params, states):
@@ -30,7 +30,7 @@ def begin(params, states):
 
 
 def choose(params, key, turn, memory):
-    """An action by all that a player is told of a game, and all that it has been told before."""
+    """An action that depends on all the player is told of a game, now and earlier."""
     count = turn.legal.sum(axis=1)
     told = turn.recent[0] + 3 * turn.recent[1] + 5 * turn.states.position.ply.astype(jnp.int32)
     known = memory.reshape(-1, ROWS)
@@ -45,7 +45,7 @@ def ours(params: int) -> Player:
 
 
 def meshes_are_of_equal_shares():
-    """Of the four."""
+    """Meshes use as many of the four devices as divide the games equally."""
     of = lambda games, **more: devices.make_mesh(games, **more).size
     assert [of(n) for n in (1, 8, 15, 16, 30, 32, 36, 34, 31)] == [1, 1, 1, 2, 3, 4, 4, 2, 1]
     assert [of(n, round_up=True) for n in (1, 15, 17, 31, 100)] == [1, 1, 2, 3, 4]
@@ -60,9 +60,9 @@ def a_match_is_the_same_on_any_number():
     mesh = devices.make_mesh(32)
     on_all = [devices.over_mesh(ours(k), mesh) for k in range(2)]
     jax.tree.map(np.testing.assert_array_equal, play(*on_all), alone)
-    # One compiled program for players who share `choose`.
+    # Players that share `choose` share a compiled program.
     assert on_all[0].choose is on_all[1].choose
-    # Each draws on its own: sixteen games of two players at random are sixteen games.
+    # Each device draws with its own key, so that no two play the same random games.
     at_random = devices.over_mesh(random_player(RULES), mesh)
     choice = at_random.choose(None, jax.random.key(0), turn_of_new_games(), None)
     actions = np.asarray(choice.action)
@@ -77,7 +77,7 @@ def turn_of_new_games():
 
 
 def lanes_go_on_alike(fewest: int):
-    """Whatever the width of the batches, and the number of devices."""
+    """Lanes continue alike for any batch width and number of devices."""
     devices.FEWEST = fewest
     rng = np.random.default_rng(1)
     players = [
@@ -132,7 +132,7 @@ def self_play_is_divided():
         for t, lane in zip(*np.nonzero(rows.game >= 0), strict=True):
             row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
             games.setdefault(int(row.game), []).append(row)
-    assert sorted(games) == list(range(40))  # every number once, whoever began it
+    assert sorted(games) == list(range(40))  # every number once, whichever device began it
     for played in games.values():
         state = go.init(RULES, 0.5)
         for row in played:
@@ -142,7 +142,7 @@ def self_play_is_divided():
             assert bool(row.ended) == bool(state.ended)
         assert state.ended
     first = [tuple(int(row.action) for row in games[number]) for number in range(LANES)]
-    assert len(set(first)) > LANES // 2  # and no device plays another's games
+    assert len(set(first)) > LANES // 2  # no device repeats another's games
 
 
 def main():

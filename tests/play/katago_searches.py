@@ -1,10 +1,10 @@
-"""KataGo's own searches of some positions, for `test_katago_search`.
+"""Records KataGo's own searches of some positions for `test_katago_search`.
 
     python -m tests.play.katago_searches KATAGO NETWORK.bin.gz
 
-asks KataGo's analysis engine, and writes katago_searches.json beside this file: 201 visits of each
-position, without and with the utility of the score, and what gozero does not take over turned off.
-The file there is of KataGo 1.17.2 (Eigen) and g170-b6c96-s175395328-d26788732.
+queries KataGo's analysis engine and writes katago_searches.json beside this file: 201 visits of
+each position, without and with score utility, and without the features that gozero does not have.
+The current file is from KataGo 1.17.2 (Eigen) and g170-b6c96-s175395328-d26788732.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SETTINGS = {
     **{"reportAnalysisWinratesAs": "SIDETOMOVE", "wideRootNoise": 0, "rootNoiseEnabled": False},
     **{"cpuctUtilityStdevScale": 0.85, "rootFpuReductionMax": 0.1, "maxVisits": VISITS},
     **{"nnForcedSymmetry": 0, "nnRandomize": False, "ignorePreRootHistory": False},
-    # The cache does not tell histories apart.
+    # The cache does not distinguish histories.
     **{"nnCacheSizePowerOfTwo": -1, "nnMutexPoolSizePowerOfTwo": 10, "nnMaxBatchSize": 1},
     **{"numAnalysisThreads": 1, "numSearchThreadsPerAnalysisThread": 1},
     **{"numNNServerThreadsPerModel": 1, "logToStderr": False},
@@ -64,7 +64,7 @@ SCORE = {
     **{"staticScoreUtilityFactor": 0.1, "dynamicScoreUtilityFactor": 0.3},
     **{"dynamicScoreCenterZeroWeight": 0.2, "dynamicScoreCenterScale": 0.75},
 }
-"""KataGo's own numbers, as its GTP engine has them."""
+"""The defaults of KataGo's GTP engine."""
 
 NO_SCORE = {"staticScoreUtilityFactor": 0, "dynamicScoreUtilityFactor": 0}
 
@@ -85,7 +85,7 @@ def _query(number: int, score: bool) -> dict:
 
 
 def _row(answer: dict) -> dict:
-    """Of each move, in KataGo's order: visits, the lower bound of its utility, win less loss."""
+    """For each move, in KataGo's order: visits, lower bound of the utility, wins minus losses."""
     number, score = answer["id"].split()
     komi, moves = POSITIONS[int(number)]
     found = {

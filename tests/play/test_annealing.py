@@ -1,4 +1,4 @@
-"""Gobble: the values that annealing learns, beside the plain reference, and its moves."""
+"""Gobble: the values that annealing learns, against the plain reference, and its moves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KOMI = 0.5
 
 
 def after(*actions):
-    """A game of ours and the reference's."""
+    """The same game as our state and as the reference's."""
     state, game = init(RULES, KOMI), ReferenceGame(3, ko="simple")
     for action in actions:
         state = play(RULES, state, action)
@@ -70,7 +70,7 @@ def turn_of(*states):
 
 
 def test_it_plays_its_best_move_and_resigns_by_it():
-    """White to move beside a stone in the centre, and a board that is full but for eyes."""
+    """White to move against a stone in the centre, and on a board that is full except for eyes."""
     config = Annealing(RULES, simulations=64, lanes=32)
     player = annealing.player(config, resign=-0.05)
     full = after(3, 9, 4, 9, 5, 9, 0, 9, 2, 9, 6, 9, 7)[0]  # Black's eyes: 1 and 8

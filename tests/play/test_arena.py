@@ -22,8 +22,8 @@ from tests.reference.go import BLACK, WHITE, ReferenceGame
 from tests.search.evaluators import hash_evaluate, observe_position
 
 RULES = go.Rules(size=5, max_moves=44)
-SIMPLE = go.Rules(size=5, max_moves=44, ko="simple")  # a search that compiles in half the time
-GAMES, SIMULATIONS = 16, 64  # of all matches here: one shape
+SIMPLE = go.Rules(size=5, max_moves=44, ko="simple")  # its search compiles in half the time
+GAMES, SIMULATIONS = 16, 64  # the same for all matches here, so that shapes are shared
 KOMI = np.tile([0.5, 3.0, -2.0, 5.5], GAMES // 4)
 PASS = RULES.pass_action
 EVALUATOR = playout_evaluator(RULES)
@@ -32,7 +32,7 @@ LOWEST = policy_player(lambda params, key, turn: jnp.argmax(turn.legal, axis=1))
 HIGHEST = policy_player(
     lambda params, key, turn: PASS - 1 - jnp.argmax(turn.legal[:, -2::-1], axis=1)
 )
-"""The first and the last legal point; the last names a point even where there is none."""
+"""Play the first and the last legal point; HIGHEST names a point even if none is legal."""
 
 
 def play(first=RANDOM, second=RANDOM, seed=0, rules=RULES, **more):
@@ -41,7 +41,7 @@ def play(first=RANDOM, second=RANDOM, seed=0, rules=RULES, **more):
 
 
 def by_area():
-    """An evaluator that compiles sooner than playouts: who is ahead on the board as it stands."""
+    """An evaluator by the current area score, which compiles faster than playouts."""
 
     def observe(state, position, trail):
         ahead = scoring.area_difference(SIMPLE, position) - state.komi
@@ -65,7 +65,7 @@ def random_games():
 
 
 def replay(match, number, ko="positional"):
-    """The reference's game after the moves of a match's game, each of them legal."""
+    """The reference's game after a game's moves, all of them checked to be legal."""
     game = ReferenceGame(5, ko)
     for colour, action in match.moves(number):
         assert game.passes < 2
@@ -134,15 +134,15 @@ def test_pairs_share_an_opening_and_swap_colours():
     assert len(set(map(tuple, opening.T.tolist()))) > GAMES // 4
     assert (match.actions[2:12, 0::2] != match.actions[2:12, 1::2]).any(axis=0).all()
     assert match.first_colour.tolist() == [0, 1] * (GAMES // 2)
-    odd = play(seed=1, openings=3)  # then White is the one to move first
+    odd = play(seed=1, openings=3)  # then White moves first after the opening
     assert odd.first_colour.tolist() == [1, 0] * (GAMES // 2)
     np.testing.assert_array_equal(odd.actions[:2], opening)
-    # The openings are the key's, whoever plays.
+    # The openings depend on the key, not on the players.
     np.testing.assert_array_equal(play(LOWEST, HIGHEST, seed=1).actions[:2], opening)
 
 
 def test_the_colours_are_whose_they_are_said_to_be():
-    """Two players that can be told apart by every move."""
+    """Two players that every move distinguishes."""
     match = play(LOWEST, HIGHEST, seed=4)
     for number in range(4):
         game = ReferenceGame(5)
@@ -164,7 +164,7 @@ def test_players_without_chance_swapped_play_the_same_games():
 
 
 def test_openings_of_ones_own():
-    """Both colours to move, a game that is over, and another komi each."""
+    """Either colour to move, a finished game, and a different komi for each opening."""
     base = play(LOWEST, HIGHEST, seed=4)
     replayed = [jax.tree.map(lambda x: x[0], base.start)] * (GAMES // 2)
     step = jax.jit(lambda state, action: go.play(RULES, state, action))
@@ -202,7 +202,7 @@ def test_what_is_not_legal_is_played_as_a_pass():
     for number in range(GAMES):
         game = replay(match, number)
         assert game.area() - 0.5 == match.score[number]
-    # In game 4 its 0 was legal once; LOWEST has 1 then, and so on.
+    # In game 4 point 0 was legal once; then LOWEST has 1, and so on.
     assert match.actions[:4, 4].tolist() == [0, 1, PASS, 2]
     assert match.actions[:4, 5].tolist() == [0, PASS, 1, PASS]
 
@@ -217,7 +217,7 @@ def test_a_choice_that_is_not_sound_is_told():
 
 
 def test_who_resigns_has_lost_and_the_game_is_over():
-    """The first player gives up game 6 at ply 8 and game 7 at ply 9, whatever the score is."""
+    """The first player resigns game 6 at ply 8 and game 7 at ply 9, whatever the score."""
 
     def choose(params, key, turn, memory):
         late = (turn.states.position.ply >= 8) & (jnp.arange(GAMES // 2) == 3)
@@ -241,7 +241,7 @@ def test_who_resigns_has_lost_and_the_game_is_over():
 
 
 def test_memory_is_of_its_own_half_and_recent_moves_are_told():
-    """A player that counts: what it is told must be what it saw itself."""
+    """A player that remembers its turns: what it is told must match what it saw."""
 
     def begin(params, states):
         return jnp.zeros((3, GAMES // 2), jnp.int32).at[1:].set(NO_ACTION)
@@ -314,7 +314,7 @@ def test_openings_are_for_pairs():
 @pytest.mark.slow
 @pytest.mark.parametrize("trees", [1, 2])
 def test_trees_are_reused(trees):
-    """A root begins with the visits that it had two plies ago, as a child of a child."""
+    """A root starts with the visits that it had two plies ago as a grandchild."""
     evaluator = EVALUATOR._replace(
         observe=observe_position, evaluate=hash_evaluate(RULES.num_actions, 1.0, 0.2)
     )
@@ -335,7 +335,7 @@ def test_trees_are_reused(trees):
     watched = Player(choose, searching.params, searching.begin)
     match = play(watched, watched)
     jax.effects_barrier()
-    assert match.ok.all()  # every tree was of the game's own position
+    assert match.ok.all()  # every tree matched its game's position
     gone_on = 0
     for i, (_, _, visits, _, recent, ended) in enumerate(seen):
         for lane in np.flatnonzero(~ended):
@@ -398,7 +398,7 @@ def test_any_game_is_played():
 
 
 def test_a_lane_takes_the_next_game_and_forgets_the_last():
-    """Nine games, of any of the two to begin, in two lanes of each batch."""
+    """Nine games, begun by either player, in two lanes of each batch."""
     game, searching = connect_four()
     start = lambda numbers: jax.tree.map(
         lambda x: np.stack([x] * len(numbers)), jax.device_get(game.init(jax.random.key(0)))

@@ -1,4 +1,4 @@
-"""Games divided among devices: in a process of its own, which has four."""
+"""Games divided among devices, in a separate process that has four."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluators: one door for the network and for playouts."""
+"""Evaluators: one interface for the network and for playouts."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_cut_playouts_are_worth_what_the_caller_says():
 
 
 def test_priors_by_strengths_of_features():
-    """White's move in the centre: what is beside it, diagonal to it; the pass is the last."""
+    """After White's move in the centre: points beside it, diagonal to it; the pass is last."""
     states = jax.vmap(lambda s: go.play(RULES, go.play(RULES, s, 0), 4))(new_games(RULES, 1))
     plain = strengths.uniform()._replace(contiguity=np.array([6.0, 2.0], np.float32))
     own = Evaluation(jnp.zeros((1, 10)), jnp.full(1, 0.25))
@@ -130,9 +130,9 @@ def test_weights_are_given_as_the_network_takes_them_and_refused_on_another_boar
     path = weights.save(tmp_path / "w.npz", params, shape, size=3)
     config, loaded, about = weights.load(path)
     assert (config, config.board_size, about["size"]) == (shape, 3, 3)
-    assert "board_size" not in about  # what is written has not changed
+    assert "board_size" not in about  # the file format has not changed
     evaluator = network_evaluator(go.Rules(size=3), config, loaded)
-    assert "board_size" not in evaluator.about  # nor what a match compares with its folder
+    assert "board_size" not in evaluator.about  # nor has what a match compares with its folder
     with pytest.raises(ValueError, match="made for 3x3, the board is 5x5"):
         network_evaluator(go.Rules(size=5), config, loaded)
     network_evaluator(go.Rules(size=5), dataclasses.replace(config, board_size=None), loaded)
@@ -148,7 +148,7 @@ def test_bad_requests(tmp_path):
 
 
 def test_any_policy_of_playouts_may_be_given():
-    """Uniform playouts by another name, and ones that always pass."""
+    """Uniform playouts given as a policy, and playouts that always pass."""
     states, own = new_games(RULES, 50, 3.5), uniform.policy(RULES.layout)
     given = playout_evaluator(RULES, own)
     assert given.about == {"evaluator": "playout", "policy": "given"}
@@ -159,7 +159,7 @@ def test_any_policy_of_playouts_may_be_given():
 
 
 def _ended(state):
-    """As after two passes: nobody has an area, and komi decides."""
+    """The state as after two passes: no area, so komi decides."""
     return state._replace(clock=state.clock._replace(passes=jnp.full_like(state.clock.passes, 2)))
 
 
@@ -178,7 +178,7 @@ def test_playouts_go_by_the_policy_in_the_params():
 
 
 def by_place(params, key, inputs):
-    """No image of a position is worth what another is; the prior follows the first plane."""
+    """Every image of a position has a different value; the prior follows the first plane."""
     del params, key
     planes = inputs.reshape(inputs.shape[0], -1)
     value = planes @ jnp.linspace(0.0, 1.0, planes.shape[1]) / planes.shape[1]
@@ -187,12 +187,12 @@ def by_place(params, key, inputs):
 
 
 def test_a_mean_over_symmetries_by_hand():
-    """Connect Four's two: each column's logit is the mean of its own and its mirror image's."""
+    """Connect Four's two: a column's logit is the mean over the board and its mirror image."""
     game = connect_four_game(4, 4)
     planes = jnp.zeros((1, 4, 4, 3)).at[0, 0, :, 0].set(jnp.array([1.0, 2, 0, 4]))
     both = over_symmetries(game, Evaluator(by_place))
     found = both.evaluate(None, jax.random.key(0), planes)
-    # As it is: 1, 4, 0, 16. Mirrored, 4 0 2 1: 4, 0, 6, 4, and so 4, 6, 0, 4 in its own order.
+    # As is: 1, 4, 0, 16. Mirrored, 4 0 2 1: 4, 0, 6, 4, which is 4, 6, 0, 4 in the board's order.
     assert found.prior_logits[0].tolist() == [2.5, 5, 0, 10]
     alone, other = by_place(None, None, planes), by_place(None, None, planes[:, :, ::-1])
     np.testing.assert_allclose(found.value, (alone.value + other.value) / 2)
@@ -214,12 +214,12 @@ def test_a_mean_over_symmetries_sees_all_images_alike(k):
     np.testing.assert_allclose(of_images.value, said.value, rtol=1e-6)
     moved = jax.vmap(symmetry.map_actions, in_axes=(None, 0, None))(3, said.prior_logits, k)
     np.testing.assert_allclose(of_images.prior_logits, moved, rtol=1e-6)
-    edges = planes[:, [0, 1, 1, 2], [1, 0, 2, 1], 3]  # each is where plane 3 is looked at, twice
+    edges = planes[:, [0, 1, 1, 2], [1, 0, 2, 1], 3]  # plane 3 is read at each of these, twice
     np.testing.assert_allclose(said.value, edges.mean(1), rtol=1e-6)
 
 
 def test_a_score_of_two_symmetries_by_hand():
-    """Means of 1 and 5, both 3 wide: 3, and sqrt(9 + 4)."""
+    """Means of 1 and 5, both with deviation 3: mean 3, deviation sqrt(9 + 4)."""
     game = connect_four_game(4, 4)
     planes = jnp.zeros((1, 4, 4, 3)).at[0, 0, 0, 0].set(4.0)
 
@@ -242,7 +242,7 @@ def test_a_game_without_symmetries_has_no_mean_over_them():
 
 
 def test_a_random_symmetry_is_each_of_them_as_often_and_moved_back():
-    """Of 64 copies of a position, each is worth what one of eight images is; so is its policy."""
+    """Each of 64 copies of a position gets the value and the policy of one of its eight images."""
     planes = jax.random.uniform(jax.random.key(1), (1, 3, 3, 9))
 
     def by_point(params, key, inputs):

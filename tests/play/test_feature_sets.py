@@ -1,4 +1,4 @@
-"""Every feature set through self-play's search, its shards, and the rows that training makes."""
+"""Every feature set through self-play's search, its shards, and training's examples."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_training_sees_what_self_play_saw(name, tmp_path):
 
     _, stored, _ = replay.load(tmp_path, 0.0, 0)
     stored = replay.with_past(stored, FEATURES[name].history)
-    # As training takes them: out of their order, after the past was found.
+    # As training takes them: shuffled, after the past was found.
     order = np.random.default_rng(0).permutation(stored.num_rows)
     taken = stored.take(jnp.asarray(order))
     example = lambda row: replay.example(RULES, name, row, jnp.int32(0))
@@ -55,7 +55,7 @@ def test_training_sees_what_self_play_saw(name, tmp_path):
 
 
 def _states_of(stored: Rows) -> go.GameState:
-    """The games played again from the rows' own boards: the state at each row, [n]."""
+    """The states [n] at each row, by replaying the games to match the rows' boards."""
     words = [np.stack(x) for x in (stored.position.black, stored.position.white)]
     states, state = [], None
     for i, (game, ply) in enumerate(zip(stored.game, stored.position.ply, strict=True)):
@@ -73,13 +73,13 @@ START = go.init(RULES, 4.5)
 
 @jax.jit
 def _after_each(state):
-    """(states after each action [A], which are legal bool[A])."""
+    """(states after each action [A], legal bool[A])."""
     after = jax.vmap(lambda action: go.play(RULES, state, action))(jnp.arange(RULES.num_actions))
     return after, go.legal_actions(RULES, state)
 
 
 def _by_the_action_to(state, wanted):
-    """The state after the first legal action that makes these boards."""
+    """The state after the first legal action that leads to these boards."""
     after, legal = jax.tree.map(np.asarray, _after_each(state))
     boards = zip((after.position.black, after.position.white), wanted, strict=True)
     same = [(np.stack(x) == y[:, None]).all(axis=0) for x, y in boards]
@@ -100,7 +100,7 @@ def test_features_that_cannot_be(tmp_path):
 
 @pytest.mark.parametrize(("features", "expected"), [("compact", False), ("zero", True)])
 def test_networks_that_look_back_are_known_by_their_file(features, expected, tmp_path):
-    """So the engine's games keep their boards for them under simple ko, too."""
+    """So the engine's games keep past boards for them under simple ko too."""
     shape = NetworkConfig(blocks=1, channels=2, features=features)
     params = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), network.shapes(shape))
     path = weights.save(tmp_path / "own.safetensors", params, shape, 5)

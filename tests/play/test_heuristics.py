@@ -21,12 +21,12 @@ PLAYOUTS = playout_evaluator(RULES, first_plays=True)
 EVALUATOR = PLAYOUTS._replace(
     evaluate=lambda params, key, seen: Evaluation(jnp.zeros((4, 26)), jnp.full(4, 0.25))
 )
-"""Which compiles sooner than playouts."""
+"""A constant evaluator, which compiles faster than playouts."""
 
 
 @functools.cache
 def games():
-    """Four games some moves old."""
+    """Four games after some moves."""
     move = jax.jit(jax.vmap(lambda s, a: go.play(RULES, s, a)))
     states = new_games(RULES, 4)
     for actions in ([6, 12, 7, 0], [7, 11, 6, 1], [25, 17, 8, 5]):

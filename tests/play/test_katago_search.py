@@ -1,4 +1,4 @@
-"""The search with a network of KataGo, beside KataGo's own."""
+"""The search with a KataGo network, against KataGo's own search."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def test_visits_bounds_results_and_moves_are_those_of_katago(score):
             np.testing.assert_allclose(bounds[b, action], bound, atol=0.002)
             np.testing.assert_allclose(result.q[b, action], won, atol=0.002)
         assert wanted.sum() == simulations
-        # Sums of another order: two scores that are nearly equal may change places.
+        # Sums in another order: two nearly equal scores may swap places.
         assert np.abs(result.visits[b] - wanted).sum() <= 2
         assert coords.to_gtp(9, int(result.action[b])) == next(iter(row["found"]))

@@ -73,6 +73,6 @@ def test_a_search_begins_with_the_values_of_the_heuristic():
     result = jax.jit(run)(table(), states)
     assert bool(result.ok.all())
     values = heuristic(table(), jax.random.key(0), (states.position, states.komi))
-    # The one simulation takes what the heuristic holds for best.
+    # The one simulation takes the heuristic's best action.
     best = jnp.take_along_axis(values, result.action[:, None], axis=1)[:, 0]
     np.testing.assert_allclose(best, values.max(axis=1), atol=1e-5)

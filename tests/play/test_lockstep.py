@@ -1,4 +1,4 @@
-"""Games searched in one batch: each as if it were alone, compiled once, trees kept by lane."""
+"""Games searched in one batch: independent, compiled once, with a tree kept per lane."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIMULATIONS = 40
 
 
 def evaluated_by_hashes(*_, **settings) -> Setup:
-    """In the place of `make_setup`."""
+    """A replacement for `make_setup`."""
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
     evaluator = Evaluator(evaluate, None, observe_position, Puct())
     return Setup(evaluator, SearchConfig(SIMULATIONS, **settings))
@@ -43,7 +43,7 @@ def after(*actions: int) -> go.GameState:
 
 
 def lane_of(tree, lane: int):
-    """The rows of a tree: a lane's, if each lane has one."""
+    """The rows of one tree: a lane's, if each lane has one tree."""
     rows = slice(lane * tree.capacity, (lane + 1) * tree.capacity)
     pick = lambda x: x[lane] if x.shape[0] == tree.num_trees else x[rows]
     return jax.tree.map(lambda x: np.asarray(pick(x)), tree)
@@ -68,7 +68,7 @@ def test_lanes_do_not_disturb_each_other_and_idle_ones_keep_their_trees(player):
         jax.tree.map(np.testing.assert_array_equal, lane_of(tree, lane), lane_of(whole, lane))
     assert list(np.asarray(tree.size)) == [SIMULATIONS + 1, 0, SIMULATIONS + 1]
 
-    # Lane 2 alone goes on: by what it found, and an answer.
+    # Only lane 2 continues, with the move that it found and a reply.
     before = lane_of(tree, 0), lane_of(tree, 2)
     first = int(some.action[2])
     tried = before[1].parent == 0
@@ -83,14 +83,14 @@ def test_lanes_do_not_disturb_each_other_and_idle_ones_keep_their_trees(player):
     jax.tree.map(np.testing.assert_array_equal, lane_of(tree, 0), before[0])
     assert int(lane_of(tree, 2).visits[0]) == grandchild[1] + SIMULATIONS
 
-    # A game that is not told to go on begins anew.
+    # A game without the moves since then starts a new tree.
     _, tree = player.choose({2: state}, tree)
     assert int(lane_of(tree, 2).visits[0]) == SIMULATIONS + 1
 
 
 @pytest.mark.slow
 def test_several_trees_of_a_lane_go_on_and_others_stay(monkeypatch):
-    """Also where only some of the lanes are searched."""
+    """Also when only some lanes are searched."""
     monkeypatch.setattr(devices, "FEWEST", 1)
     player, games = make(ensemble=Ensemble(2, every=None)), {0: after(4), 1: after(0), 2: after(8)}
     first, tree = player.choose(games, player.new_memory())
@@ -141,7 +141,7 @@ def test_where_most_lanes_are_idle_only_some_are_searched(player, monkeypatch):
         moves, tree = player.choose({lane: state}, tree, {lane: path})
         assert moves.ok.tolist() == [i == lane for i in range(3)]
         assert go.legal_actions(RULES, state)[moves.action[lane]]
-        # It went on from its own tree, and those of the others are as they were.
+        # It reused its own tree, and the others' trees are unchanged.
         visits = before[lane].visits[grandchild] + SIMULATIONS
         assert int(lane_of(tree, lane).visits[0]) == visits
         for other in {0, 1, 2} - {lane}:

@@ -1,4 +1,4 @@
-"""Openings of matches: legal, no two to the same position, in an order that stays."""
+"""Openings of matches: legal, no two to the same position, in a fixed order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = jax.random.key(4)
 
 
 def boards(drawn):
-    """{(the stones of each, the point that ko bans)}."""
+    """{(each position's stones, the point that ko bans)}."""
     states = openings.after(GAME, drawn)
     found = np.asarray(jax.vmap(lambda state: go.stones(RULES, state))(states))
     return {(board.tobytes(), int(ko)) for board, ko in zip(found, states.position.ko, strict=True)}

@@ -1,4 +1,4 @@
-"""Players by name: each can be made on every board, and what is said of them is in the records."""
+"""Players by name: each works on every board size, and the records support what is claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threshold of resigning, from games that were played on."""
+"""The resignation threshold, from games that were played to the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ calibrate = jax.jit(resignation.calibrate)
 
 
 def records_of(winner, loser, size=64):
-    """Games by the lowest standings of winner and loser; the rest of the ring is not written."""
+    """Records of games by each side's lowest value; the rest of the ring buffer is unwritten."""
     rest = np.full(size - len(winner), np.inf)
     padded = [jnp.asarray(np.append(x, rest), jnp.float32) for x in (winner, loser)]
     return Records(
@@ -29,7 +29,7 @@ def records_of(winner, loser, size=64):
 
 
 def reference(winner, loser, most_wrong=0.05, ceiling=-0.5):
-    """The highest threshold of all that matter, by counting."""
+    """The highest acceptable threshold, by counting at every value."""
     best = NEVER
     for tried in sorted({*winner, *loser, ceiling}):
         wrong = sum(low < tried for low in winner)
@@ -42,7 +42,7 @@ def reference(winner, loser, most_wrong=0.05, ceiling=-0.5):
 @pytest.mark.parametrize("seed", range(6))
 def test_calibration_counts(seed):
     rng = np.random.RandomState(seed)
-    # Losers sink low, winners seldom; the last of them a draw, which has no winner.
+    # Losers go low, winners seldom; the last game is a draw, without a winner.
     loser = np.float32(-1 + 0.3 * rng.rand(60) ** 2)
     low = rng.rand(60) < 0.03 * seed
     winner = np.float32(np.where(low, -1 + 0.5 * rng.rand(60), -0.2 + rng.rand(60)))
@@ -53,17 +53,17 @@ def test_calibration_counts(seed):
 
 
 def test_calibration_by_hand():
-    """Forty lose from -0.9 on; one winner was at -0.8: no threshold above that is right."""
+    """Forty losers reach -0.9, two winners -0.8: no threshold above that is acceptable."""
     loser = [-0.9] * 40
     assert float(calibrate(records_of([1.0] * 40, loser))) == -0.5
     low = np.float32([-0.8, -0.8, *[1.0] * 38])
     assert calibrate(records_of(low, loser)) == np.float32(-0.8)
-    assert float(calibrate(records_of([1.0] * 19, loser[:19]))) == NEVER  # too few to know
+    assert float(calibrate(records_of([1.0] * 19, loser[:19]))) == NEVER  # too few games
     assert float(calibrate(records_of([], []))) == NEVER
 
 
 def test_devices_calibrate_together():
-    """Forty games that no device has enough of by itself."""
+    """Forty games, of which no device alone has enough."""
     low = np.float32([-0.8, -0.8, *[1.0] * 38]).reshape(4, 10)
     shards = [records_of(winner, [-0.9] * 10, size=16) for winner in low]
     assert all(float(calibrate(shard)) == NEVER for shard in shards)
@@ -73,7 +73,7 @@ def test_devices_calibrate_together():
 
 
 def test_no_one_resigns_unless_told_when():
-    """At first: not at a value of -1, nor without a search."""
+    """Without a threshold: not even at a value of -1, nor without a search."""
     state = resignation.start(ResignConfig(), jax.random.key(0), 3)
     ply, to_play = jnp.arange(3, dtype=jnp.int16), jnp.array([0, 1, 0], jnp.int8)
     seen, resigns = resignation.consider(state, jnp.array([-1.0, -0.9, jnp.inf]), to_play, ply)

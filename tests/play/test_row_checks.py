@@ -1,4 +1,4 @@
-"""What rows may be: those of real games are, and by the slow rules no other legal moves are."""
+"""Checks of rows: real games pass, legal moves that differ from the slow rules' do not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT = 40
 
 
 def rows_of(rules, seed):
-    """(rows of a random game, what the slow rules allow bool[n, A], and if there were no ko)."""
+    """(rows of a random game, legal moves by the slow rules bool[n, A], the same without ko)."""
     rng, lay = np.random.default_rng(seed), bb.layout(rules.size)
     game, found = ReferenceGame(rules.size, rules.ko, rules.suicide), []
     while game.passes < 2 and game.moves < rules.move_limit and len(found) < COUNT:
@@ -50,7 +50,7 @@ def rows_of(rules, seed):
     ],
 )
 def test_legal_moves_are_those_of_the_slow_rules(size, suicide):
-    """Under superko a row may lack what could be played, for it may be banned."""
+    """Under superko a row may lack a playable move, as it may be banned."""
     rules = Rules(size, "positional", suicide)
     rows, legal, could = rows_of(rules, seed=size)
     with_legal = lambda mask: rows.replace(legal=np.packbits(mask, axis=1))
@@ -67,7 +67,7 @@ def test_legal_moves_are_those_of_the_slow_rules(size, suicide):
 
 
 def test_past_boards_come_back_from_a_shard_or_are_refused(tmp_path):
-    """Boards of both players' stones, as many as there were before the row, and empty ones."""
+    """Boards of both players' stones, as many as precede the row, then empty ones."""
     rules = Rules(5)
     rows, legal, _ = rows_of(rules, seed=3)
     rows = replay.with_past(rows.replace(legal=np.packbits(legal, axis=1)), 4)

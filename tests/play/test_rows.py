@@ -10,7 +10,7 @@ from gozero.play.rows import policy_shares, stored_policy
 
 
 def test_shares_are_255ths_of_the_largest():
-    """0.5 is 255; a quarter 127.5, rounded to even; an eighth 63.75; below a 510th of 0.5: 0."""
+    """0.5 is 255; a quarter 127.5, rounded to even; an eighth 63.75; below 0.5 / 510: 0."""
     shares = np.array([0.5, 0.25, 0.125, 0.1241, 0.0009, 0.0], np.float32)
     stored = stored_policy(np, shares, "uint8")
     assert stored.dtype == np.uint8
@@ -32,13 +32,15 @@ def test_stored_policies_are_those_of_the_slow_form_and_come_back(actions):
     policy[0] = 1 / actions
     policy[1] = np.arange(actions) == 1
     stored = stored_policy(np, policy, "uint8")
-    assert np.abs(stored.astype(int) - [reference(row) for row in policy]).max() <= 1  # at halves
+    assert (
+        np.abs(stored.astype(int) - [reference(row) for row in policy]).max() <= 1
+    )  # rounding of halves may differ
     np.testing.assert_array_equal(stored_policy(jnp, jnp.asarray(policy), "uint8"), stored)
     shares = policy_shares(np, stored)
     np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-5)
     np.testing.assert_allclose(policy_shares(jnp, jnp.asarray(stored)), shares, rtol=1e-6)
     np.testing.assert_array_equal(stored_policy(np, shares, "uint8"), stored)
-    # Each is off by half a part, and by what the sum of all parts is off.
+    # Each is off by at most half a part, and by the error of the sum of all parts.
     part = policy.max(axis=1, keepdims=True) / 255
     by_sum = np.abs(stored.sum(axis=1, keepdims=True) * part - 1)
     assert np.all(np.abs(shares - policy) <= 0.51 * part + by_sum * shares + 1e-6)

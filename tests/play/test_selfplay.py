@@ -1,4 +1,4 @@
-"""Self-play against games replayed on plain references: Go's, and Connect Four's."""
+"""Self-play against its games replayed on the plain references of Go and Connect Four."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def play_moves():
 
 @functools.cache
 def games(seed=5):
-    """{game number: its rows}, all games played to their end; and how many moves did not count."""
+    """({game number: its rows} with all games finished, the number of moves that did not count)."""
     return played(CONFIG, play_moves(), seed)
 
 
@@ -78,11 +78,11 @@ def test_every_game_is_played_once_and_to_its_end():
     assert sorted(found) == list(range(7))
     for rows in found.values():
         assert [bool(row.ended) for row in rows] == [False] * (len(rows) - 1) + [True]
-    assert idle > 0  # seven games in three lanes: lanes go on with games that do not count
+    assert idle > 0  # seven games in three lanes: lanes also play games that do not count
 
 
 def stones_of(position):
-    """+1 Black, -1 White."""
+    """The stones: +1 Black, -1 White, 0 empty."""
     black, white = (unpack(RULES.layout, board) for board in (position.black, position.white))
     return black.astype(int) - white
 
@@ -133,7 +133,7 @@ def test_same_seed_same_games_other_seed_others():
 
 
 def test_a_lane_keeps_its_past_after_a_reset():
-    """A reset moves the length only: the past boards of the old game stay in the array, unseen."""
+    """A reset changes the length only: the old game's boards stay in the array, unused."""
     lanes, _ = play_moves()(None, selfplay.start(CONFIG, 5))
     while not (np.asarray(lanes.game) >= CONFIG.batch).any():
         lanes, _ = play_moves()(None, lanes)
@@ -146,7 +146,7 @@ def test_a_lane_keeps_its_past_after_a_reset():
 
 @pytest.mark.slow
 def test_trees_are_reused_and_memory_stays_flat():
-    game = go_game(dataclasses.replace(RULES, ko="simple"))  # quicker to compile
+    game = go_game(dataclasses.replace(RULES, ko="simple"))  # faster to compile
     evaluator = EVALUATOR._replace(observe=observe_position, evaluate=hash_evaluate(17, 1.0, 0.2))
     search = selfplay.search_config(game, evaluator, num_simulations=8, reuse_subtree=True)
     config = dataclasses.replace(CONFIG, game=game, search=search, reuse_subtree=True)
@@ -156,12 +156,12 @@ def test_trees_are_reused_and_memory_stays_flat():
     for _ in range(6):
         lanes, rows = play(None, lanes)
         rows = jax.tree.map(np.asarray, rows)
-        assert rows.ok.all()  # every tree was of its lane's position
+        assert rows.ok.all()  # every tree matched its lane's position
         assert np.take_along_axis(rows.legal, rows.action[..., None], -1).all()
         finer += int((rows.policy_target * 8 % 1 > 1e-3).any(axis=-1).sum())
         ends += rows.ended.sum(axis=0)
         sizes.append(sum(x.nbytes for x in jax.live_arrays()))
-    assert finer > 50  # shares of more visits than a move's eight
+    assert finer > 50  # shares finer than a move's eight visits allow
     assert (ends > 0).all()
     assert len(set(sizes)) == 1
     assert play._cache_size() == 1
@@ -171,7 +171,7 @@ def test_trees_are_reused_and_memory_stays_flat():
 
 
 def a_search_that_finds(best_by_visits, action):
-    """A `search` of nothing: all is legal, one action is visited most, another to be played."""
+    """A fake `search`: all is legal; `best_by_visits` has most visits, `action` is to be played."""
 
     def search(game, evaluator, key, states, config, tree, keep_tree):
         assert tree is None
@@ -268,7 +268,7 @@ FOUR = SelfPlayConfig(
 
 @pytest.mark.thorough
 def test_any_game_is_played():
-    """Connect Four on 5x4, with all that self-play has; against the plain reference."""
+    """Connect Four on 5x4, with every feature of self-play, against the plain reference."""
     play = selfplay.make_play_moves(FOUR, FOUR_EVALUATOR, 10)
     found, idle = played(FOUR, play, 1)
     assert sorted(found) == list(range(6))
@@ -298,7 +298,7 @@ def test_any_game_is_played():
 
 
 def _best(row) -> bool:
-    """What was played is among the most visited."""
+    """Whether the action played is among the most visited."""
     return row.policy_target[row.action] == row.policy_target.max()
 
 

@@ -1,4 +1,4 @@
-"""What a player's flags come to."""
+"""The setups that a player's flags give."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_network_is_asked_for_all_symmetries():
     seen = jax.vmap(lambda s: mean.evaluator.observe(s, s.position, None))(states)
     logits = mean.evaluator.evaluate(mean.evaluator.params, jax.random.key(0), seen)[0]
     board = np.asarray(logits[0, :-1]).reshape(3, 3)
-    np.testing.assert_allclose(board, np.rot90(board), atol=1e-5)  # of the empty board
+    np.testing.assert_allclose(board, np.rot90(board), atol=1e-5)  # as the board is empty
     with pytest.raises(ValueError, match="symmetries"):
         PlayerConfig(symmetries="all").check()
 
@@ -360,7 +360,7 @@ def test_it_goes_by_points_with_another_network_that_says_a_score(tmp_path):
     def player(auxiliary):
         shape = NetworkConfig(blocks=1, channels=4, auxiliary=auxiliary)
         params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(3))
-        params = jax.tree.map(lambda x: x + 0.05, params)  # heads begin with zeros
+        params = jax.tree.map(lambda x: x + 0.05, params)  # heads are initialised to zeros
         path = weights.save(tmp_path / f"{auxiliary}.npz", params, shape, size=3)
         return make_setup(RULES, PlayerConfig("network", weights=path, score_utility="on"))
 

@@ -1,4 +1,4 @@
-"""Shards: what is read is what was written, to the bit, or it is refused; those of before too."""
+"""Shards read back bit for bit or are refused; shards of earlier versions are read too."""
 
 import contextlib
 import dataclasses
@@ -45,7 +45,7 @@ def contents(path):
 
 
 def rewrite(path, arrays, *, said=None, sign=True):
-    """Change what a shard holds, and what it says of itself."""
+    """Change a shard's arrays and its header."""
     if said:
         about = json.loads(arrays["about"].tobytes()) | said
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
@@ -95,7 +95,7 @@ def test_wherever_a_byte_is_wrong_it_is_refused_or_does_not_matter(written):
         with contextlib.suppress(ValueError):
             shard = read(config, path)
         refused += shard is None
-        if shard is not None:  # a date, say
+        if shard is not None:  # the byte did not matter: a date, say
             assert shard.rows.legal.tobytes() == rows.legal.tobytes()
             assert shard.rows.policy_target.tobytes() == rows.policy_target.tobytes()
     assert refused > 100
@@ -218,7 +218,7 @@ def test_a_shard_of_a_bucket_is_the_same(written, tmp_path):
 
 
 def test_a_shard_of_a_bucket_of_before_is_read(written):
-    """Those of earlier versions are row by row."""
+    """Earlier versions stored the rows one by one."""
     zstandard = pytest.importorskip("zstandard")
     config, path, _, _ = written
     data = zstandard.ZstdCompressor().compress(safetensors.numpy.save(contents(path)))
@@ -244,7 +244,7 @@ def test_sizes_without_a_shared_layout_are_told_apart(written):
 
 
 def test_shards_of_earlier_policies_are_read_and_rings_have_their_own(tmp_path):
-    """Of float16, as before, and uint8: either comes in the dtype that is asked for."""
+    """float16, as before, and uint8: both are read as the requested dtype."""
     found = {}
     for number, dtype in enumerate(("uint8", "float16")):
         config = worker_runs.config_in(tmp_path / dtype, policy_dtype=dtype)
@@ -270,7 +270,7 @@ def test_shards_of_earlier_policies_are_read_and_rings_have_their_own(tmp_path):
 
 
 def blank(game, count):
-    """Rows of new games of which nothing is known, but for policies."""
+    """Rows of new games, empty except for policies."""
     rows = jax.tree.map(lambda x: np.zeros((count, *x.shape), x.dtype), row_shapes(game))
     states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), count))
     legal = np.packbits(jax.vmap(game.legal)(states), axis=1)
@@ -296,7 +296,7 @@ def test_a_folder_numbers_games_of_several_writers_apart(tmp_path):
 
 
 def test_hex_without_a_size_is_of_the_usual_one(tmp_path):
-    """Workers once wrote null where self-play wrote 11: both are read as one and the same."""
+    """Workers once wrote null where self-play wrote 11: both are read as 11."""
     usual = {"game": "hex", "size": 11}
     assert make_plan(dataclasses.replace(PRESETS["hex"], size=None)).said == usual
     assert shards.rules_of(named_game("hex")) == usual

@@ -1,7 +1,7 @@
-"""Go on boards that are solved: the search finds the moves, and which side wins.
+"""Go on solved boards: the search finds the best moves, and which side wins.
 
 The boards are played under simple ko with a move limit, so that games end and every value is
-exact: `tests/reference/solved_go.py` has them. A batch is many seeds of some openings.
+exact; `tests/reference/solved_go.py` computes them. A batch has many seeds of a few openings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EMPTY = None
 
 
 def test_the_solver_knows_3x3():
-    """As `tests/go/test_solved.py` has it from the library's rules."""
+    """The values that `tests/go/test_solved.py` gets from the library's rules."""
     small = solved(3)
     assert (small.low[0], small.high[0]) == (9, 9)
     corner, edge, centre = (-9, -9), (3, 9), (9, 9)
@@ -51,7 +51,7 @@ def test_the_solver_knows_4x4():
 
 
 def openings(rules, *cases, seeds):
-    """States [len(cases) * seeds] after a first play, or EMPTY, with a komi."""
+    """States [len(cases) * seeds]: each case is (first play or EMPTY, komi)."""
     states = []
     for first, komi in cases:
         state = go.init(rules, komi)
@@ -60,7 +60,7 @@ def openings(rules, *cases, seeds):
 
 
 def played(rules, states, num_simulations, evaluator=None):
-    """(actions, values), each [case][seed] flat, of one batched search."""
+    """(actions, values) of one batched search, each flat over [case, seed]."""
     observe = evaluator.observe if evaluator else lambda state, position, trail: position.ply
     evaluate = evaluator.evaluate if evaluator else even(rules)
     game = go_game(rules, observe)
@@ -78,7 +78,7 @@ def played(rules, states, num_simulations, evaluator=None):
 
 
 def even(rules):
-    """An evaluator that knows nothing: what the search knows comes from games that are over."""
+    """A constant evaluator, so that the search learns only from finished games."""
 
     def evaluate(params, key, plies):
         del params, key
@@ -90,8 +90,8 @@ def even(rules):
 
 @pytest.mark.slow
 def test_3x3_with_playouts():
-    """Black has 9 with the centre, -9 with a corner, 3 with an edge point; the value is White's
-    where White is to move."""
+    """Black's score is 9 with the centre, -9 with a corner, 3 with an edge point; where White is to
+    move the value is White's."""
     rules, seeds = go.Rules(size=3, ko="simple", max_moves=18), 2
     exact = solved_go.first_moves_with_limit(solved(3), 18)
     assert exact.tolist() == [-9, 3, -9, 3, 9, 3, -9, 3, -9]
@@ -116,7 +116,7 @@ def test_3x3_with_playouts():
 
 @pytest.mark.slow
 def test_3x3_without_an_evaluator():
-    """Five plies: the centre alone has 2. Values come from the ends of games and nothing else."""
+    """Five plies: only the centre gets 2. Values come from finished games alone."""
     rules, seeds = go.Rules(size=3, ko="simple", max_moves=5), 8
     exact = solved_go.first_moves_with_limit(solved(3), 5)
     assert exact.tolist() == [1, 1, 1, 1, 2, 1, 1, 1, 1]
@@ -128,7 +128,7 @@ def test_3x3_without_an_evaluator():
 
 @pytest.mark.slow
 def test_4x4_opens_in_the_centre():
-    """The four centre points have 2, all others lose every point; in 33 plies."""
+    """In 33 plies the four centre points get 2, all others lose every point."""
     rules = go.Rules(size=4, ko="simple", max_moves=33)
     states = openings(rules, (EMPTY, 1.5), seeds=8)
     actions, values = played(rules, states, 4000, playout_evaluator(rules))

@@ -254,7 +254,7 @@ def test_proofs_by_hand():
 
 @jax.jit
 def prove(tree, path, first):
-    """The tree after a leaf is proven, the root's edges, and its `next` with node 1 as the choice."""
+    """The tree after a leaf is proven, the root's edges, and its `next` if it chose node 1."""
     found = backup.back_up_values(tree, path, first, None)
     next_ = trees.unless_proven(found, jnp.array([0]), jnp.array([1]))
     return found, trees.all_edges(found, 0), next_
