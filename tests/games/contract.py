@@ -1,4 +1,4 @@
-"""What the search asks of any `Game`, by random games of it."""
+"""What the search requires of any `Game`, checked on random games."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def new_states(game: Game, count: int = BATCH):
 
 
 def random_actions(legal: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """i32[B]: of each row a legal action; 0 where none is."""
+    """i32[B]: a random legal action in each row; 0 where none is legal."""
     random = rng.rand(*legal.shape)
     return np.where(legal, random, -1).argmax(axis=1).astype(np.int32)
 
 
 def check_contract(game: Game, seed: int = 0) -> np.ndarray:
-    """Random games to the end; their results f32[B], for the player to move there."""
+    """Check random games to the end; returns their results f32[B] for the player to move."""
     play, look = stepper(game)
     states, rng = new_states(game), np.random.RandomState(seed)
     shapes = jax.tree.map(lambda x: (x.shape, x.dtype), states)
@@ -67,7 +67,7 @@ def check_contract(game: Game, seed: int = 0) -> np.ndarray:
 
 
 def check_look(game: Game, seen: Looked, first: Looked):
-    """Masks, values and observations of one ply of every game."""
+    """Check masks, values and observations of all games at one ply."""
     over, value = np.asarray(seen.over), np.asarray(seen.value)
     assert (seen.legal.dtype, seen.legal.shape[1:]) == (bool, (game.num_actions,))
     assert np.asarray(seen.legal)[~over].any(axis=1).all(), "an open game without a legal action"
@@ -81,13 +81,13 @@ def check_look(game: Game, seen: Looked, first: Looked):
 
 
 def check_unchanged(before, after, over: np.ndarray):
-    """Where a game is over, an action changes nothing."""
+    """Check that an action changes nothing where a game is over."""
     for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(np.asarray(x)[over], np.asarray(y)[over])
 
 
 def check_one_game(game: Game, actions, wanted):
-    """A batch plays as one game does."""
+    """Check that a single game plays as it does in a batch."""
     play = jax.jit(game.play)
     state = jax.jit(game.init)(jax.random.split(jax.random.key(0), BATCH)[0])
     for i, expected in enumerate(wanted):
@@ -97,7 +97,7 @@ def check_one_game(game: Game, actions, wanted):
 
 
 def check_values_change_sides(game: Game, seed: int = 1):
-    """Who moves last does not lose by it: at the end the player to move has lost or drawn."""
+    """Check that the last mover never loses: at the end the player to move has lost or drawn."""
     play, look = stepper(game)
     states, rng = new_states(game), np.random.RandomState(seed)
     results = set()
@@ -111,7 +111,7 @@ def check_values_change_sides(game: Game, seed: int = 1):
 
 
 def check_symmetries(game: Game, seed: int = 2):
-    """A game of the actions that a symmetry makes of others looks as it makes of that one."""
+    """Check that a game of transformed actions has the transformed observations."""
     assert game.symmetries is not None
     play, look = stepper(game)
     transform = jax.jit(jax.vmap(game.symmetries))
@@ -119,7 +119,7 @@ def check_symmetries(game: Game, seed: int = 2):
     planes = look(states).observation
     one_hot = np.eye(game.num_actions, dtype=np.float32)
     seen, moved = transform(jnp.repeat(planes[:1], game.num_actions, axis=0), one_hot)
-    maps = np.asarray(moved).argmax(axis=2).T  # [S, A]: what becomes of each action
+    maps = np.asarray(moved).argmax(axis=2).T  # [S, A]: the image of each action
     np.testing.assert_array_equal(maps[0], np.arange(game.num_actions))
     assert len({tuple(row) for row in maps.tolist()}) == len(maps)
     images = [states] * len(maps)

@@ -1,6 +1,6 @@
-"""Hex boards filled at random: the winner of a full board is who would win on the way.
+"""Hex boards filled at random: a full board has the winner that the game had on the way.
 
-Fills say more of who first played where than games that end with the winning move.
+Fills give more first plays than games that stop at the winning move.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gozero.search.game import Evaluation, Evaluator
 
 
 def fill_evaluator(size: int) -> Evaluator:
-    """One fill a position, which also says who first played where; uniform priors."""
+    """An evaluator by one fill per position, with its first plays; uniform priors."""
 
     def evaluate(params, key, boards: Board) -> Evaluation:
         count = boards.to_play.shape[0]
@@ -27,7 +27,7 @@ def fill_evaluator(size: int) -> Evaluator:
 
 
 def _fill(board: Board, random: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(value f32[], first_play bool[2, A]): points in the order of f32[A], the mover's first."""
+    """(value f32[], first_play bool[2, A]): points are filled in random order, the mover first."""
     first, second = (hex._unpack(rows) for rows in board.stones)
     vacant = ~(first | second).reshape(-1)
     order = jnp.argsort(jnp.where(vacant, random, jnp.inf))
@@ -39,7 +39,7 @@ def _fill(board: Board, random: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _joins(stones: jax.Array) -> jax.Array:
-    """bool[]: bool[n, n] join top and bottom."""
+    """bool[]: whether stones bool[n, n] join top and bottom."""
     bits = np.uint16(1) << np.arange(stones.shape[0], dtype=np.uint16)
     rows = tuple(jnp.sum(jnp.where(row, bits, 0), dtype=jnp.uint16) for row in stones)
     none = tuple(jnp.zeros_like(row) for row in rows[1:])

@@ -1,4 +1,4 @@
-"""Positions of the plain games of `tests.reference` as states of the library's."""
+"""Positions of the plain games of `tests.reference` as the library's states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def connect_four_state(plain: ConnectFour) -> connect_four.Board:
 
 
 def hex_states(plains: list[Hex]) -> hex.Board:
-    """A batch; none of the games is over, so their stones may come in any order."""
+    """States [B] of unfinished games, so that their stones may be played in any order."""
     sequences = []
     for plain in plains:
         first, second = ([p for p, c in enumerate(plain.cells) if c == who] for who in (1, -1))
@@ -37,7 +37,7 @@ def hex_states(plains: list[Hex]) -> hex.Board:
 
 @functools.cache
 def hex_game(size: int) -> Game:
-    """One game a size: what is compiled for it is compiled once."""
+    """One game per size, so that everything is compiled once."""
     return hex.hex_game(size)
 
 

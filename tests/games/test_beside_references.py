@@ -1,4 +1,4 @@
-"""Connect Four, Hex and random games of them beside plain Python; and what hands worked out."""
+"""Connect Four and Hex, and random games of them, against plain Python and by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def keys_of(boards):
 
 
 def compare_random_games(game, references, cells_of, value_of):
-    """Random games side by side to the end. Positions by their bytes, and how games came out."""
+    """Play random games side by side to the end; returns positions by their bytes, and results."""
     play, look = contract.stepper(game)
     boards, rng = contract.new_states(game, len(references)), random.Random(game.num_actions)
     seen, outcomes = {}, set()
@@ -63,7 +63,7 @@ def compare_random_games(game, references, cells_of, value_of):
 
 
 def check_planes(planes, reference):
-    """What the network sees: my stones, the opponent's, and whether I began."""
+    """Check the planes: the mover's stones, the opponent's, and whether the mover began."""
     rows = reference.cells[::-1] if isinstance(reference, ConnectFour) else reference.cells
     cells = np.array(rows).reshape(planes.shape[:2]) * reference.to_play
     np.testing.assert_array_equal(planes[:, :, 0], cells == 1)
@@ -79,7 +79,7 @@ def test_connect_four_is_that_of_plain_python(width, height):
         cells_of=ConnectFour.code,
         value_of=lambda g: g.result() if g.over else None,
     )
-    # On 3 columns only a column makes four.
+    # With 3 columns only a vertical line makes four.
     assert outcomes >= ({1, -1} if width > 4 else {0, 1})
 
 
@@ -127,7 +127,7 @@ def test_boards_do_not_know_the_order_of_moves(game, orders):
         ("65544343303", True),  # up to the left
         ("001122", False),  # three
         ("4041", False),
-        ("3333334444445", False),  # two columns are full, in turns
+        ("3333334444445", False),  # two full columns of alternating stones
     ],
 )
 def test_lines_of_connect_four_by_hand(columns, lost):
@@ -160,13 +160,13 @@ def test_chains_of_hex_by_hand(actions, over):
 
 
 def test_a_winding_chain_is_followed_to_its_end():
-    """A chain that winds over all of 13x13, joined to the top by its last stone."""
+    """A chain that winds over the whole 13x13 board, joined to the top by its last stone."""
     size, snake, beside = 13, [], []
     for row in range(1, size):
         points = [row * size + col for col in range(size)]
         if row % 2:
             snake += points
-        else:  # down at one side, then at the other
+        else:  # down on alternating sides
             snake.append(points.pop() if row % 4 == 2 else points.pop(0))
             beside += points
     beside = [*beside, *(p for p in range(size) if p != 6)][: len(snake)]
@@ -231,12 +231,12 @@ def test_rollouts_say_who_first_played_where():
         assert movers.sum() - opponents.sum() in (0, 1)
         cells[movers], cells[opponents] = mover, -mover
         reference.cells = cells.tolist()
-        assert reference.joined(1) != reference.joined(-1)  # to the end, and no further
+        assert reference.joined(1) != reference.joined(-1)  # played to the end, no further
         assert value == (1.0 if reference.joined(mover) else -1.0)
 
 
 def test_first_plays_of_an_action_that_comes_again():
-    """In Connect Four a column is played often: "same" says who has, otherwise who was first."""
+    """In Connect Four a column is played often: "same" marks all who did, otherwise the first."""
     game = connect_four_game()
     states, seeds = contract.new_states(game, 64), np.arange(64, dtype=np.uint32)
     run = lambda kind: jax.jit(lambda: rollouts(game, states, seeds, first_plays=kind))()
@@ -252,7 +252,7 @@ def test_first_plays_of_an_action_that_comes_again():
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ["connect_four_game()", "hex_game(5)"])
 def test_rollouts_compile_as_users_have_them(game):
-    """LLVM once stopped the process, at this batch size and with the vectors of commands."""
+    """LLVM once crashed at this batch size with the vector width that commands use."""
     code = (
         "from gozero.apps import runtime; runtime.prepare(); import gozero, jax, numpy as np\n"
         "from gozero.games.rollouts import rollouts\n"
@@ -266,7 +266,7 @@ def test_rollouts_compile_as_users_have_them(game):
 
 
 _CHANGED = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR", "JAX_NUMPY_RANK_PROMOTION")
-"""Of the environment: what the suite has otherwise than a user."""
+"""Environment variables that the suite sets differently from a user."""
 
 
 def test_a_game_with_a_history_has_other_playouts():

@@ -1,4 +1,4 @@
-"""Every game keeps what the search asks of a `Game`."""
+"""Every game meets the search's requirements of a `Game`."""
 
 from __future__ import annotations
 

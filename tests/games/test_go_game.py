@@ -29,9 +29,9 @@ DEPTH = 12
     ],
 )
 def test_legality_over_game_and_trail_is_that_of_the_whole_game(size, split, ko, suicide):
-    """Play on; from ply `split` the past is the trail's, and the mask must not notice.
+    """From ply `split` on the past is in the trail, which must not change the mask.
 
-    The turn is given away just before, as GTP does.
+    The turn is passed to the other colour just before, as GTP does.
     """
     rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=200)
     game = go_game(rules, lambda *_: 0)
@@ -64,7 +64,7 @@ def test_legality_over_game_and_trail_is_that_of_the_whole_game(size, split, ko,
 
 
 def num_repeats(game):
-    """Points that only superko bans."""
+    """The number of points that only superko bans."""
     if game.passes >= 2:
         return 0
     ko_rule, game.ko_rule = game.ko_rule, "simple"

@@ -1,4 +1,4 @@
-"""A model of mctx, searched by us: the visits are mctx's, and what else a search can is there."""
+"""Our search of an mctx model: the same visits as mctx, and our other features work too."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LOWEST = float(np.finfo(np.float32).min)
 
 @pytest.fixture
 def ranks():
-    """mctx and pgx mix ranks."""
+    """Allow rank promotion, which mctx and pgx rely on."""
     with jax.numpy_rank_promotion("allow"):
         yield
 
 
 def hashed(codes, num_actions=NUM_ACTIONS):
-    """(logits, values) by codes u32[M]; the logits are hardly ever equal, the values multiples of
-    2^-14, which a sum holds exactly in either search."""
+    """(logits, values) by codes u32[M]. Logits are almost never equal; values are multiples of
+    2^-14, whose sums are exact in both searches."""
     actions = jnp.arange(num_actions, dtype=jnp.uint32)[None] * np.uint32(0x27D4EB2D)
     bits = mix(codes[:, None] ^ (actions + np.uint32(12345)))
     logits = (bits >> np.uint32(8)).astype(jnp.float32) * np.float32(4 / 2**24)
@@ -44,7 +44,7 @@ def hashed(codes, num_actions=NUM_ACTIONS):
 
 
 def model(ends: int, masked: int, reward_on_the_way=0.0, discount=-1.0):
-    """A recurrent_fn: one position in `ends` is the end, one logit in `masked` as low as can be."""
+    """A recurrent_fn: one position in `ends` is terminal, one logit in `masked` is `LOWEST`."""
 
     def step(params, key, action, codes):
         del params, key
@@ -183,7 +183,7 @@ def test_tictactoe_of_pgx(num_simulations):
     check_equal(*both(root, step_of_pgx, num_simulations, invalid))
 
 
-# --- what mctx has not ----------------------------------------------------------------
+# --- features that mctx does not have -------------------------------------------------
 
 
 def model_search(root, invalid, config, key, tree=None):
@@ -194,7 +194,7 @@ def model_search(root, invalid, config, key, tree=None):
 @pytest.mark.thorough
 @pytest.mark.parametrize("leaves", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_model_is_searched_as_the_game_itself(leaves):
-    """PUCT, one leaf and several: what `pgx_game` finds on the same evaluations."""
+    """PUCT with one leaf and several: the same results as `pgx_game` on equal evaluations."""
     root, invalid = tictactoe_roots()
     game = pgx_game(tictactoe(), 9, trial_seed=None)
 
@@ -240,7 +240,7 @@ def test_a_search_goes_on_from_the_last_ones_tree():
 
 @pytest.mark.slow
 def test_several_leaves_under_gumbels_root():
-    """As many visits, of as many actions; of the first round, one visit each, all are mctx's."""
+    """As many visits in total, and the same actions visited, as with one leaf."""
     run = lambda **leaves: jax.jit(
         lambda root: gumbel_muzero_policy(
             None, jax.random.key(0), root, model(8, 3), 48, some_invalid(), **leaves

@@ -1,4 +1,4 @@
-"""Games of pgx keep the contract, and are searched as ours are."""
+"""Games of pgx meet the contract and are searched like ours."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("ranks")
 
 @pytest.fixture
 def ranks():
-    """pgx mixes ranks."""
+    """Allow rank promotion, which pgx relies on."""
     with jax.numpy_rank_promotion("allow"):
         yield
 
@@ -59,7 +59,7 @@ def test_a_game_is_cut_and_drawn():
 
 
 def test_connect_four_is_ours():
-    """Move by move; planes of pgx stand as ours do."""
+    """Equal move by move; the planes of pgx have the same orientation."""
     ours, theirs = connect_four_game(), game("connect_four", 42)
     (play, look), (their_play, their_look) = contract.stepper(ours), contract.stepper(theirs)
     states, their_states = contract.new_states(ours), contract.new_states(theirs)
@@ -77,7 +77,7 @@ def test_connect_four_is_ours():
 
 
 def by_planes(params, key, planes):
-    """An evaluation that depends on the first two planes alone."""
+    """An evaluation that depends only on the first two planes."""
     del params, key
     cells = planes[..., :2].reshape(planes.shape[0], -1).astype(jnp.uint32)
     places = mix(jnp.arange(cells.shape[1], dtype=jnp.uint32) + np.uint32(1))
@@ -136,7 +136,7 @@ def test_names_of_pgx():
 
 
 def environment(rewards=(0.0, 0.0), over=False, alternates=True):
-    """One action, and what comes of it."""
+    """An environment with one action, which leads to this result."""
 
     def state(player):
         return SimpleNamespace(

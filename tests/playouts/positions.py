@@ -1,4 +1,4 @@
-"""Positions for the tests of playouts, as reference games and as batches of ours."""
+"""Positions for the tests of playouts, as reference games and as our batches."""
 
 import functools
 import random
@@ -13,7 +13,7 @@ from tests.go.boards import pack, unpack
 from tests.hlo import AS_USERS_FUSE
 from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
 
-SETTLED = "X.XO. .XXOO XXXO. XXXOO XXXO."  # nothing but eyes of two living chains
+SETTLED = "X.XO. .XXOO XXXO. XXXOO XXXO."  # only the eyes of two living chains are empty
 COLOURS = {"X": BLACK, "O": WHITE}
 
 
@@ -41,7 +41,7 @@ def ko_point(game: ReferenceGame) -> int:
 
 
 def positions_of(games: list[ReferenceGame]) -> go.Position:
-    """Positions [B]. Playouts do not look at `atari`: it is left empty."""
+    """Positions [B]. `atari` is left empty, as uniform playouts do not use it."""
     lay = bb.layout(games[0].size)
     boards = np.array([game.board for game in games])
     return go.Position(
@@ -56,14 +56,14 @@ def positions_of(games: list[ReferenceGame]) -> go.Position:
 
 
 def positions_in_atari(games: list[ReferenceGame]) -> go.Position:
-    """Positions [B], with the chains in atari."""
+    """Positions [B], with `atari` set."""
     positions, lay = positions_of(games), bb.layout(games[0].size)
     atari = np.array([game.in_atari() for game in games])
     return positions.replace(atari=jax.vmap(functools.partial(bb.pack, lay))(atari))
 
 
 def last_move(game: ReferenceGame) -> int:
-    """The point that the opponent has just played, by the boards; `bb.NO_POINT` if none."""
+    """The point the opponent has just played, from the boards; `bb.NO_POINT` if none."""
     if len(game.history) < 2:
         return bb.NO_POINT
     before, now = game.history[-2:]
@@ -72,7 +72,7 @@ def last_move(game: ReferenceGame) -> int:
 
 
 def random_games(size: int, count: int, seed: int) -> list[ReferenceGame]:
-    """Games broken off anywhere, with passes, filled eyes, kos and either colour to play."""
+    """Random games stopped anywhere, with passes, filled eyes, kos and either colour to play."""
     rng, games = random.Random(seed), []
     for _ in range(count):
         game = ReferenceGame(size, ko="simple")
@@ -81,7 +81,7 @@ def random_games(size: int, count: int, seed: int) -> list[ReferenceGame]:
             legal = filter(game.is_legal, rng.sample(empty, len(empty)))
             game.play(next(legal, size * size) if rng.random() < 0.95 else size * size)
             if game.passes and rng.random() < 0.8:
-                game.passes = 0  # most games go on
+                game.passes = 0  # most games continue
         games.append(game)
     return games
 

@@ -1,4 +1,4 @@
-"""Uniform playouts beside the plain reference: eyes, choices, whole games, known averages."""
+"""Uniform playouts against the plain reference: eyes, moves, whole games, known averages."""
 
 import functools
 import math
@@ -46,7 +46,7 @@ def recorder(rules: go.Rules, num_advances: int):
 
 
 def replay(game: ReferenceGame, actions) -> dict:
-    """Plays a lane's moves on the reference; returns who played where, in order."""
+    """Play a lane's moves on the reference; returns {point: who played there, in order}."""
     players = {}
     for action in actions:
         if action == game.size**2:
@@ -59,7 +59,7 @@ def replay(game: ReferenceGame, actions) -> dict:
 
 
 def check_against_reference(games: list[ReferenceGame], seed: int):
-    """Every move of every lane is one that the reference allows, and all results are its."""
+    """Check that the reference allows every move of every lane and gets the same results."""
     rules = go.Rules(games[0].size)
     lay, points = rules.layout, rules.num_points
     positions, key = positions_of(games), jax.random.key(seed)
@@ -189,7 +189,7 @@ def test_the_last_lanes_of_a_block_go_on_by_themselves():
     rules, key = go.Rules(5), jax.random.key(7)
     positions = empty_boards(rules, 80)
     at_once = compiled(rules, ends=True, first_plays=True)(positions, key)
-    assert len(set(at_once.moves.tolist())) > 10  # some end long before others
+    assert len(set(at_once.moves.tolist())) > 10  # some playouts end long before others
     assert_same(compiled(rules, ends=True, first_plays=True, lanes=16)(positions, key), at_once)
 
 
@@ -222,7 +222,7 @@ def check_policies_agree(size: int, count: int, flood_sweeps: int = window.FLOOD
 
 @pytest.mark.slow
 def test_both_policies_play_the_same_games():
-    check_policies_agree(16, 60, flood_sweeps=1)  # so that many a flood has to go on and on
+    check_policies_agree(16, 60, flood_sweeps=1)  # so that many floods need more sweeps
 
 
 @pytest.mark.slow
@@ -300,7 +300,7 @@ def test_keys_and_lanes_differ():
 
 
 def check_averages(size, games, playouts, moves, black_wins, key):
-    """Within three standard errors of libEGO's averages over `games` games at komi 6.5."""
+    """Check averages to three standard errors of libEGO's over `games` games at komi 6.5."""
     rules = go.Rules(size)
     result = compiled(rules, lanes=512)(empty_boards(rules, playouts), key)
     two_samples = math.sqrt(1 / games + 1 / playouts)

@@ -1,4 +1,4 @@
-"""Whole playouts in one kernel: the same games, to the last bit, and where they are chosen."""
+"""Whole playouts in one kernel: the same games, bit for bit, and where kernels are used."""
 
 import functools
 import math
@@ -34,7 +34,7 @@ from tests.playouts.positions import (
 
 @pytest.fixture
 def in_kernels(monkeypatch):
-    """What is traced for a TPU or a GPU runs here, in interpret mode."""
+    """Run what is traced for a TPU or a GPU here, in interpret mode."""
     plan, by_platform = lane_loop.plan, mode.by_platform
     interpreted = {"tpu": "interpret", "cuda": "interpret-cuda"}
 
@@ -62,7 +62,7 @@ def mogo_run(rules: go.Rules, **options):
 
 
 def check_same_games(run, *args, target="tpu"):
-    """The results of a kernel are those of the arrays."""
+    """Check that a kernel gives the same results as arrays."""
     expected = jax.jit(run, compiler_options=AS_USERS_FUSE)(*args)
     with mode.target(target):
         got = jax.jit(run)(*args)
@@ -72,7 +72,7 @@ def check_same_games(run, *args, target="tpu"):
 
 
 def unfinished(size: int, count: int, seed: int) -> tuple[go.Position, jax.Array]:
-    """(positions, last moves) of games broken off anywhere, some of them ended."""
+    """(positions, last moves) of games stopped anywhere, some of them ended."""
     games = random_games(size, count, seed)
     last = jnp.array([last_move(game) for game in games], jnp.int32)
     return positions_in_atari(games), last
@@ -120,7 +120,7 @@ def test_mogo_playouts_in_a_kernel_are_the_same_games(in_kernels, size, count):
     [(5, 40), pytest.param(9, 18000, marks=SLOW), pytest.param(19, 40, marks=SLOW)],
 )
 def test_playouts_in_a_kernel_of_a_gpu_are_the_same_games(in_kernels, size, count):
-    """18000: two games of a lane."""
+    """With 18000 there are two games per lane."""
     rules = go.Rules(size)
     run = uniform_run(rules, first_plays=True, ends=True)
     positions = unfinished(5, count, seed=11)[0] if size == 5 else empty_boards(rules, count)
@@ -135,7 +135,7 @@ def test_mogo_playouts_in_a_kernel_of_a_gpu_are_the_same_games(in_kernels):
 
 
 class Ref(NamedTuple):
-    """What a kernel reads and writes, of a block: its words u32[words, games, *lanes]."""
+    """A block's words u32[words, games, *lanes], as a kernel reads and writes them."""
 
     words: np.ndarray
 
@@ -163,7 +163,7 @@ class _Places(NamedTuple):
 
 @pytest.fixture
 def op_by_op(monkeypatch):
-    """A kernel's own code, run here operation by operation, in one block with two games a lane.
+    """Run a kernel's own code operation by operation, in one block with two games per lane.
 
     Nothing is compiled: in interpret mode XLA took 18 GB for MoGo's playouts of 19x19.
     """
@@ -193,7 +193,7 @@ def op_by_op(monkeypatch):
 
 
 def after(moves: int, size: int, count: int, seed: int) -> tuple[go.Position, jax.Array]:
-    """(positions, no last moves) of MoGo's playouts after so many moves, Black to play."""
+    """(positions, no last moves) of MoGo's playouts after `moves` moves, Black to play."""
     rules, last = go.Rules(size), jnp.full(count, bb.NO_POINT)
     run = jax.jit(mogo_run(rules, ends=True, max_moves=moves), compiler_options=AS_USERS_FUSE)
     ends = run(empty_boards(rules, count), jax.random.key(seed), last).ends
@@ -216,7 +216,7 @@ def after(moves: int, size: int, count: int, seed: int) -> tuple[go.Position, ja
 def test_mogo_playouts_in_a_kernel_op_by_op_are_the_same_games(
     op_by_op, size, before, moves, platform
 ):
-    """The next moves of games broken off anywhere, or those in which games end."""
+    """The next moves of games stopped anywhere, or the moves up to their ends."""
     rules, key = go.Rules(size), jax.random.key(16)
     positions, last = unfinished(size, 12, seed=15) if before is None else after(before, 19, 12, 17)
     run = mogo_run(rules, ends=True, first_plays=True, max_moves=moves)
@@ -252,7 +252,7 @@ def test_all_rules_of_mogo_in_a_kernel_are_the_same_games(in_kernels):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [9, 16])
 def test_many_playouts_in_a_kernel_are_the_same_games(in_kernels, size):
-    """3000 and 1100: two games of a lane; 16x16 by the tries in a window."""
+    """3000 and 1100 give two games per lane; 16x16 tries moves in a window."""
     rules = go.Rules(size)
     assert window.fits(rules.layout) == (size == 16)
     count = 3000 if size == 9 else 1100
@@ -260,13 +260,13 @@ def test_many_playouts_in_a_kernel_are_the_same_games(in_kernels, size):
     check_same_games(run, empty_boards(rules, count), jax.random.key(8))
 
 
-# --- where they are chosen ------------------------------------------------------------
+# --- where kernels are used -----------------------------------------------------------
 
 
 @pytest.fixture
 def kernels_for(monkeypatch):
-    """(a target, a function, its arguments) -> for which platforms it has playouts in a kernel: for
-    the target, or none."""
+    """(target, function, arguments) -> the platforms for which it plays in a kernel: the target's
+    or none."""
     play_in_kernel = engine._play_in_kernel
 
     def traced(target, run, *args):
@@ -312,7 +312,7 @@ def test_policies_that_look_something_up_have_no_kernel():
     assert not policy.in_kernel
 
 
-# --- compiled for machines that are not here ------------------------------------------
+# --- compiled for other machines ------------------------------------------------------
 
 
 def shapes(rules: go.Rules, count: int) -> tuple:

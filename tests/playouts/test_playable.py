@@ -29,7 +29,7 @@ from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
 def test_eyes_are_those_of_the_reference(size):
     rng = np.random.default_rng(size)
     games = [ReferenceGame(size) for _ in range(30)]
-    for game in games:  # nearly all own stones, or there would be no eyes
+    for game in games:  # mostly own stones, otherwise there would be no eyes
         points = rng.choice([BLACK, WHITE, EMPTY], size * size, p=[0.75, 0.08, 0.17])
         game.board = points.tolist()
     positions = positions_of(games)

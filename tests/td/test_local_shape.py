@@ -27,13 +27,13 @@ SHAPES = Shapes(size=5)
 @pytest.mark.parametrize(
     ("size", "largest", "here", "both"),
     [
-        # 1x1: a weight a point, of a corner, an edge and the centre; anywhere: one more.
+        # 1x1: a weight each for corner, edge and centre points; location-independent: one more.
         (3, 1, 3, 4),
         # 5x5 has six kinds of point.
         (5, 1, 6, 7),
-        # 2x2: of the 21 ways to colour a square's corners with three colours, turns and mirror
-        # images apart, 5 are their own opposites: none, one of each (beside or across) and two
-        # of each (beside or across). The other 16 are opposites two by two. And the corner's 1x1.
+        # 2x2: up to symmetry a square's corners have 21 colourings in three colours. Five are
+        # their own opposites: empty, one of each (adjacent or diagonal) and two of each (adjacent
+        # or diagonal). The other 16 are 8 pairs of opposites. And the corner's 1x1.
         (2, 2, 1 + 8, 2 * (1 + 8)),
     ],
 )
@@ -44,7 +44,7 @@ def test_the_number_of_weights_by_hand(size, largest, here, both):
 
 def test_the_sizes_of_9x9():
     assert Shapes(9).num_windows == 81 + 64 + 49
-    # Of 81, 64 and 49 places 15, 10 and 10 are not symmetric to each other.
+    # Of 81, 64 and 49 places 15, 10 and 10 are distinct up to symmetry.
     assert shapes.windows(Shapes(9)).num_entries == 15 * 3 + 10 * 3**4 + 10 * 3**9
 
 
@@ -52,7 +52,7 @@ def test_the_sizes_of_9x9():
     ("size", "largest", "only"), [(3, 2, None), (3, 3, 4000), (4, 2, None), (5, 3, 3000)]
 )
 def test_windows_share_weights_as_the_plain_features_do(size, largest, only):
-    """Every window with every content, or some thousand: name and sign against number and sign."""
+    """All contents of all windows, or a few thousand: (number, sign) matches (name, sign)."""
     chosen = Shapes(size, largest)
     places, share = shapes.windows(chosen), shapes.sharing(chosen)
     rng = np.random.default_rng(0)
@@ -85,7 +85,7 @@ def test_windows_share_weights_as_the_plain_features_do(size, largest, only):
 
 @functools.cache
 def weights_of(chosen: Shapes) -> np.ndarray:
-    """f32[K + 1]: random, those of large windows small."""
+    """f32[K + 1]: random weights; weight 0 is zero."""
     share = shapes.sharing(chosen)
     weights = np.random.default_rng(1).normal(size=share.num_weights + 1).astype(np.float32)
     weights[0] = 0
@@ -93,10 +93,10 @@ def weights_of(chosen: Shapes) -> np.ndarray:
 
 
 class ByName(dict):
-    """The same weights by the plain names, filled in as positions are seen."""
+    """The same weights by plain names, added as positions are seen."""
 
     def learn(self, chosen: Shapes, board: list[int]) -> list[tuple]:
-        """The active features of a board, their weights known from now on."""
+        """Returns the active features of a board, after adding their weights."""
         places, share = shapes.windows(chosen), shapes.sharing(chosen)
         digits = DIGIT[np.array(board)]
         active = (digits[places.points] * places.powers).sum(1) + places.base
@@ -120,7 +120,7 @@ def compiled(rules: go.Rules, chosen: Shapes):
 
 
 def positions_of(size: int, boards: list[list[int]], colours: list[int]) -> go.Position:
-    """Positions [B] with the chains in atari as they are."""
+    """Positions [B], with `atari` set."""
     black, white = packed(size, boards)
     atari = []
     for board in boards:
@@ -140,7 +140,7 @@ def positions_of(size: int, boards: list[list[int]], colours: list[int]) -> go.P
 
 
 def after_each(size: int, board: list[int], colour: int, suicide: bool = False) -> dict:
-    """{action: the board after it}, of legal actions (ko apart) and the pass."""
+    """{action: the board after it} for the legal actions, ignoring ko, and the pass."""
     game = ReferenceGame(size, suicide=suicide)
     game.board, game.to_play = board, colour
     found = {point: game.board_after(point) for point in range(size * size)}
@@ -148,13 +148,13 @@ def after_each(size: int, board: list[int], colour: int, suicide: bool = False) 
 
 
 def num_captures(board: list[int], after: dict) -> int:
-    """How many of the moves take stones off."""
+    """The number of moves that capture."""
     stones = np.count_nonzero(board)
     return sum(b != board and np.count_nonzero(b) <= stones for b in after.values())
 
 
 def with_captures(size: int, count: int, colours: list[int], seed: int) -> list[list[int]]:
-    """Boards where the player to move can take the most, of ten times as many for each colour."""
+    """Boards with the most captures for the player to move, among ten times `count` boards."""
     boards = random_boards(size, 10 * count, seed)
     number = lambda board, colour: num_captures(board, after_each(size, board, colour))
     best = {c: sorted(boards, key=lambda b, c=c: -number(b, c)) for c in set(colours)}
@@ -219,13 +219,13 @@ def test_the_board_turned_is_worth_the_same_and_with_colours_swapped_the_opposit
 
 
 def test_a_stone_is_worth_its_windows_by_hand():
-    """A stone in the corner of a 3x3 board, 1x1 and 2x2: what changes is counted by hand."""
+    """Two opposite corner stones on 3x3, with 1x1 and 2x2 windows, counted by hand."""
     chosen = Shapes(3, largest=2, anywhere=False)
     share = shapes.sharing(chosen)
     weights = np.zeros(share.num_weights + 1, np.float32)
     board = parse("X.. ... ..O")
     by_place = plain.features(board, 3, 2, both=False)
-    # Two stones are two 1x1 features and two 2x2 ones; they are one another's opposites.
+    # The stones have two 1x1 and two 2x2 features, which are each other's opposites.
     assert len(by_place) == 4
     assert sorted(sign for _, sign in by_place) == [-1, -1, 1, 1]
     position = jax.tree.map(lambda x: x[0], positions_of(3, [board], [BLACK]))

@@ -49,12 +49,12 @@ def test_one_update_is_the_plain_one():
 
 
 def test_a_lone_position_learns_by_the_papers_rule_but_for_shared_weights():
-    """1x1 on 3x3: a corner stone of Black's: weights += alpha delta / 1."""
+    """1x1 on 3x3: with n active features each weight moves by alpha delta / n."""
     chosen = Shapes(3, largest=1, anywhere=False)
     weight = jnp.asarray(shapes.sharing(chosen).weight)
     active = active_of(chosen, [[BLACK, 0, 0, 0, 0, 0, 0, 0, WHITE]])
     weights = td.update(weight, jnp.zeros(4), active, jnp.array([0.5]), jnp.float32(0.1))
-    assert weights.tolist() == [0.0] * 4  # the two corners ask for the opposite
+    assert weights.tolist() == [0.0] * 4  # the two corners ask for opposite changes
     active = active_of(chosen, [[BLACK, WHITE, 0, 0, 0, 0, 0, 0, 0]])
     weights = td.update(weight, jnp.zeros(4), active, jnp.array([0.5]), jnp.float32(0.1))
     corner, edge = np.abs(weight[0][active[0, :2]])
@@ -62,12 +62,14 @@ def test_a_lone_position_learns_by_the_papers_rule_but_for_shared_weights():
     assert weights[edge] == pytest.approx(-0.1 * 0.5 / 2)
     active = active_of(chosen, [[BLACK, 0, BLACK, 0, 0, 0, BLACK, 0, BLACK]])
     weights = td.update(weight, jnp.zeros(4), active, jnp.array([0.5]), jnp.float32(0.1))
-    assert weights[corner] == pytest.approx(2 * 0.1 * 0.5 / 4)  # sqrt(4) times what each asks
+    assert weights[corner] == pytest.approx(
+        2 * 0.1 * 0.5 / 4
+    )  # sqrt(4) times the change that each asks for
 
 
 @pytest.mark.parametrize("plies", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_games_teach_what_the_plain_rule_says(plies):
-    """Four games in lockstep, to their ends and on into new ones, beside plain ones."""
+    """Four games in lockstep, continuing with new games, against plain ones."""
     size, lanes_count, rate = 3, 4, 0.8
     config = TdConfig(go.Rules(size, "simple"), Shapes(size, 2), 0.5, plies, max_moves=12)
     task, lanes, weights = begin(config, lanes_count)
@@ -108,7 +110,7 @@ def test_games_teach_what_the_plain_rule_says(plies):
 
 
 def begin(config: TdConfig, count: int):
-    """(task, lanes, weights) of a beginning, komi 0."""
+    """Initial (task, lanes, weights), komi 0."""
     share = shapes.sharing(config.shapes)
     root = go.empty_position(config.rules)
     task = td.Task(jnp.asarray(share.weight), jnp.float32(0.0), root)
@@ -116,7 +118,7 @@ def begin(config: TdConfig, count: int):
 
 
 def step_and_actions(config, task, lanes, weights, rate, key):
-    """(the actions that a step takes, the step)."""
+    """(the actions that a step takes, the step's result)."""
     table = shapes.expand(task.weight, weights)
     logits = local_shape.action_logits(config.rules, config.shapes, table, lanes.positions)
     legal = td.candidates(config.rules, lanes.positions)
@@ -137,7 +139,7 @@ def test_the_best_move_or_a_random_one():
     best = choose(allowed, positions, logits, 0.0, jax.random.key(0))
     np.testing.assert_array_equal(best, np.where(white, 7, 3))
     some = choose(allowed, positions, logits, 0.25, jax.random.key(0))
-    # All eight with equal chance: the best is taken in 1 - 7/8 of 0.25 = 0.78 of the cases.
+    # The random move is uniform over eight: the best is played in 1 - 0.25 * 7/8 = 0.78 of cases.
     assert np.mean(some == best) == pytest.approx(1 - 0.25 * 7 / 8, abs=0.03)
     counts = np.bincount(some, minlength=26)
     assert set(np.flatnonzero(counts)) == set(range(1, 9))

@@ -57,7 +57,7 @@ def test_a_search_from_nothing_takes_legal_actions_and_passes_only_when_it_must(
 
 @pytest.mark.slow
 def test_simulations_teach_who_is_winning():
-    """After the simulations the side that holds the board is worth more than before."""
+    """After the simulations the side that is ahead is worth more than before."""
     lead = played(RULES, [5, 16, 6, 16, 9, 16, 10], komi=0.5)  # Black has the centre, White none
     learn = jax.jit(functools.partial(td_search.learn, SEARCH))
     weights = learn(ZEROS, jax.random.key(1), lead)
@@ -70,7 +70,7 @@ def test_simulations_teach_who_is_winning():
 
 
 def blacks_wins(rules, komi, black, white, count, params, key):
-    """f32[]: what player `black` scores against `white` over a number of games."""
+    """f32[]: the score of player `black` against `white` over `count` games."""
 
     def move(i, states):
         take = lambda player: (
@@ -90,9 +90,9 @@ def blacks_wins(rules, komi, black, white, count, params, key):
 @pytest.mark.slow
 @pytest.mark.parametrize("learnt", [False, True])
 def test_search_beats_the_policy_that_it_starts_from(learnt):
-    """5x5. From zeros that policy is random; else it has learnt from 2,000 games of itself.
+    """5x5. With zero weights that policy is random; otherwise it has learnt from 2,000 own games.
 
-    At a komi of 13, at which either colour wins games: at 7 Black wins most of them.
+    Komi is 13, at which both colours win games; at 7 Black wins most of them.
     """
     rules, chosen, komi = go.Rules(size=5), Shapes(5, largest=2), 13.0
     config = TdConfig(rules, chosen)

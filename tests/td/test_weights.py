@@ -77,6 +77,6 @@ def test_the_weights_of_9x9_know_a_little_go():
         return float(jax.nn.sigmoid(local_shape.logit(table, active)))
 
     assert value({}) == 0.5
-    assert value({40: "X"}) > value({0: "X"})  # the centre before the corner
+    assert value({40: "X"}) > value({0: "X"})  # the centre is better than the corner
     assert value({p: "X" for p in (39, 40, 41)}) > value({39: "X", 40: "X", 41: "O"}) > 0.5
     assert value({0: "X", 1: "O", 9: "O"}) < 0.5
