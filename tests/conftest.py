@@ -1,4 +1,4 @@
-"""Settings of the whole suite: strict JAX, a compile cache that survives a run, quick compiles."""
+"""Settings of the whole suite: strict JAX, a persistent compilation cache, quick compiles."""
 
 import gc
 import itertools
@@ -16,31 +16,31 @@ os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # see gozero.apps.runtime.prepare
 
 PLAIN = f"--{hlo.EMITTERS}=false" if hlo.KNOWN else ""
-"""Fusions by XLA's older emitters: compiled in little more than half the time. Programs whose HLO
-is read, and whole playouts, have users' (`hlo.AS_USERS_FUSE`), as have the programs tests start."""
+"""Use XLA's older fusion emitters, which compile in little more than half the time. Programs whose
+HLO is read, whole playouts (`hlo.AS_USERS_FUSE`) and programs that tests start use the default."""
 
 QUICK = {"not slow", "not slow and not thorough", "thorough and not slow"}
-"""What may be asked for by `-m` that is compiled quickly: all but the long proofs."""
+"""The `-m` expressions that are compiled quickly: those without slow tests."""
 
 _FLAGS = pytest.StashKey[str]()
 
-gc.set_threshold(200_000, 50, 100)  # JAX traces by many small objects: a twelfth of the time
+gc.set_threshold(200_000, 50, 100)  # JAX allocates many small objects: saves a twelfth of the time
 
 
 LONGEST = "tests/train/", "tests/test_invariants.py"
 
 
 def pytest_collection_modifyitems(items):
-    """The longest files first, so that at the end neither of two workers waits for the other."""
+    """Run the longest files first, so that no worker waits for another at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_configure(config):
-    """Where little is computed, code is not worth optimising: most of the suite is compiling.
+    """Compile with little optimisation, as most of the suite's time is compilation.
 
-    Not for the long proofs, nor for the programs that tests start, unless a test asks for it: XLA
-    reads its flags once, when the first backend starts, and then they are as before. A user's own
-    flags win.
+    This excludes slow tests, and programs that tests start unless a test asks for it: XLA reads its
+    flags once, when the first backend starts, and afterwards they are restored. A user's own flags
+    take precedence.
     """
     if config.option.markexpr not in QUICK or _only_hands_out_tests(config):
         return
@@ -54,13 +54,13 @@ def pytest_configure(config):
 
 
 def _lower_in_shared_contexts():
-    """JAX makes an MLIR context for each program, and loads every dialect into it: 5 ms and 1 MiB.
+    """Lower 64 programs in a row in one MLIR context; the programs are the same.
 
-    Here 64 programs in a row are lowered in one. The programs are the same.
+    JAX makes a context for each program and loads every dialect into it: 5 ms and 1 MiB.
     """
     from jax._src.interpreters import mlir
 
-    if not hasattr(mlir, "make_ir_context"):  # internal: another JAX may have none
+    if not hasattr(mlir, "make_ir_context"):  # internal: other versions of JAX may lack it
         return
     make, number, shared = mlir.make_ir_context, itertools.count(), {}
 
@@ -76,7 +76,7 @@ def _lower_in_shared_contexts():
 
 @pytest.fixture
 def as_here(pytestconfig):
-    """The environment of a program that is to compile as the tests do, to the last bit."""
+    """The environment for a subprocess that must compile as the tests do, bit for bit."""
     flags = pytestconfig.stash.get(_FLAGS, None)
     return os.environ | ({} if flags is None else {"XLA_FLAGS": flags})
 

@@ -1,4 +1,4 @@
-"""Compiled code: as users have it, and which whole-array copies its loops make."""
+"""Compiled code: options as users have them, and the whole-array copies that loops make."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import re
 from jaxlib import version
 
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
-"""XLA's own passes stay the same; LLVM works half as long, and takes a program whole: to divide it
-among threads takes a tenth more, and the other core has tests of its own."""
+"""XLA's own passes stay the same. LLVM takes half the time and compiles a program as a whole, as
+splitting it among threads takes a tenth longer and the other core runs tests too."""
 
 EMITTERS = "xla_cpu_use_fusion_emitters"
 KNOWN = version.__version_info__ < (0, 11)
-"""Has jaxlib a choice of emitters? Of 0.7.2 to 0.10.2 it is so, 0.12 has one kind and no flag."""
+"""Whether jaxlib has a choice of emitters: 0.7.2 to 0.10.2 have, 0.12 has one kind and no flag."""
 
 AS_USERS_FUSE = {EMITTERS: True} if KNOWN else {}
 AS_USERS_HAVE_IT = {"xla_backend_optimization_level": 3, **AS_USERS_FUSE}
-"""Compiler options, where what the compiler does may matter; the suite asks for less: conftest."""
+"""Compiler options for tests that depend on optimisation; conftest turns it down otherwise."""
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) .*\{$")
 _INSTRUCTION = re.compile(r"%?([\w.\-]+) = \(?(\w+)\[([\d,]*)\]\S* ([\w\-]+)\(")
@@ -26,14 +26,14 @@ _MOVES = {"copy", "copy-start", "select", "transpose"}
 
 
 def xla_flags(*flags: str) -> str:
-    """These and then the environment's XLA_FLAGS: a user's own win."""
+    """These flags followed by the environment's XLA_FLAGS, which take precedence."""
     return " ".join(filter(None, (*flags, os.environ.get("XLA_FLAGS"))))
 
 
 def moves_in_loops(text: str, leading: int) -> list[str]:
-    """Copies, selects and transposes of arrays [leading, ...] inside a while loop's body.
+    """Copies, selects and transposes of arrays [leading, ...] inside while loops.
 
-    A loop's body counts with everything that it calls, fusions included.
+    A loop's body and condition count with everything they call, fusions included.
     """
     lines: dict[str, list[str]] = {}
     name = ""

@@ -6,11 +6,11 @@ import numpy as np
 from jaxlib import version
 
 OF_BATCH = version.__version_info__ < (0, 8)
-"""With jaxlib 0.7 XLA:CPU adds up a softmax in an order that goes by the batch."""
+"""With jaxlib 0.7 XLA:CPU sums a softmax in an order that depends on the batch."""
 
 
 def assert_equal(found, wanted):
-    """Equal to the last bit; where the order of a softmax goes by the batch, but for 2 bits."""
+    """Equal bit for bit; within 4 ulp where the order of a softmax depends on the batch."""
     if OF_BATCH:
         np.testing.assert_array_max_ulp(np.asarray(found), np.asarray(wanted), maxulp=4)
     else:

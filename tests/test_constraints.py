@@ -1,4 +1,4 @@
-"""CI installs versions that are written down."""
+"""CI installs pinned versions."""
 
 from __future__ import annotations
 

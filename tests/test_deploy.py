@@ -1,4 +1,4 @@
-"""The files of deploy/: what their formats ask for, and commands that our programs take."""
+"""The files of deploy/ fit their formats, and our programs accept their commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parsed(path):
 
 
 def check_command(argv):
-    """Of `python -m train`."""
+    """Check that `python -m train` accepts these arguments."""
     if argv[0] == "worker":
         assert flags.parse(worker.WorkerFlags, argv[1:], prog="worker").out
     elif "--dry-run" in argv:
@@ -63,7 +63,7 @@ def test_commands(path):
 
 
 def test_what_kubernetes_asks_for():
-    """By Kubernetes' own schemas; of a JobSet they have the job that it makes copies of."""
+    """By Kubernetes' own schemas; for a JobSet these cover the job that it replicates."""
     for path in YAML:
         for one in parsed(path):
             if "apiVersion" not in one:
@@ -120,7 +120,7 @@ def test_a_slice_has_as_many_pods_as_its_topology_has_hosts():
     rows, columns = map(int, pod["nodeSelector"]["cloud.google.com/gke-tpu-topology"].split("x"))
     chips = pod["containers"][0]["resources"]["limits"]["google.com/tpu"]
     assert spec["parallelism"] == spec["completions"] == rows * columns // chips
-    assert spec["backoffLimit"] == 0  # JobSet restarts all of them together
+    assert spec["backoffLimit"] == 0  # JobSet restarts all pods together
 
 
 def test_the_shell_takes_the_scripts():

@@ -45,7 +45,7 @@ CAPACITY, DEPTH = 31, 20  # so that B * N rows are not also B * D path entries
 
 @functools.cache
 def compiled_go_search(batch=BATCH):
-    """A search of Go with positional superko in the loop: (compiled, rows of its arrays)."""
+    """(compiled search of Go with positional superko, the number of rows of its arrays)."""
     rules = go.Rules(size=5)
     game = go_game(rules, observe_position)
     config = SearchConfig(SIMULATIONS, capacity=CAPACITY, max_depth=DEPTH, dirichlet_fraction=0.25)
@@ -60,7 +60,7 @@ def compiled_go_search(batch=BATCH):
 
 
 def primitives(jaxpr) -> set[str]:
-    """Names of every primitive in a jaxpr, those inside loops and calls included."""
+    """Names of all primitives in a jaxpr, including those inside loops and calls."""
     found = set()
     for equation in jaxpr.eqns:
         found.add(equation.primitive.name)
@@ -90,7 +90,7 @@ def test_invariant_1_a_board_is_words_and_rules_gather_nothing(size):
     states = new_games(rules, 4)
     jaxpr = jax.make_jaxpr(jax.vmap(step))(states, jnp.zeros(4, jnp.int32))
     used = primitives(jaxpr.jaxpr)
-    assert "while" in used  # the walk does look inside
+    assert "while" in used  # the walk does enter calls and loops
     assert not {name for name in used if "gather" in name or "scatter" in name or "sort" in name}
 
 
@@ -101,7 +101,7 @@ def test_invariant_2_no_tree_sized_copy_or_select_inside_a_loop():
 
 @pytest.mark.slow
 def test_invariant_2_for_one_tree():  # and of a tree to go on from: tests/search/test_reuse.py
-    """With one tree XLA copies two vectors [N] a step; nothing that has an action axis."""
+    """With one tree XLA copies two vectors [N] per step, but no array with an action axis."""
     compiled, num_rows = compiled_go_search(batch=1)
     moves = moves_in_loops(compiled.as_text(), num_rows)
     assert [move for move in moves if f"[{num_rows}]" not in move] == []
@@ -126,7 +126,7 @@ def test_invariant_2_for_a_root_with_a_rule_of_its_own(batch):
 
 @pytest.mark.thorough
 def test_invariant_2_for_one_tree_of_many_simulations():
-    """Its sums are two words: a copy of them made 200,000 simulations take twenty times as long."""
+    """Its sums are two words; copying them made 200,000 simulations take twenty times as long."""
     config = SearchConfig(MAX_VISITS + 1, capacity=CAPACITY, max_depth=DEPTH)
     assert config.wide
     evaluate = hash_evaluate(random_tree.NUM_ACTIONS)
@@ -136,7 +136,7 @@ def test_invariant_2_for_one_tree_of_many_simulations():
 
 
 def test_invariant_2_is_a_test_that_can_fail():
-    """A loop under a batched predicate that carries a tree is found by the same count."""
+    """A loop that carries a tree under a batched predicate fails the same check."""
     tree = jnp.zeros((BATCH, 3), jnp.int32)
 
     def walk(row, steps):
@@ -170,7 +170,7 @@ def test_invariant_5_sums_are_integers_and_add_up():
     result = compiled(states, jax.random.key(3))
     assert result.tree.value_sum.dtype == jnp.int32
     assert result.tree.value.dtype == jnp.int32
-    # Every value that went up the tree is one of the nodes' values, so the sums add up exactly.
+    # Every value backed up is one of the nodes' values, so the sums add up exactly.
     by_tree = lambda x: np.asarray(x).reshape(BATCH, CAPACITY, *x.shape[1:])
     tree = jax.tree.map(by_tree, result.tree.replace(size=result.tree.visits))
     for b in range(BATCH):
@@ -186,7 +186,7 @@ def test_invariant_5_sums_are_integers_and_add_up():
 
 def test_invariant_5_a_game_does_not_depend_on_its_batch():
     rules = go.Rules(size=5)
-    few = 1  # the one that invariant 2 has compiled
+    few = 1  # compiled already for invariant 2
     all_games = compiled_go_search()[0](new_games(rules, BATCH), jax.random.key(3))
     some = compiled_go_search(few)[0](new_games(rules, few), jax.random.key(3))
     assert_begins_with(all_games, some, few)
@@ -201,7 +201,7 @@ def test_invariant_5_a_root_with_a_rule_of_its_own_does_not_depend_on_its_batch(
 
 
 def assert_begins_with(all_games, some, few):
-    """Equal to the last bit, priors as far as they can be."""
+    """Equal bit for bit, priors as `priors.assert_equal` allows."""
     for name in ("action", "visits", "q", "policy_target", "value", "ok"):
         np.testing.assert_array_equal(getattr(all_games, name)[:few], getattr(some, name))
     whole = jax.tree.leaves(all_games.tree)
@@ -213,7 +213,7 @@ def assert_begins_with(all_games, some, few):
 
 def test_invariant_5_the_visit_limit_is_stated_and_checked():
     most = MAX_VISITS
-    # The value of a node is its own evaluation and all its visits: one more than the visits.
+    # A node's sum has its own evaluation and one value per visit: one more than the visits.
     assert (most + 1) * VALUE_ONE < 2**31 <= (most + 2) * VALUE_ONE
 
     @jax.jit
@@ -302,7 +302,7 @@ def test_invariant_7_self_play_and_its_search_lower_for_every_platform(name):
     lanes = selfplay.start(config, 0)
 
     def with_keys(lanes, change):
-        """Keys are no arrays to export: their bits are."""
+        """Replace keys, which cannot be exported, by their bits or back."""
         return lanes.replace(key=change(lanes.key), batch_key=change(lanes.batch_key))
 
     def moves(params, lanes):
@@ -313,7 +313,7 @@ def test_invariant_7_self_play_and_its_search_lower_for_every_platform(name):
 
 
 def test_invariant_7_learning_lowers_for_every_platform():
-    """With every head, pooled blocks and a bf16 trunk; the key's bits, for keys are no arrays."""
+    """With every head, pooled blocks and a bf16 trunk; the key is passed as bits."""
     shape = NetworkConfig(2, 4, pool_every=2, auxiliary=True, dtype="bfloat16")
     config = learner.LearnerConfig(shape, OptimizerConfig(total_steps=1000))
     state = learner.start(
@@ -347,7 +347,7 @@ def test_invariant_7_a_match_lowers_for_every_platform():
 
 
 def export(program, *arguments):
-    """A jitted program, lowered for every platform."""
+    """Lower a jitted program for every platform."""
     platforms = ("cpu", "cuda", "tpu")
     with mode.every_platform():
         exported = jax.export.export(program, platforms=platforms)(*arguments)

@@ -1,4 +1,4 @@
-"""What is built to be installed: the wheel, the sdist, their metadata, and who is cited."""
+"""The built packages: the wheel, the sdist, their metadata, and the citation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_BYTES = 3_000_000
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder of a wheel and an sdist of this checkout."""
+    """The folder with a wheel and an sdist of this checkout."""
     folder = tmp_path_factory.mktemp("dist")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)

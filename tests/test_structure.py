@@ -1,4 +1,4 @@
-"""The structure: what may import what, and what importing may not do."""
+"""The structure: which modules may import which, and what importing must not do."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_importing_everything_starts_no_backend():
 
 
 def test_no_files_import_each_other():
-    """In no room, experiments among them, not even for the names of types."""
+    """There are no import cycles, in experiments either, not even for type annotations."""
     graph = imports_of_ours()
     done, circles = set(), []
 
@@ -130,7 +130,7 @@ def test_no_files_import_each_other():
 
 
 def imports_of_ours() -> dict[str, set[str]]:
-    """Each module, and those of ours that it imports."""
+    """{module: the modules of ours that it imports}."""
     paths = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in sources()
@@ -138,14 +138,14 @@ def imports_of_ours() -> dict[str, set[str]]:
     graph = {}
     for module, path in paths.items():
         found = [name for name in imports(path) if name in paths]
-        # `from package import module` names the package too.
+        # `from package import module` names the package as well.
         inner = {name for name in found if any(other.startswith(name + ".") for other in found)}
         graph[module] = set(found) - inner - {module}
     return graph
 
 
 def test_no_package_has_more_than_eight_layers():
-    """A file stands one layer above the highest of those that it imports of its own package."""
+    """A file is one layer above the highest file of its package that it imports."""
     graph, tall = imports_of_ours(), {}
     for package in LAYERS:
         inside = {module for module in graph if room_of(module) == package}
@@ -156,7 +156,7 @@ def test_no_package_has_more_than_eight_layers():
 
 
 def layers_of(graph: dict[str, set[str]]) -> dict[str, int]:
-    """0 for what imports nothing; of a graph without circles."""
+    """Each module's layer, 0 if it imports nothing; the graph must be acyclic."""
     layers = {}
 
     def layer(module):

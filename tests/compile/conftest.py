@@ -1,4 +1,4 @@
-"""Programs kept in a folder of a test's own."""
+"""Fixtures for programs kept in a temporary folder."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from gozero.compile import executables
 
 @pytest.fixture
 def kept(monkeypatch, tmp_path):
-    """The folder of a command that keeps programs."""
+    """The folder in which a command keeps its programs."""
     place = tmp_path / "programs"
     place.mkdir(0o700)
     monkeypatch.setattr(executables, "_is_on", True)

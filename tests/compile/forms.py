@@ -1,4 +1,4 @@
-"""What is compiled for another platform, on this one."""
+"""Run the forms for another platform on this one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gozero.compile.kernels import paths
 
 
 def take_forms_of(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have whatever is traced from now on the form that it has on a platform: "cpu", "gpu", "tpu".
+    """Trace from now on the forms for a platform: "cpu", "gpu" or "tpu".
 
-    It is compiled and run here. Functions that were traced before stay as they are.
+    They are compiled and run here. Functions traced earlier are unchanged.
     """
 
     def by_platform(*args, default, **others):
@@ -28,10 +28,10 @@ PLATFORMS = {"tpu": "tpu", "cuda": "gpu"}
 
 @contextlib.contextmanager
 def form_of(platform, monkeypatch):
-    """Trace as for another platform, whose kernels are interpreted."""
+    """Trace as for another platform, with its kernels interpreted."""
     interpreted = lambda *args, **options: as_it_is(*args, **{**options, "interpret": True})
     as_it_is = pallas.pallas_call
     with monkeypatch.context() as patch, mode.target(PLATFORMS[platform]):
         patch.setattr(pallas, "pallas_call", interpreted)
-        patch.setattr(paths, "settle", lambda: None)  # an interpreter writes at once
+        patch.setattr(paths, "settle", lambda: None)  # an interpreter writes immediately
         yield

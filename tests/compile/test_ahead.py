@@ -1,4 +1,4 @@
-"""Targets by name, what is said where a compiler is missing, and programs for the CPU here."""
+"""Targets by name, the error where a compiler is missing, and programs for this CPU."""
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +60,7 @@ def test_a_program_for_the_cpu_that_is_here():
 
 
 def test_what_is_traced_is_for_the_target():
-    """The same function, not yet compiled for anything, asks for the platform of the target."""
+    """A function that was not compiled before sees the target's platform when traced."""
     seen = []
 
     def asks(x):

@@ -1,4 +1,4 @@
-"""Functions that ask, as two programs: beside the same function with what it asks for in it."""
+"""Functions that ask a question, as two programs, against one program with the answer inside."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ def types_of(question):
 
 
 def whole(ask, table, row, x):
-    """A constant, a key, an argument that is handed on, a loop on each side of the question."""
+    """With a constant, a key, an argument passed through, a loop on each side of the question."""
     drawn = jax.random.uniform(jax.random.key(3), x.shape) + jnp.array([1.0, 2.0, 3.0, 4.0])
     x = lax.fori_loop(0, 3, lambda i, x: x + drawn, x)
     said = ask({"x": x, "row": row})
@@ -47,7 +47,7 @@ def test_two_programs_do_what_one_does():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, wanted)
     assert jax.tree.structure(found) == jax.tree.structure(wanted)
     assert found["count"].dtype == jnp.int32
-    # Other types are another pair of programs.
+    # Other types need another pair of programs.
     wide = jnp.zeros((5, 4), jnp.float32)
     assert run(cut, wide, jnp.int32(4), x)["table"].shape == (5, 4)
 
@@ -102,12 +102,12 @@ def test_what_nobody_looks_at_is_not_made_and_what_stays_is_not_handed_through()
     assert "3xf32" not in text
     said = answer({"x": asked[1]})
     after, one, other = halves.after(held, said)
-    assert after["kept"] is carried["kept"]  # the caller's own, as it is donated
+    assert after["kept"] is carried["kept"]  # the caller's own array, since it is donated
     assert carried["sum"].is_deleted()
     np.testing.assert_array_equal(after["sum"], [4.0] * 4)
-    # What is not donated is the caller's still, and no two results are one array.
+    # Arrays not donated stay the caller's, and no two results share an array.
     assert len({y.unsafe_buffer_pointer() for y in (x, one, other)}) == 3
-    # Again with what was returned, as the steps of a search do.
+    # Again with the returned arrays, as the steps of a search do.
     after, *_ = run_at(halves, after, x)
     np.testing.assert_array_equal(after["sum"], [8.0] * 4)
 

@@ -1,4 +1,4 @@
-"""Stages of a batch as functions of one game: a batch gives what its games give alone."""
+"""Batched stages as functions of one game: a batch gives the results of its single games."""
 
 import jax
 import jax.numpy as jnp

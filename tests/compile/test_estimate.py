@@ -1,4 +1,4 @@
-"""Estimates from compiled texts: small ones, written by hand and counted by hand."""
+"""Estimates from compiled HLO: small texts, written and counted by hand."""
 
 # ruff: noqa: E501 - lines of HLO are long
 
@@ -71,9 +71,9 @@ ENTRY %main (x.1: f32[8,128]) -> f32[8,128] {
   ROOT %last = f32[8,128]{1,0:T(8,128)} get-tuple-element(%loop.1), index=1
 }
 """
-COPY = 2 * 8 * 1024 * 4 / 819e9  # f32[2,1000] lies in 8 rows of 1024, read and written
+COPY = 2 * 8 * 1024 * 4 / 819e9  # f32[2,1000] is padded to 8 rows of 1024, read and written
 CYCLE = 1 / 1.5e9
-ROUND = (3000 + 2 * 750 + 1500) * CYCLE  # the network, the dearer branch and the all-reduce
+ROUND = (3000 + 2 * 750 + 1500) * CYCLE  # the network, the more expensive branch and the all-reduce
 
 
 def found(program: estimate.Loop, *path: int | str) -> estimate.Loop:
@@ -202,10 +202,10 @@ def test_an_exchange_goes_over_the_links_twice():
 def test_kernels_and_what_the_host_waits_for():
     program = estimate.read(GPU, "h100")
     simulation = found(program, 32)
-    # `below`, the product, `is_on` and two of the descent, `taken`, and our own kernel.
+    # `below`, the product, `is_on` and two in the descent, `taken`, and our own kernel.
     assert simulation.kernels == 7
     assert (simulation.host_loops, simulation.host_conditionals) == (1, 1)
-    assert program.kernels == 7 + 2  # an all-reduce that is in flight counts once, and the copy
+    assert program.kernels == 7 + 2  # an asynchronous all-reduce counts once; and the copy
     assert (program.host_loops, simulation.custom_kernels) == (1, 1)
     assert (program.seconds, program.network_share) == (0.0, 0.0)
     assert (program.collectives, program.sent_bytes) == (1, 128 * 4)

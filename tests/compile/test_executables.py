@@ -1,4 +1,4 @@
-"""Programs that later starts load from files: which is which, and what is not believed."""
+"""Programs that later starts load from files: how files are named, and which are rejected."""
 
 import concurrent.futures
 import functools
@@ -127,12 +127,12 @@ def test_a_file_that_is_not_ours_or_not_whole_is_not_used(kept, harm):
     elif harm == "link":
         path.rename(kept / "elsewhere")
         path.symlink_to(kept / "elsewhere")
-    else:  # it is loaded, and is of another function
+    else:  # it is a valid program of another function
         executables.jit(hashing.mix)(np.uint32(1))
         (other,) = (one for one in kept.iterdir() if one != path)
         other.replace(path)
     assert_equal(new_game(5.5), wanted)
-    assert executables.read(path)  # written anew
+    assert executables.read(path)  # written again
     assert not path.is_symlink()
 
 
@@ -172,7 +172,7 @@ def test_the_oldest_go_where_there_are_too_many(kept, monkeypatch):
 
 
 def name_of_search(size=5, simulations=8, channels=4, **more):
-    """Of a function with a network's search in its closure."""
+    """The file name of a function with a network's search in its closure."""
     evaluator = network_evaluator(Rules(size=size), NetworkConfig(channels=channels), {})
     evaluator = evaluator._replace(**more)
     settings = SearchConfig(num_simulations=simulations, select=evaluator.select)
@@ -230,4 +230,4 @@ def test_a_later_engine_plays_the_same_and_compiles_nothing_large(tmp_path, sear
     assert session(tmp_path, *words) == first
     assert {path.name for path in (tmp_path / executables.FOLDER).iterdir()} == files
     assert len(files) >= 7
-    assert session("", *words) == first  # nothing is kept
+    assert session("", *words) == first  # without a cache

@@ -1,4 +1,4 @@
-"""Programs that a command took the last time are loaded while it starts; nothing fails by it."""
+"""Programs that a command used last time are loaded while it starts; failures do no harm."""
 
 import jax.numpy as jnp
 import pytest
@@ -11,7 +11,7 @@ MIXED = hashing.mix(NUMBER)
 
 
 def started(*command):
-    """A command that has just begun; the names of the programs that it expects."""
+    """Start a command anew; returns the names of the programs that it expects."""
     executables.waiting.clear()
     expected.load(command)
     return set(executables.waiting)
@@ -73,7 +73,7 @@ def test_harm(kept, harm):
         executables.write(names, b"../x\n..\n" + program.name.encode())
     assert len(started("gtp")) == {"of the list": 0, "another's name": 2}.get(harm, 1)
     assert executables.jit(hashing.mix)(NUMBER) == MIXED
-    executables.loaded(program)  # whole, or written anew
+    executables.loaded(program)  # intact, or written again
 
 
 def test_the_list_has_an_end(kept, monkeypatch):

@@ -1,4 +1,4 @@
-"""What XLA is told of rows and kernels changes no number."""
+"""Hints to XLA about rows and kernels change no result."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ def how(request, monkeypatch):
 
 @pytest.mark.parametrize("count", [1, 16, 17, 33, 82])
 def test_the_highest_of_many(how, count):
-    """Of what a choice among scores may see; a nan is the highest, whatever its sign."""
+    """For any scores that a choice may see; a nan is the highest, whatever its sign."""
     rng = np.random.RandomState(count)
     rows = rng.randn(40, count).astype(np.float32)
     rows[4:8] = -np.abs(rows[4:8])
@@ -48,7 +48,7 @@ def test_a_kernel_of_one_result(how):
 
 
 def test_what_a_function_ignores_counts_as_used(how):
-    """The second array is in the program, unless that is plain; where it is no number, it shows."""
+    """Unless compiled plainly the program reads the second array, so that nans in it show."""
     first = lambda pair: pair[0]
     shapes = (jax.ShapeDtypeStruct((3,), jnp.float32),) * 2
     run = jax.jit(lambda pair: indexing.all_used(first, shapes, pair[0], pair))
@@ -79,7 +79,7 @@ def test_rows_are_taken(target, shape):
 
 
 def test_rows_of_many_arrays_are_written_in_one_kernel(monkeypatch):
-    """As by scatters: of any shape and type; what is beyond the end is dropped."""
+    """Like scatters, for any shape and type; rows beyond the end are dropped."""
     arrays = {
         "words": jnp.zeros((5, 2, 3), jnp.uint32),
         "half": jnp.zeros((5, 82), jnp.float16),
@@ -114,7 +114,7 @@ def test_places_in_turn(monkeypatch, count):
 
 
 def test_what_loops_carry_together_is_what_it_was(monkeypatch):
-    """Numbers of all kinds, and a key, which stays by itself."""
+    """Numbers of all dtypes, and a key, which is carried separately."""
 
     def run(key):
         kinds = "bool", "int8", "int16", "int32", "uint32", "float16", "float32"

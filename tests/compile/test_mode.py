@@ -1,4 +1,4 @@
-"""GOZERO_COMPILE: what it takes, and what it refuses; for which platform programs are."""
+"""GOZERO_COMPILE: its values and errors; and the platform that programs are traced for."""
 
 import subprocess
 import sys
@@ -52,7 +52,7 @@ def test_another_platform_is_no_target():
 
 
 def test_a_trace_for_one_target_is_not_taken_for_another():
-    """Not even of a function, or of the body of a loop, within another."""
+    """Not even for a function, or a loop body, inside another."""
     worth = {"tpu": 1, "gpu": 2}
 
     @jax.jit
@@ -76,7 +76,7 @@ def test_what_runs_seldom_is_known_there_only(monkeypatch):
     assert not mode.runs_seldom()
     with mode.seldom():
         assert mode.runs_seldom()
-        with mode.in_kernel():  # whose form is the plain one
+        with mode.in_kernel():  # kernels have the plain form
             assert not mode.runs_seldom()
         monkeypatch.setenv(mode.VARIABLE, "plain")
         assert not mode.runs_seldom()
@@ -91,7 +91,7 @@ kept_apart = pytest.mark.skipif(
 
 @kept_apart
 def test_a_trace_of_what_runs_seldom_is_not_taken_for_another(monkeypatch):
-    """Nor is one for a target taken for another's, within it."""
+    """Nor is a trace for one target used for another."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
 
     @jax.jit
@@ -140,7 +140,7 @@ def which_form(x):
 
 
 def test_only_the_form_of_the_one_platform_is_traced(monkeypatch):
-    """Another would not even be found wrong: here, where JAX has a CPU only."""
+    """Another platform's form is not traced, so its errors do not show on a CPU-only JAX."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     added = lambda: str(jax.make_jaxpr(which_form)(0)).split(":i32[] = add a ")[1:]
     assert [text.split(":")[0] for text in added()] == ["2"]

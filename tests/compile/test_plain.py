@@ -1,4 +1,4 @@
-"""A share of the suite's exact tests with GOZERO_COMPILE=plain: the results are the same."""
+"""Some of the suite's exact tests with GOZERO_COMPILE=plain: the results are the same."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ EXACT = [
     "tests/search/test_exact.py",
     "tests/playouts/test_engine.py::test_every_move_of_a_playout_is_the_references[2-40]",
 ]
-"""Of the rules, of searches, of playouts."""
+"""Tests of the rules, of searches and of playouts."""
 
 
 @pytest.mark.thorough

@@ -1,4 +1,4 @@
-"""A TPU's mean by a product of matrices beside the plain one."""
+"""A TPU's mean by a matrix product, and other TPU forms, against the plain ones."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from gozero.compile import ahead, estimate, mode, products
 
 
 def test_the_mean_of_a_board_is_the_same_by_a_product():
-    """Of whole numbers: their sums are exact in any order. And its gradient is the plain one."""
+    """For integers, whose sums are exact in any order; the gradient is the same too."""
     board = np.random.default_rng(0).integers(-99, 99, (3, 4, 8, 5))
     x = jnp.asarray(board, jnp.bfloat16)
     run = jax.value_and_grad(lambda x: jnp.sum(jnp.sin(products.mean_of_board(x))))
@@ -62,7 +62,7 @@ def chain(layers, x):
     ],
 )
 def test_layers_are_a_loop_where_they_run_seldom(platform, seldom, number, is_loop, monkeypatch):
-    """sin(9 sin(8 sin(7 ...))): the order is told from the result."""
+    """sin(... sin(7 sin(8 sin(9 x)))): the result shows the order of the layers."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     layers, x = [jnp.float32(9 - i) for i in range(number)], jnp.float32(0.5)
     expected = x
@@ -76,7 +76,7 @@ def test_layers_are_a_loop_where_they_run_seldom(platform, seldom, number, is_lo
 
 @pytest.fixture
 def v5e():
-    """The target, where its compiler is."""
+    """The v5e target; skips where its compiler is missing."""
     target = ahead.target("v5e")
     try:
         target.devices  # noqa: B018
@@ -87,7 +87,7 @@ def v5e():
 
 @pytest.mark.slow
 def test_layers_that_run_seldom_compile_sooner_for_a_v5e(v5e):
-    """By processor time; where they do not, the trick is to go."""
+    """By processor time; if this fails, the trick should be removed."""
     shape = lambda *axes: jax.ShapeDtypeStruct(axes, jnp.bfloat16)
     layers, x = [[shape(3, 3, 64, 64)] * 2] * 6, shape(1024, 9, 9, 64)
     run = lambda layers, x: products.in_turn(blocks, layers, x)
@@ -98,7 +98,7 @@ def test_layers_that_run_seldom_compile_sooner_for_a_v5e(v5e):
 
 @pytest.mark.slow
 def test_convolutions_apart_take_a_v5e_less_time(monkeypatch, v5e):
-    """By the compiler's estimate; where it does not, the trick is to go."""
+    """By the compiler's estimate; if this fails, the trick should be removed."""
     shape = lambda *axes: jax.ShapeDtypeStruct(axes, jnp.bfloat16)
     kernels, x = [shape(3, 3, 64, 64)] * 4, shape(1024, 9, 9, 64)
 

@@ -1,4 +1,4 @@
-"""Kernels and fusion barriers: what they refuse, and that they change nothing."""
+"""Kernels and fusion barriers: their errors, and that they change no result."""
 
 import functools
 
@@ -35,7 +35,7 @@ def test_what_is_computed_once_is_what_it_is():
 
 
 def written(found, more, sorts=False):
-    """Numbers written at places, some of which are outside; not all of `more` is looked at."""
+    """Write numbers at places, some out of range; part of `more` is unused."""
     array, places = found
     numbers = jnp.sort(more["numbers"]) if sorts else more["numbers"]
     if mode.writes_in_turn():

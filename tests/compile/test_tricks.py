@@ -1,6 +1,6 @@
-"""What each trick of `gozero.compile` gains on this machine: one that no longer pays should go.
+"""The gain of each trick of `gozero.compile` on this machine; one without gain should be removed.
 
-Slow. Each is timed with and without, in turn; the ratio of the medians is printed (-s).
+Slow. Runs with and without the trick alternate; the ratio of the medians is printed (-s).
 """
 
 import statistics
@@ -48,7 +48,7 @@ def playouts(size: int, count: int) -> Callable:
 
 
 def moves(size: int, count: int) -> Callable:
-    """60 moves of random games."""
+    """60 moves of `count` random games."""
     rules = go.Rules(size=size, ko="simple")
     states = jax.vmap(lambda _: gozero.init(rules))(jnp.arange(count))
 
@@ -71,7 +71,7 @@ def liberty_counts(size: int, count: int) -> Callable:
 
 
 def search(count: int, simulations: int = 100, **settings) -> Callable:
-    """So many simulations of 9x9 in each of some trees, without a network."""
+    """`simulations` simulations on 9x9 in each of `count` trees, without a network."""
     rules = go.Rules(size=9)
     states = jax.vmap(lambda _: gozero.init(rules))(jnp.arange(count))
     no_network = lambda params, key, seen: gozero.Evaluation(
@@ -84,7 +84,7 @@ def search(count: int, simulations: int = 100, **settings) -> Callable:
 
 
 def evaluations(size: int, count: int) -> Callable:
-    """A network of 6 blocks of 64 channels on some positions, several times."""
+    """A network of 6 blocks of 64 channels on `count` positions, four times."""
     config = NetworkConfig(blocks=6, channels=64)
     params = network.init(config, jax.random.key(0))
 
@@ -139,7 +139,7 @@ def without_highest(patch):
     patch.setattr(indexing, "highest", lambda numbers: jnp.max(numbers, axis=-1))
 
 
-GUMBEL = {"select": GumbelInterior(), "root_select": GumbelRoot()}  # a step is no kernel
+GUMBEL = {"select": GumbelInterior(), "root_select": GumbelRoot()}  # its steps are not one kernel
 RAVE = Rave(MinimumMse(0.1))
 TRICKS = {
     "once: playouts 9x9": (without_once, lambda: playouts(9, 2048)),

@@ -1,4 +1,4 @@
-"""Convolutions by fewer products beside XLA's."""
+"""Winograd convolutions, with fewer products, against XLA's."""
 
 import functools
 
@@ -34,7 +34,7 @@ def side_by_side(x, kernel):
 
 
 def test_the_smallest_tile_is_winograds():
-    """F(2, 3) worked by hand, its points 0, 1 and -1: 4 products give 2 of a filter of 3.
+    """F(2, 3) worked by hand, at points 0, 1 and -1: 4 products give 2 outputs of a 3-tap filter.
 
     d = 1, 2, 3, 4 and g = 1, 10, 100: 1 + 20 + 300 and 2 + 30 + 400.
     """
@@ -59,7 +59,7 @@ def test_every_tile_filters(tile, taps):
 
 
 def test_tiles_are_those_of_the_fewest_products():
-    """9 = 3 + 3 + 3: of 5 + 5 there are a few less, at which rounding errors are not worth it."""
+    """9 = 3 + 3 + 3; 5 + 5 needs slightly fewer products, not worth its rounding errors."""
     axes = [winograd.Axis(size) for size in (3, 7, 9, 13, 19)]
     assert [axis.tile for axis in axes] == [3, 4, 3, 5, 4]
     assert [axis.tiles for axis in axes] == [1, 2, 3, 3, 5]
@@ -77,7 +77,7 @@ OTHERS = [(size, size) for size in range(3, 26) if (size, size) not in SIZES]
     "board", SIZES + [pytest.param(board, marks=pytest.mark.thorough) for board in OTHERS]
 )
 def test_it_is_the_convolution(board):
-    """To 6e-6 of the largest number; points at the edge see zeros beyond it, as there."""
+    """To 6e-6 of the largest number, with the same zero padding at the edges."""
     x = jax.random.normal(jax.random.key(0), (3, *board, 8))
     kernel = jax.random.normal(jax.random.key(1), (3, 3, 8, 5))
     expected = np.asarray(by_convolution(x, kernel))
@@ -100,7 +100,7 @@ def test_it_is_the_convolution_of_5x5(board):
 )
 @pytest.mark.parametrize("form", [by_tiles, side_by_side])
 def test_its_gradients_are_those_of_the_convolution(board, taps, form):
-    """To 6e-6 of the largest number, with the last tile beyond the board or not."""
+    """To 6e-6 of the largest number, whether or not the last tile extends beyond the board."""
     x = jax.random.normal(jax.random.key(0), (3, *board, 8))
     kernel = jax.random.normal(jax.random.key(1), (taps, taps, 8, 5))
     weights = jax.random.normal(jax.random.key(2), (3, *board, 5))
@@ -112,8 +112,8 @@ def test_its_gradients_are_those_of_the_convolution(board, taps, form):
 
 
 def test_slices_divide_the_positions_and_keep_within_the_cache(monkeypatch):
-    """On 9x9 a position has 225 products for each of 64 channels: 57,600 bytes, 54 fit 3 MiB, and
-    9 fit 512 KiB."""
+    """On 9x9 a position has 225 products for each of 64 channels, 57,600 bytes: 54 positions fit
+    3 MiB, and 9 fit 512 KiB."""
     number = lambda count: winograd.number_of_slices(count, (9, 9), 64)
     monkeypatch.setattr(mode, "cores_of_a_device", lambda: 2)
     assert [number(count) for count in (32, 64, 100, 256)] == [1, 2, 2, 8]
@@ -127,7 +127,7 @@ def test_slices_divide_the_positions_and_keep_within_the_cache(monkeypatch):
     [
         ({}, True),
         ({"count": 16}, False),
-        ({"count": 97}, False),  # only one by one
+        ({"count": 97}, False),  # a prime: slices of single positions only
         ({"channels": 16, "count": 256}, False),
         ({"channels": 32, "count": 256}, True),
         ({"channels": 128, "count": 32}, True),
