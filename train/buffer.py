@@ -70,10 +70,10 @@ class BufferConfig:
 
     window: Window = Window()
     reuse: float = setting(4.0, above=0)
-    """How often a position is learnt from on average, at most."""
+    """The most times that a position is learnt from, on average."""
 
     min_rows: int = setting(1, least=1, most="capacity")
-    """Positions that the replay buffer must hold before the first is learnt from."""
+    """Positions that the replay buffer must hold before learning starts."""
 
     surprise: float = setting(0.0, least=0, most=1)
     """The share of a position's sampling frequency that is proportional to how far its search's

@@ -23,7 +23,7 @@ class OptimizerConfig:
     """
 
     learning_rate: float = setting(2e-3, least=0)
-    """AdamW's learning rate at its highest."""
+    """AdamW's peak learning rate."""
 
     weight_decay: float = setting(1e-4, least=0)
     """AdamW's weight decay, of kernels only, not of biases."""
@@ -35,7 +35,7 @@ class OptimizerConfig:
     """The step at which the learning rate has finished falling along a half cosine."""
 
     final_fraction: float = setting(0.01, least=0, most=1)
-    """The share of the learning rate that is left at the end of its schedule, and from then on."""
+    """The learning rate at the end of its schedule and from then on, as a share of the peak."""
 
     clip_norm: float | None = setting(5.0, above=0, unset="no clipping")
     """Gradients whose global norm is larger are scaled down to it."""

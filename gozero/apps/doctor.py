@@ -31,7 +31,7 @@ _HERE = ("cpu",)
 
 @dataclasses.dataclass(frozen=True)
 class DoctorConfig(GtpConfig):
-    """Report versions and devices, what is wrong, and with --size or --target the cost of a move.
+    """Report versions, devices and problems, and with --size or --target the cost of a move.
 
     The other flags are those of `gozero gtp`; they choose the player whose move is measured.
     """

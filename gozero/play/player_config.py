@@ -84,8 +84,8 @@ class PlayerConfig:
     symmetries: Symmetries | None = setting(
         None, unset="random with a KataGo network, else one", effective="seen_in"
     )
-    """In which board symmetries a network sees a position: as it stands (one), one drawn at random
-    (random), or all eight, averaging their evaluations (all)."""
+    """The symmetries in which a network evaluates a position: as it stands (one), one of the eight
+    drawn at random (random), or all eight, whose evaluations are averaged (all)."""
 
     playouts: PolicyName | None = setting(
         None, unset="mogo with --search rave, else uniform", effective="policy"
@@ -105,7 +105,7 @@ class PlayerConfig:
     """Whether MoGo's playouts play at the vital points of eye spaces."""
 
     diversity: int = setting(0, least=0, most=8)
-    """How many random points MoGo's playouts try, to play one with an empty neighbourhood."""
+    """How many random points MoGo's playouts try, to play one whose neighbourhood is empty."""
 
     playout_moves: int | None = setting(None, least=1, unset="3 per point of the board")
     """Moves after which a playout is cut and scored as it stands."""
@@ -187,8 +187,8 @@ class PlayerConfig:
     first."""
 
     rave_colours: Colours = setting("either")
-    """Which later plays count as all-moves-as-first: at points where the player was the first of
-    either to play, or all of its own."""
+    """Which later plays of a player count as all-moves-as-first: those at points where it was
+    the first of both players to play (either), or all (same)."""
 
     rave_ancestor: int | None = setting(None, least=1, unset="a node always uses its own")
     """Visits that a node needs before it uses its own all-moves-as-first values instead of an

@@ -54,8 +54,8 @@ class GtpConfig(NamedPlayerConfig):
     """The most seconds for each move; time_settings and time_left may allow less."""
 
     reuse: bool = setting(True)
-    """Whether a search starts from the tree of the last one, if the game went on from there; for
-    td, whether it keeps the weights learnt in the game. Off with --search gumbel."""
+    """Whether a search starts from the tree of the one before, if the game continued from there;
+    for td, whether it keeps the weights learnt in the game. Off with --search gumbel."""
 
     ponder: bool = setting(False)
     """Whether to keep searching while the opponent thinks, for as many simulations as for a move.

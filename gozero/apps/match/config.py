@@ -26,7 +26,7 @@ class Side(PlayerConfig):
     {game} is replaced by the game's number."""
 
     reuse: bool = setting(False)
-    """Whether our search starts from the tree of its last one, or td from the weights learnt."""
+    """Whether our search starts from the tree of the one before, or td from the weights learnt."""
 
     CONFLICTS = (
         Conflict(
