@@ -1,9 +1,9 @@
-"""What a network loses by 8-bit integers in its blocks: beside itself in f32, on the CPU.
+"""What a network loses with 8-bit integers in its blocks, compared with f32, on the CPU.
 
     python -m experiments.accelerators.int8 --games 400     # some minutes on two cores
 
 Policies and values are compared at positions of games that the network plays against itself by its
-policy, and the two then play a match. The file of results says both.
+policy; then the two play a match. Each has its results file.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, History, Trail, history_of
 
 _GAMES, _PLIES, _EVERY = 64, 48, 3
-"""Of the games whose positions are looked at: how many, how long, and each so many plies."""
+"""Games whose positions are compared: their number, their length, and the plies per position."""
 
 
 @functools.cache
 def evaluators(size: int) -> dict[str, Evaluator]:
-    """The network of a size that comes with the package, by what its trunk computes in."""
+    """{dtype of the trunk: evaluator} of the network of this size that comes with the package."""
     rules = go.Rules(size=size)
     shape, params, _ = weights.load(NETWORKS[size], size)
     sides = {}
@@ -48,7 +48,8 @@ def evaluators(size: int) -> dict[str, Evaluator]:
 
 
 def compare(size: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Of bf16 and int8 beside f32: nats and shares of policies, and root mean squares of values."""
+    """Compares bf16 and int8 with f32: policies by KL divergence in nats and by the share of equal
+    first moves, values by root mean squared error."""
     sides, game = evaluators(size), go_game(go.Rules(size=size))
     evaluate = {dtype: jax.jit(side.evaluate) for dtype, side in sides.items()}
     found: dict[str, list[tuple[float, ...]]] = {"bfloat16": [], "int8": []}
@@ -74,7 +75,7 @@ def compare(size: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def _positions(game: Any, evaluator: Evaluator, seed: int) -> Iterator[tuple[Any, jax.Array]]:
-    """(what the network sees, legal bool[B, A]) of games that it plays by its policy."""
+    """Yields (observations, legal bool[B, A]) of games that the network plays by its policy."""
     history = history_of(game, evaluator.observe)
     key = jax.random.key(seed)
     states = jax.vmap(game.init)(jax.random.split(key, _GAMES))
@@ -102,7 +103,7 @@ def _step(history: History, game: Any, evaluate: Any) -> Any:
 
 
 def match(size: int, games: int, simulations: int, seed: int) -> dict[str, Any]:
-    """8-bit integers against f32, as many simulations each."""
+    """A match of 8-bit integers against f32, with equal simulations."""
     rules, sides = go.Rules(size=size), evaluators(size)
     own = SearchConfig(simulations, select=sides["int8"].select)
     players = [search_player(rules, sides[dtype], own) for dtype in ("int8", "float32")]

@@ -1,9 +1,9 @@
-"""What the host launches in a simulation on an H100, by what XLA may put into command buffers.
+"""Launches by the host per simulation on an H100, by what XLA may put into command buffers.
 
     python -m experiments.accelerators.launches      # needs no GPU, but the extra gpu-ahead
 
-A command buffer is a piece of a program that is recorded once and launched whole. The compiler
-writes down (`--xla_dump_to`) which pieces those are, in a list of thunks: kernels, buffers, loops.
+A command buffer is a part of a program that is recorded once and launched as a whole. The compiler
+dumps (`--xla_dump_to`) these parts in a list of thunks: kernels, buffers, loops.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _NO_LAUNCH = {"While", "Conditional", "Sequential"}
 
 
 class Launches(NamedTuple):
-    """Of a program with one hot loop, that of most thunks."""
+    """Launches of a program with one hot loop, the loop with most thunks."""
 
-    a_round: int  # 0: the loop is part of a command buffer
-    around: int  # in a call, outside the loop
-    kernels: int  # of a round, in buffers too
+    a_round: int  # launches per round; 0: the loop is part of a command buffer
+    around: int  # launches per call, outside the loop
+    kernels: int  # kernels per round, including those in buffers
 
 
 def read(text: str) -> Launches:
-    """From the compiler's list of thunks, in which an indent says what is part of what.
+    """Parses the compiler's list of thunks, whose indentation shows their nesting.
 
-    A loop's condition does not count: of one of known length nobody asks it.
+    A loop's condition does not count, since it is not run in a loop of known length.
     """
-    stack: list[tuple[int, str, int]] = []  # (indent, kind, line) of what a thunk is part of
+    stack: list[tuple[int, str, int]] = []  # (indent, kind, line) of the enclosing thunks
     thunks: list[tuple[str, list[tuple[int, str, int]]]] = []
     is_condition = False
     for number, line in enumerate(text.splitlines()):
@@ -78,10 +78,10 @@ def read(text: str) -> Launches:
 
 
 def of_program(program: str, flags: str) -> Launches:
-    """Compile a program in a process of its own, as XLA reads its flags once.
+    """Compiles a program in a process of its own, since XLA reads its flags only once.
 
     Raises:
-      subprocess.CalledProcessError, ValueError: it did not compile.
+      subprocess.CalledProcessError, ValueError: if it did not compile.
     """
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | {
@@ -91,7 +91,7 @@ def of_program(program: str, flags: str) -> Launches:
         command = [sys.executable, "-m", "experiments.accelerators.row", program, "h100"]
         subprocess.run(command, env=env, check=True, capture_output=True)
         written = list(pathlib.Path(folder).glob("*jit_run.thunk_sequence*.txt"))
-        # As they are in the end, if passes changed anything: with no buffers they do not.
+        # The final list, if passes changed it; without buffers they do not.
         return read(max(written, key=lambda path: "after" in path.name).read_text())
 
 

@@ -1,6 +1,6 @@
-"""The hot programs: of our own, of the presets that are for accelerators, and of the peers.
+"""The hot programs: our own, those of the presets for accelerators, and the peers'.
 
-Each is made for a target and compiled from shapes; its arguments are made only where it is run.
+Each is made for a target and compiled from shapes; its arguments are made only if it is run.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from train import games as training_games
 from train.plan import make_plan
 from train.presets import PRESETS
 
-MOVES = 16  # of a program of the rules
+MOVES = 16  # per call of a program of the rules
 SIMULATIONS = 32
-LANES = 4096  # of playouts
+LANES = 4096  # for playouts
 MAX_DEPTH = 64
 
 
@@ -45,12 +45,12 @@ class Program:
     """A program, ready to be compiled.
 
     Attributes:
-      function: what is compiled; jitted, if it donates.
-      make: gives the arguments; called under `jax.eval_shape`, or jitted where it is run.
-      unit: what its work is counted in, and
-      units: how many of them a call does, on all devices.
-      hot: the path to the loop of which a round is looked at, see `estimate.Loop.find`.
-      rounds: of loops whose length is not known, see `estimate.read`.
+      function: the function to compile; already jitted, if it donates arguments.
+      make: returns the arguments; called under `jax.eval_shape`, or jitted if the program is run.
+      unit: the unit in which its work is counted.
+      units: the units of work of a call, on all devices.
+      hot: the path to the hot loop, whose round is reported; see `estimate.Loop.find`.
+      rounds: trip counts of loops of unknown length; see `estimate.read`.
       where: shardings of the arguments, a pytree like theirs; None: on one device.
     """
 
@@ -64,7 +64,7 @@ class Program:
 
 
 def _rules(target: Target, size: int, batch: int, ko: str) -> Program:
-    """Moves of games side by side, each with its full legal mask."""
+    """Moves of a batch of games, each with its full legal mask."""
     rules = go.Rules(size=size, ko=ko)
     make = lambda: (games.start(rules, batch), _moves(size, batch))
     rounds = {rf"branch_0_fun/while$|{_SUPERKO}": COMPARED[size]}
@@ -72,18 +72,18 @@ def _rules(target: Target, size: int, batch: int, ko: str) -> Program:
 
 
 COMPARED = {9: 1.3, 19: 0.3}
-"""Boards that a TPU compares stone by stone at a move of so many games: the most of any of them, on
-average over random games (counted on a CPU in 2,048 of 9x9 and 512 of 19x19: 1.0 and 0.1; without
-looking closely 4.8 and 1.1). The searches here begin at the empty board, where none fits; games of
-self-play are taken to be like random ones."""
+"""Boards that a TPU compares stone by stone per move, for superko: the maximum over the batch,
+averaged over random games (counted on a CPU with 2,048 games of 9x9 and 512 of 19x19: 1.0 and 0.1;
+without the close look 4.8 and 1.1). The searches here start from the empty board, where there are
+none; self-play games are assumed to be like random ones."""
 
 
 _SUPERKO = r"vmap\(\)/(cond/branch_0_fun/)?while$"
-"""Its loops; without the branch where only one platform's form is traced."""
+"""Pattern of the superko loops; without the branch if only one platform's form is traced."""
 
 
 def _superko(size: int | None) -> dict[str, float]:
-    """The rounds of both loops of a simulation, of the game and of the tree; {}: not counted."""
+    """Trip counts of both superko loops of a simulation (game and tree); {}: not known."""
     return {_SUPERKO: COMPARED[size]} if size in COMPARED else {}
 
 
@@ -93,17 +93,18 @@ def _pgx_rules(target: Target, size: int, batch: int) -> Program:
 
 
 def _moves(size: int, batch: int) -> jax.Array:
-    """i32[MOVES, batch]: each game at other points, and never twice at one."""
+    """i32[MOVES, batch]: different points in each game, and no point twice in a game."""
     move, game = jnp.arange(MOVES)[:, None], jnp.arange(batch)[None]
     return (7 * move + 13 * game) % size**2
 
 
 TURNS = {("uniform", 9): 8, ("mogo", 9): 7, ("uniform", 19): 27}
-"""Rounds of the loop around playouts of `LANES` games from the empty board, as counted on a CPU."""
+"""Trip counts of the outer loop of playouts of `LANES` games from the empty board, counted on a
+CPU."""
 
 
 def _playouts(target: Target, size: int, policy: str) -> Program:
-    """Playouts from the empty board, each in a lane of its own until the last has ended."""
+    """Playouts from the empty board, one per lane, until the last has ended."""
     rules = go.Rules(size=size, ko="simple")
 
     def play(positions, key):
@@ -144,7 +145,7 @@ def _search(rules, evaluator, batch, params=None, rounds=None, **settings) -> Pr
 
 
 def _stub_search(target: Target, size: int, batch: int) -> Program:
-    """PUCT with an evaluator that costs next to nothing: what the search itself takes."""
+    """PUCT with an evaluator that costs next to nothing, to measure the search itself."""
     rules = go.Rules(size=size)
     return _search(rules, _stub(rules), batch)
 
@@ -235,4 +236,4 @@ PROGRAMS: dict[str, Callable[[Target], Program]] = {
         )
     },
 }
-"""By name; peers stand beside ours."""
+"""The programs by name; peers are listed beside ours."""

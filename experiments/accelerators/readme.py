@@ -19,12 +19,12 @@ RowOf = Mapping[str, Any]
 
 
 def rows(path: pathlib.Path, before: pathlib.Path | None = None) -> str:
-    """What `run` made of programs, with what it had made of them before."""
+    """The rows that `run` measured, with earlier rows of the same programs, if any."""
     return table.of(run.read(path), run.read(before) if before else None)
 
 
 def leaves(path: pathlib.Path, more: pathlib.Path) -> str:
-    """Self-play of `9x9-cpu` on a v5e, with one leaf of a tree in a step, and with more."""
+    """Self-play of `9x9-cpu` on a v5e, with one leaf per step and with four."""
     lines = []
     for name, count in (("play-9x9-cpu", 1), ("play-9x9-cpu-leaves", 4)):
         row = _newest([*run.read(path), *run.read(more)], name, "v5e")
@@ -36,7 +36,7 @@ def leaves(path: pathlib.Path, more: pathlib.Path) -> str:
 
 
 def playouts(path: pathlib.Path) -> str:
-    """What `bundles` counted of whole playouts in a kernel."""
+    """The times that `bundles` estimated for whole playouts in a kernel."""
     found = _by_program(path, "playouts_per_s")
     lines = [
         [
@@ -65,7 +65,7 @@ _KERNELS = {
 
 
 def searches(path: pathlib.Path, programs: pathlib.Path) -> str:
-    """What `bundles` counted of a simulation's kernels, beside the rest of it by `run`'s row."""
+    """The times of a simulation's kernels by `bundles`, with the rest of it from `run`'s row."""
     lines = []
     for name, row in _by_program(path, "longest_path").items():
         rest = _newest(run.read(programs), name, row["target"])
@@ -80,7 +80,7 @@ def searches(path: pathlib.Path, programs: pathlib.Path) -> str:
 
 
 def evaluation(path: pathlib.Path) -> str:
-    """A line for each network and batch, a column for each number of slices."""
+    """A line per network and batch, a column per number of slices."""
     lines: dict[tuple[str, ...], dict[int, RowOf]] = {}
     for row in _read(path):
         of = lines.setdefault((row["board"], row["network"], row["batch"]), {})
@@ -99,7 +99,7 @@ def evaluation(path: pathlib.Path) -> str:
 
 
 def launches(path: pathlib.Path) -> str:
-    """What the host launches, by what goes into command buffers."""
+    """Launches by the host, by what goes into command buffers."""
     head = ["program", "in command buffers", "launches of a simulation", "around it"]
     lines = [
         [
@@ -115,7 +115,7 @@ def launches(path: pathlib.Path) -> str:
 
 
 def int8(path: pathlib.Path, matches: pathlib.Path) -> str:
-    """What networks lose by other trunks than f32, and matches against it."""
+    """What networks lose with trunks other than f32, and matches against f32."""
     played = {(row["size"], row["dtype"]): row for row in _read(matches)}
     (games,) = {row["games"] for row in played.values()}
     lines = []
@@ -130,12 +130,12 @@ def int8(path: pathlib.Path, matches: pathlib.Path) -> str:
 
 
 def of_slices(path: pathlib.Path) -> str:
-    """What `19x19-slice` plays and learns on slices of v5e."""
+    """Speeds of self-play and learning of `19x19-slice` on slices of v5e."""
     return slices.table(run.read(path), "19x19-slice")
 
 
 def rented(*paths: pathlib.Path) -> str:
-    """What a million games of presets cost on a v5e, and on slices of them."""
+    """The cost of a million games of presets on one v5e and on slices."""
     price, rows = dry_run.CHIP_HOUR["v5e"], [row for path in paths for row in run.read(path)]
     found = [row for row in rows if ahead.target(row["target"]).chip == "v5e"]
     lines = []
@@ -161,7 +161,7 @@ def _of_slice(of: slices.OnSlice, price: float) -> list[str]:
 
 
 def one_chip(*paths: pathlib.Path) -> str:
-    """What presets play and learn on one chip: the newest rows of the files."""
+    """Speeds of presets' self-play and learning on one chip, from the files' newest rows."""
     found, lines = [row for path in paths for row in run.read(path)], []
     for preset in ("9x9-gpu", "19x19-slice"):
         for chip in ("v5e", "v6e", "v5p", "h100"):
@@ -179,7 +179,7 @@ def _gib(row: RowOf) -> str:
 
 
 def _by_program(path: pathlib.Path, column: str) -> dict[str, RowOf]:
-    """The newest rows that have a column."""
+    """{program: its newest row that has this column}."""
     return {row["program"]: row for row in run.read(path) if column in row}
 
 

@@ -1,9 +1,9 @@
-"""One row: a program compiled for a target, what its text says, and how long it takes if it is run.
+"""One row: a program compiled for a target, its estimates, and its measured time if it is run.
 
     python -m experiments.accelerators.row PROGRAM TARGET [--here] [--repeats N] [--texts FOLDER]
 
-A process of its own for each: a compiler that crashes or takes all memory costs one row. The last
-line of its output is the row.
+Each row has a process of its own, so that a compiler that crashes or takes all memory costs only
+one row. The last line of its output is the row.
 """
 
 from __future__ import annotations
@@ -27,44 +27,47 @@ from gozero.compile.estimate import Loop
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What is known of a program on a target; None where nothing is."""
+    """What is known about a program on a target; None: not known."""
 
     program: str
     target: str
     error: str | None = None
-    """Why there are no figures: what the compiler said, or that it is not installed."""
+    """Why there are no figures: the compiler's error, or that it is not installed."""
     unit: str | None = None
     units: int | None = None
-    """Of a call, on all devices."""
+    """Units of work of a call, on all devices."""
     trace_s: float | None = None
     compile_s: float | None = None
     compile_cpu_s: float | None = None
-    """Of all threads: what it takes of one idle core, on a machine that others use too."""
+    """CPU time of all threads: about the time on one idle core, even if the machine is shared."""
     temp_bytes: int | None = None
-    """Of one device, as all bytes."""
+    """On one device, like all memory here."""
     argument_bytes: int | None = None
     output_bytes: int | None = None
-    """Results that are not written over donated arguments."""
+    """Results that do not reuse the memory of donated arguments."""
     call_ms: float | None = None
-    """Estimated: of a call, and of one round of its hot loop."""
+    """Estimated time of a call."""
     round_ms: float | None = None
+    """Estimated time of one round of the hot loop."""
     units_per_s: float | None = None
     network_share: float | None = None
-    """Of a round."""
+    """The network's share of a round."""
     kernels: int | None = None
-    """In a round, with unknown loops and conditionals, and then in what is around the hot loop."""
+    """Kernels per round; next come loops of unknown length and conditionals, which the host
+    controls, and then the same three counts outside the hot loop."""
     host_loops: int | None = None
     conditionals: int | None = None
     kernels_outside: int | None = None
     host_loops_outside: int | None = None
     conditionals_outside: int | None = None
     custom_kernels: int | None = None
-    """Kernels of Pallas in the program: their time is not in its text, and not in the estimate."""
+    """Pallas kernels in the program; the text has no time for them, so the estimate lacks it."""
     collectives: float | None = None
-    """Exchanges in a call, and the bytes of them on a device."""
+    """Collective operations of a call."""
     sent_bytes: float | None = None
+    """Bytes that a device sends in them."""
     measured_ms: float | None = None
-    """Of a call, on the device that is here."""
+    """Measured time of a call, on this machine's device."""
     measured_units_per_s: float | None = None
     device: str | None = None
 
@@ -78,7 +81,7 @@ def compiled(program: Program, target: ahead.Target) -> Compiled:
 
 
 def of_text(program: Program, whole: Loop) -> dict[str, Any]:
-    """What a compiled text says of a program, as fields of a row."""
+    """A program's estimates from its compiled text, as fields of a row."""
     hot = whole.find(*program.hot) or whole
     around = (whole.find(*program.hot[:-1]) or whole) if hot is not whole else whole
     outside = lambda name: getattr(around, name) - getattr(hot, name) if hot is not around else 0
@@ -101,7 +104,7 @@ def of_text(program: Program, whole: Loop) -> dict[str, Any]:
 
 
 def measured(program: Program, compiled: Compiled, repeats: int) -> dict[str, Any]:
-    """How long a call takes here, as fields of a row."""
+    """The measured time of a call on this machine, as fields of a row."""
     make = jax.jit(program.make, out_shardings=program.where)
     timed = make_timed(compiled.program, make)
     seconds = statistics.median(timed() for _ in range(repeats))
@@ -113,7 +116,7 @@ def measured(program: Program, compiled: Compiled, repeats: int) -> dict[str, An
 
 
 def make_row(name: str, target: ahead.Target, repeats: int, texts: pathlib.Path | None) -> Row:
-    """Compile a program and look at it; run it, if the target is here."""
+    """Compiles a program and reads its text; also runs it, if the target is present."""
     program = PROGRAMS[name](target)
     done = compiled(program, target)
     whole = estimate.read(done.text, target.chip, program.rounds)
@@ -145,7 +148,9 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--texts", type=pathlib.Path)
     asked = parser.parse_args()
-    jax.config.update("jax_enable_compilation_cache", False)  # compile times are of the row
+    jax.config.update(
+        "jax_enable_compilation_cache", False
+    )  # compile times must not depend on a cache
     try:
         target = ahead.target(asked.target, is_here=asked.here)
         row = make_row(asked.program, target, asked.repeats, asked.texts)

@@ -1,11 +1,11 @@
-"""The hot programs on TPUs and GPUs that need not be there.
+"""The hot programs on TPUs and GPUs that need not be present.
 
     python -m experiments.accelerators.run [--target v5e h100 ...] [--programs NAME ...] [--json]
 
-Each row is compiled in a process of its own and added to --out when it is done; --skip goes on
-where a run was stopped. A target whose compiler is not installed is one line. Where JAX finds the
-target on this machine, the program is run on it as well, and the row has measured figures beside
-the estimates.
+Each row is compiled in a process of its own and added to --out when it is done; --skip resumes a
+run that was stopped. A target whose compiler is not installed gets one line. Where JAX finds the
+target on this machine, the program also runs on it, and the row has measured figures beside the
+estimates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gozero.runs import folder as folders
 PROG = "python -m experiments.accelerators.run"
 ROOT = pathlib.Path(__file__).parents[2]
 MINUTES_A_ROW = 1.0
-"""To compile a program for a target, on two cores; some take ten seconds, some ten minutes."""
+"""Time to compile a program for a target, on two cores; some take ten seconds, some ten minutes."""
 _LOOK = "import jax; print(jax.devices()[0].device_kind)"
 
 
@@ -54,10 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def chosen(parts: Sequence[str]) -> list[str]:
-    """The programs of these names, or with these in their names; all, if there are none.
+    """The programs with these names, or whose names contain them; all, if `parts` is empty.
 
     Raises:
-      ValueError: one that there is not.
+      ValueError: if no program matches one of them.
     """
     found = {part: [name for name in PROGRAMS if part == name] for part in parts}
     found |= {part: [n for n in PROGRAMS if part in n] for part in parts if not found[part]}
@@ -68,7 +68,7 @@ def chosen(parts: Sequence[str]) -> list[str]:
 
 
 def work(config: AcceleratorsConfig, names: list[str], targets: list[ahead.Target]) -> None:
-    """Make the rows and add them to --out, one after the other."""
+    """Makes the rows and adds them to --out, one after the other."""
     code = code_hash()
     known = {(row["program"], row["target"]) for row in read(config.out) if row["code"] == code}
     todo = [
@@ -99,7 +99,7 @@ def work(config: AcceleratorsConfig, names: list[str], targets: list[ahead.Targe
 def in_child(
     config: AcceleratorsConfig, name: str, target: ahead.Target, here: bool
 ) -> dict[str, Any]:
-    """A row, made by `row.main`; with an error, if that ends without one or takes too long."""
+    """A row made by `row.main` in a child; has an error if the child fails or takes too long."""
     options = ["--repeats", str(config.repeats), *(["--here"] if here else [])]
     options += ["--texts", str(config.texts.resolve())] if config.texts else []
     command = [sys.executable, "-m", "experiments.accelerators.row", name, target.name, *options]
@@ -122,7 +122,7 @@ def in_child(
 
 
 def device_here(targets: list[ahead.Target]) -> str:
-    """What JAX calls this machine's device; asked in a child, and not if only the CPU counts."""
+    """JAX's name of this machine's device, from a child; "cpu" without one if that is enough."""
     if all(target.platform == "cpu" for target in targets):
         return "cpu"
     try:
@@ -135,7 +135,7 @@ def device_here(targets: list[ahead.Target]) -> str:
 
 
 def code_hash() -> str:
-    """Of all sources from which programs are made: rows of equal code need not be made again."""
+    """A hash of all sources that programs are made from; rows of equal code can be skipped."""
     digest = hashlib.sha256()
     for path in _sources():
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
@@ -148,7 +148,7 @@ def _sources() -> Iterator[pathlib.Path]:
 
 
 def read(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The rows of a file; none, if it is not there."""
+    """The rows of a file; empty if it does not exist."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 

@@ -1,10 +1,10 @@
-"""What a preset plays and learns on slices of a TPU, of rows that `run` made of its programs.
+"""Speeds of a preset's self-play and learning on TPU slices, from rows made by `run`.
 
     python -m experiments.accelerators.run --target v5e:2x2 v5e:4x4 v5e:8x8 \\
         --programs play-19x19-slice learn-19x19-slice --out slices.jsonl
     python -m experiments.accelerators.slices slices.jsonl
 
-Efficiency is games/s of a device, as a share of those on the smallest slice of the file.
+Efficiency is games/s per device, relative to the smallest slice in the file.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _HEAD = (
 
 
 STEPS = 16
-"""Of the learner, in a call: `train.learner.steps_per_call` of a TPU."""
+"""Steps of the learner per call: `train.learner.steps_per_call` on a TPU."""
 
 
 def times(play: RowOf, learn: RowOf) -> Times:
-    """Of the rows of a preset's programs."""
+    """The times of a preset, from the rows of its programs."""
     return Times(
         play_s=play["call_ms"] / 1e3,
         simulation_s=play["round_ms"] / 1e3,
@@ -64,9 +64,10 @@ class OnSlice(NamedTuple):
 
 
 def of_preset(rows: Sequence[RowOf], preset: str) -> Iterator[OnSlice]:
-    """Each slice with a learner, the smallest first.
+    """Yields each slice that has a learner's row, the smallest first.
 
-    Its chips play alike, each for itself: without a row of its own, self-play is that of one chip.
+    All chips of a slice play independently at the same speed, so if the slice has no self-play row
+    that of one chip is used.
     """
     newest = {(row["target"], row["program"]): row for row in rows if not row["error"]}
     learners = {target: row for (target, name), row in newest.items() if name == f"learn-{preset}"}
@@ -81,7 +82,7 @@ def of_preset(rows: Sequence[RowOf], preset: str) -> Iterator[OnSlice]:
 
 
 def table(rows: Sequence[RowOf], preset: str) -> str:
-    """A line for each slice."""
+    """A table with a line per slice."""
     lines, least = [], 0.0
     for of in of_preset(rows, preset):
         each = dry_run.speed(of.plan, of.times).games_per_s / of.plan.num_devices
@@ -91,7 +92,7 @@ def table(rows: Sequence[RowOf], preset: str) -> str:
 
 
 def _plan(preset: str, num_devices: int, learn: RowOf) -> Plan:
-    """With the positions of a step that the learner was compiled for."""
+    """The preset's plan, with the batch size that the learner was compiled for."""
     batch = {"batch_size": learn["units"] // STEPS, "rows_per_device": 1}
     return make_plan(dataclasses.replace(PRESETS[preset], **batch), num_devices)
 

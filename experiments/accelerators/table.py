@@ -1,4 +1,4 @@
-"""The rows as a table in Markdown: the newest of each program and target."""
+"""The rows as a Markdown table: the newest of each program and target."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ RowOf = Mapping[str, Any]
 
 
 def of(rows: Sequence[RowOf], before: Sequence[RowOf] | None = None) -> str:
-    """A table of rows, with those of before, if any, in front of an arrow."""
+    """A table of rows; figures that differ from earlier rows, if any, are shown as `a -> b`."""
     newest, earlier = _newest(rows), _newest(before or ())
     return markdown(_HEAD, [_cells(row, earlier.get(key)) for key, row in newest.items()])
 
 
 def line(row: RowOf) -> str:
-    """A row by itself."""
+    """One row as a line of text."""
     cells = _cells(row, None)
     named = zip(_HEAD[2:], cells[2:], strict=True)
     told = ", ".join(f"{name} {cell}" for name, cell in named if cell)
@@ -71,14 +71,14 @@ def _figures(row: RowOf) -> list[str]:
 
 
 def _measured(row: RowOf) -> str:
-    """On a device, and as a share of what was estimated."""
+    """The measured rate, and its ratio to the estimate."""
     found, estimated = row["measured_units_per_s"], row["units_per_s"]
     share = f", {found / estimated:.2f} of the estimate" if found and estimated else ""
     return rate(found, row["unit"]) + share
 
 
 def _launches(row: RowOf, where: str) -> str:
-    """Of a GPU, where every one of them is launched, or waited for, by the host."""
+    """Kernels, loops and conditionals; only for GPUs, where the host launches or awaits each."""
     if row["target"].partition(":")[0] != "h100":
         return ""
     return " + ".join(
@@ -91,7 +91,7 @@ def _mib(num_bytes: int) -> str:
 
 
 def rate(per_s: float | None, unit: str) -> str:
-    """Units a second, to three digits."""
+    """Units per second, to three digits."""
     if per_s is None:
         return ""
     for size, letter in ((1e6, "M"), (1e3, "k")):

@@ -1,13 +1,13 @@
-"""This checkout beside another, program by program, each round one right after the other.
+"""This checkout compared with another, program by program, timed in turn.
 
     git worktree add ../before COMMIT
     python -m experiments.throughput.beside ../before [--programs answer puct] [--out FILE]
 
-What falls by a few percent is not seen in two runs of the table one after the other: a shared
-machine's speed drifts by more within minutes. Here a child of each checkout keeps its program
-compiled, and they run in turn; where a program lies in memory still makes some percent of
-difference, so what seems to fall is to be measured again. The other checkout has to have the
-functions of `experiments.throughput` and the settings that `PROGRAMS` name.
+Two runs of the table, one after the other, cannot show a regression of a few percent: a shared
+machine's speed drifts by more within minutes. Here a child process of each checkout keeps its
+program compiled, and they run in turn. A program's place in memory still makes a difference of a
+few percent, so measure an apparent regression again. The other checkout must have the functions
+and settings of `experiments.throughput` that `PROGRAMS` uses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Run = Callable[[], Any]
 
 
 def answer(leaves: int, size: int = 9, **given: Any) -> Run:
-    """3,000 simulations of MC-RAVE with MoGo playouts, as `gozero gtp` has them."""
+    """3,000 simulations of MC-RAVE with MoGo playouts, as in `gozero gtp`."""
     from gozero.apps.gtp.config import GtpConfig
     from gozero.apps.gtp.search import TreeSearcher
     from gozero.go import rules as go
@@ -58,7 +58,7 @@ def puct(size: int, batch: int, simulations: int) -> Run:
 
 
 def tree(num_actions: int, batch: int, simulations: int, rave: bool = False) -> Run:
-    """Trees of a game of hashes."""
+    """Trees of the hash game."""
     import jax
 
     from experiments.throughput import hash_game, trees
@@ -92,7 +92,7 @@ def moves(size: int, batch: int) -> Run:
 
 
 def planes(size: int, batch: int, name: str) -> Run:
-    """Planes of middle-game positions, ten times; or their ladders, once."""
+    """Feature planes of middle-game positions, ten times; or their ladders, once."""
     import jax
 
     from experiments.throughput import features
@@ -112,7 +112,7 @@ def planes(size: int, batch: int, name: str) -> Run:
 
 
 def selfplay(blocks: int, channels: int, batch: int, count: int) -> Run:
-    """Moves of self-play as training has it."""
+    """Moves of self-play as in training."""
     from experiments.throughput import selfplay as rows
     from experiments.throughput.config import ThroughputConfig
 
@@ -164,12 +164,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Run], dict[str, Any]]] = {
 }
 
 RUNS = 3
-"""Of a program in a round; their median counts."""
+"""Runs of a program per round, of which the median is taken."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Milliseconds of a run, medians; the ratio is the median over rounds of other to this."""
+    """Median milliseconds per run; `ratio` is the median over rounds of other / this."""
 
     program: str
     this_ms: float
@@ -181,7 +181,7 @@ class Row:
 
 
 class _Side:
-    """A child of a checkout, with a program that it has compiled."""
+    """A child process of a checkout, with a compiled program."""
 
     def __init__(self, checkout: pathlib.Path, program: str):
         given = {"PYTHONPATH": str(checkout), "PYTHONSAFEPATH": "1", "JAX_PLATFORMS": "cpu"}
@@ -195,10 +195,10 @@ class _Side:
         )
 
     def seconds(self) -> float:
-        """Of one run; the first answer comes when all is compiled."""
+        """Seconds of a run, the median of `RUNS`; the first call waits for compilation."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended: there is no answer
+        with contextlib.suppress(BrokenPipeError):  # the child has ended, and gives no answer
             self._child.stdin.write("\n")
             self._child.stdin.flush()
         if not (line := self._child.stdout.readline()):
@@ -206,13 +206,13 @@ class _Side:
         return statistics.median(json.loads(line))
 
     def close(self) -> None:
-        """Its input ends, and so does it."""
+        """Closes the child's input, which ends it."""
         with contextlib.suppress(BrokenPipeError):
             self._child.communicate()
 
 
 def _serve(program: str) -> None:
-    """A child's work: for each line that comes, the seconds of some runs."""
+    """Runs in the child: prints the seconds of `RUNS` runs for each line of input."""
     import jax
 
     import gozero
@@ -232,7 +232,7 @@ def _serve(program: str) -> None:
 
 
 def measure(program: str, other: pathlib.Path, rounds: int) -> Row:
-    """A program of this checkout beside another's."""
+    """Compares a program of this checkout with the other's."""
     checkouts = pathlib.Path(__file__).parents[2], other.resolve()
     sides = [_Side(checkout, program) for checkout in checkouts]
     try:

@@ -1,4 +1,4 @@
-"""The commands as people start them: how soon the first answer comes, and many queries at once."""
+"""The commands as users start them: the time to the first answer, and many queries at once."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _COLD, _WARM = 20.0, 3.0
 _JOY = 120.0
 _QUERIES, _VISITS = 64, 200
 _MOVES = 47
-"""Of the game that is reviewed."""
+"""The length of the game that is reviewed."""
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Rows on the commands; each is a process of its own, with a cache of its own."""
+    """Adds rows on the commands; each runs in a process of its own, with its own cache."""
     for size in (9,) if config.quick else (9, 13, 19):
         _first_move(size, config, report)
     _entrances(config, report)
@@ -51,7 +51,7 @@ def _command(*words: str) -> list[str]:
 
 
 def _child(cache: str, *words: str) -> subprocess.Popen[str]:
-    """A command that is spoken with by lines."""
+    """Starts a command that reads and writes lines."""
     return subprocess.Popen(
         _command(*words),
         cwd=ROOT,
@@ -64,7 +64,7 @@ def _child(cache: str, *words: str) -> subprocess.Popen[str]:
 
 
 def _first_move(size: int, config: ThroughputConfig, report: Report) -> None:
-    """Of `gozero gtp`, from the start of the process to the move: cold, and then warm."""
+    """Time of `gozero gtp` from process start to its first move: cold, and then warm."""
     report.say(f"the first move of {size}x{size}")
     with tempfile.TemporaryDirectory() as cache:
         cold = _seconds_to_a_move(size, cache)
@@ -92,7 +92,7 @@ def _seconds_to_a_move(size: int, cache: str) -> float:
 
 
 def _entrances(config: ThroughputConfig, report: Report) -> None:
-    """What README.md begins with, beside the engine: its search, and an experiment."""
+    """The first examples of README.md besides the engine: its search, and an experiment."""
     report.say("README's entrances")
     code = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +107,7 @@ def _entrances(config: ThroughputConfig, report: Report) -> None:
 
 
 def _review(config: ThroughputConfig, report: Report) -> None:
-    """Of a 9x9 game, 200 visits a move, its page written: the whole process."""
+    """Time of the whole process of reviewing a 9x9 game at 200 visits per move, page included."""
     report.say("a review")
     rules = go.Rules(size=9)
     moves = np.asarray(games.record_games(rules, 1, config.seed))[:_MOVES, 0]
@@ -131,7 +131,7 @@ def _review(config: ThroughputConfig, report: Report) -> None:
 
 
 def _queries(config: ThroughputConfig, report: Report) -> None:
-    """Queries at once against one by one, beside what the network gains by such a batch."""
+    """The gain of queries at once over one by one, against the network's gain by such a batch."""
     report.say("queries")
     rules = go.Rules(size=9)
     lines = _query_lines(rules, config.seed)
@@ -162,7 +162,7 @@ def _queries(config: ThroughputConfig, report: Report) -> None:
 
 
 def _query_lines(rules: go.Rules, seed: int) -> list[str]:
-    """Of the positions of as many games, after 1 to 40 moves."""
+    """Queries for the positions of `_QUERIES` games after 1 to 40 moves."""
     moves = np.asarray(games.record_games(rules, _QUERIES, seed))
     name = lambda i, action: ["BW"[i % 2], coords.to_gtp(rules.size, int(action))]
     return [
@@ -182,13 +182,13 @@ def _query_lines(rules: go.Rules, seed: int) -> list[str]:
 
 
 class _Analysis:
-    """`gozero analyze --json`, as a program that asks it."""
+    """A client of `gozero analyze --json`."""
 
     def __init__(self, cache: str):
         self._child = _child(cache, "analyze", "--json")
 
     def seconds(self, lines: Sequence[str], at_once: bool) -> float:
-        """Until all are answered."""
+        """Seconds until all queries are answered."""
         started = time.perf_counter()
         for asked in [lines] if at_once else [[line] for line in lines]:
             self._ask(asked)

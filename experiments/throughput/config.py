@@ -76,7 +76,7 @@ class BesideConfig(ExperimentConfig):
     """Programs to time, by parts of their names; by default all."""
 
     rounds: int = setting(8, least=1)
-    """Timed runs of each program, in turn."""
+    """Rounds of timed runs of each program, in turn."""
 
     out: pathlib.Path | None = setting(None, unset="none")
     """A CSV file for the rows."""

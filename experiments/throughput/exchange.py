@@ -1,4 +1,4 @@
-"""Learning with workers: what the exchange costs one of them, and what a run plays with two."""
+"""Learning with workers: the cost of the exchange for one, and the speed of a run with two."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 
 
 def _share(report: Report, seconds: float) -> None:
-    """A worker in a folder, with new weights as often as there may be any."""
+    """The exchange's share of a worker's time, with new weights as often as they can come."""
     with tempfile.TemporaryDirectory() as out:
         config = dataclasses.replace(
             PRESETS["9x9-cpu"], out=pathlib.Path(out) / "run", workers=True, devices=1
@@ -87,7 +87,7 @@ def _share(report: Report, seconds: float) -> None:
 
 
 def _publisher(config: TrainConfig) -> Callable[[], None]:
-    """What publishes other weights, if it is time to."""
+    """A function that publishes new weights, if they are due."""
     plan, last = make_plan(config), [-exchange.EVERY_S, 0.0]
 
     def publish() -> None:
@@ -102,7 +102,7 @@ def _publisher(config: TrainConfig) -> Callable[[], None]:
 
 
 class _Until:
-    """Told to stop at a time."""
+    """A stop request that comes at a given time."""
 
     def __init__(self, end: float):
         self.end = end
@@ -113,7 +113,7 @@ class _Until:
 
 
 class _Spent:
-    """Seconds in some methods, and in what comes before each of their calls."""
+    """Seconds in wrapped methods (`seconds`), and before each `refresh` in `first` (`before`)."""
 
     def __init__(self):
         self.seconds = self.before = 0.0
@@ -136,7 +136,7 @@ class _Spent:
 
 
 def _together(config: ThroughputConfig, report: Report, seconds: float) -> None:
-    """Real programs on the same cores: all games that end in a second, learnt from alike."""
+    """A run with two workers against one alone, as real programs on the same cores, in games/s."""
     seen = _Seen([], [])
     rates = lambda workers: lambda: _games_per_s(workers, seconds, seen)
     ours, peer = in_turn([rates(2), rates(0)], min(config.repeats, 2))
@@ -162,14 +162,14 @@ def _together(config: ThroughputConfig, report: Report, seconds: float) -> None:
 
 
 class _Seen(NamedTuple):
-    """Of workers, in seconds."""
+    """What was observed of workers, in seconds."""
 
-    first_shards: list[float]  # after their start
-    lags: list[float]  # from the publishing of weights to what is played with them
+    first_shards: list[float]  # from their start
+    lags: list[float]  # from publication of weights to the first rows played with them
 
 
 def _games_per_s(workers: int, seconds: float, seen: _Seen) -> float:
-    """Of a new run and so many workers, once all of them play."""
+    """Games/s of a new run with `workers` workers, once all of them play."""
     started = time.time()
     with tempfile.TemporaryDirectory() as place:
         out = pathlib.Path(place) / "run"
@@ -191,8 +191,8 @@ def _games_per_s(workers: int, seconds: float, seen: _Seen) -> float:
 
 
 def _come_back(report: Report) -> None:
-    """A process of a gang is killed, the other told to end, as launchers do, and both are started
-    by the same commands."""
+    """Recovery: one process of a gang is killed, the other is told to end, as launchers do, and
+    both are restarted by the same commands."""
     with tempfile.TemporaryDirectory() as place:
         out = pathlib.Path(place) / "run"
         with _gang(out) as programs:
@@ -211,7 +211,7 @@ def _come_back(report: Report) -> None:
 
 @contextlib.contextmanager
 def _gang(out: pathlib.Path) -> Iterator[list[subprocess.Popen]]:
-    """Two processes that train as one."""
+    """Starts two processes that train together."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         coordinator = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -244,7 +244,7 @@ def _wait_for(ready: Callable[[], bool]) -> None:
 
 
 def _games(out: pathlib.Path) -> int:
-    """That have ended in a run."""
+    """The number of finished games of a run."""
     return _last_line(out)["games"]
 
 
@@ -253,14 +253,14 @@ def _iterations(out: pathlib.Path) -> int:
 
 
 def _last_line(out: pathlib.Path) -> dict[str, Any]:
-    """Of a run's metrics; of none, of a run that has not begun."""
+    """The last line of a run's metrics; zeros if there is none yet."""
     path = out / folder.METRICS
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     return json.loads(lines[-1]) if lines else {"games": 0, "iteration": 0}
 
 
 def _by_worker(out: pathlib.Path) -> dict[str, list[tuple[float, pathlib.Path]]]:
-    """When each worker wrote its shards, and where, in order."""
+    """{worker: [(time written, path) of its shards, in order]}."""
     written = sorted((path.stat().st_mtime, path) for path in (out / shards.FOLDER).rglob("*.npz"))
     found: dict[str, list[tuple[float, pathlib.Path]]] = {}
     for when, path in written:
@@ -269,8 +269,8 @@ def _by_worker(out: pathlib.Path) -> dict[str, list[tuple[float, pathlib.Path]]]
 
 
 def _lags(out: pathlib.Path, written: list[tuple[float, pathlib.Path]]) -> Iterator[float]:
-    """Of each version that a worker came to play with: until the last shard of earlier ones, which
-    is written as the first rows of the new one come."""
+    """Yields, for each version of weights that a worker played with, the seconds from publication
+    to its last shard of earlier versions, written when the new version's first rows come."""
     versions = [(when, int(path.parent.name)) for when, path in written]
     for path in sorted((out / "newest").iterdir()):
         before = [when for when, version in versions if version < int(path.stem)]
@@ -279,7 +279,7 @@ def _lags(out: pathlib.Path, written: list[tuple[float, pathlib.Path]]) -> Itera
 
 
 def _rate(written: list[tuple[float, pathlib.Path]], began: float) -> float:
-    """Games a second of a worker, from its first shard after a time to its last."""
+    """Games/s of a worker, from its first shard after `began` to its last."""
     said = make_plan(PRESETS["5x5"]).said
     (first, _), *others = [one for one in written if one[0] >= began]
     games = sum(shards.read(path, said).about.games for _, path in others)

@@ -1,7 +1,8 @@
-"""The cost of a position's planes, against a network of 4 blocks of 32 channels.
+"""The cost of a position's feature planes, against a network of 4 blocks of 32 channels.
 
-Middle-game positions of random games that fill no eyes: half as many plies as the board has
-points. Planes and network run on the same batch, in turn, so that a busy machine slows both.
+The positions are from the middle of random games that fill no eyes: after half as many plies as the
+board has points. Planes and network run on the same batch, in turn, so that a busy machine slows
+both.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CALLS = 5
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Rows: each set against the network that takes it; then the ladders, which are apart."""
+    """Adds rows: each feature set against the network that takes it; then ladders alone."""
     for size, batch in [(9, 256)] if config.quick else [(9, 256), (19, 64), (19, 256)]:
         states = middle_games(go.Rules(size=size), batch, config.seed)
         for name in ("compact", "zero", "full-no-ladders"):
@@ -82,11 +83,11 @@ def _ladders(size, batch, states, config, report) -> None:
 
 
 def best_of_each(runs, repeats: int) -> list[float]:
-    """Least seconds a call of each (function, arguments), in turn after one that compiles.
+    """Least seconds per call of each (function, arguments), timed in turn after compilation.
 
-    A turn is several calls in a row, and the first is not counted: each finds in the cache what
-    its own last call left there. (After the network has run, the host takes 0.3 ms to call even
-    a program that does nothing with a batch of states, and 0.02 ms to call it again.)
+    A turn is several calls in a row after one that is not timed, so that each call finds in the
+    cache what its own last call left there. (After the network has run, the host takes 0.3 ms to
+    call even a program that does nothing with a batch of states, and 0.02 ms to call it again.)
     """
     for run, arguments in runs:
         jax.block_until_ready(run(*arguments))

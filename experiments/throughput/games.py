@@ -1,4 +1,4 @@
-"""Random games, recorded and replayed: what the rules are timed on, and the search's roots."""
+"""Random games, recorded and replayed, for timing the rules and as roots of searches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def start(rules: go.Rules, batch: int) -> go.GameState:
 
 
 def record_games(rules: go.Rules, batch: int, seed: int) -> jax.Array:
-    """i32[T, B]: whole random games that fill no eyes, up to the ply where all have ended."""
+    """i32[T, B]: the moves of whole random games that fill no eyes, until all have ended."""
 
     def move(states, key):
         def choose(state, key):
@@ -38,7 +38,7 @@ def record_games(rules: go.Rules, batch: int, seed: int) -> jax.Array:
 
 
 def lengths(rules: go.Rules, actions: jax.Array) -> np.ndarray:
-    """i32[B]: the plies of each recorded game, i32[T, B], up to the one that ends it."""
+    """i32[B]: the length of each recorded game i32[T, B], including the ply that ends it."""
 
     def move(states, row):
         states = jax.vmap(lambda s, a: go.play(rules, s, a))(states, row)
@@ -50,13 +50,13 @@ def lengths(rules: go.Rules, actions: jax.Array) -> np.ndarray:
 
 
 def step(rules: go.Rules, state: go.GameState, action: jax.Array):
-    """One move of one game, and the legal actions after it: what an environment's step does."""
+    """One move of one game, and the legal actions after it, as in an environment's step."""
     state = go.play(rules, state, action)
     return state, go.legal_actions(rules, state)
 
 
 def replay(rules: go.Rules):
-    """jitted (states, actions [T, B]) -> a number that needs every mask; states are donated."""
+    """jitted (states, actions [T, B]) -> (states, a sum over all masks); donates the states."""
 
     def counted(state, action):
         state, legal = step(rules, state, action)

@@ -1,4 +1,4 @@
-"""MC-RAVE with MoGo's playouts: how long an answer takes, and how many searches a batch does."""
+"""MC-RAVE with MoGo's playouts: the time of an answer, and the throughput of batched searches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BATCH, _BATCH_SIMULATIONS = 256, 400
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Rows on the classical player, whole."""
+    """Adds rows on the whole classical player."""
     for leaves in (1, 64):
         _answer(config, report, leaves)
     if not config.quick:
@@ -36,7 +36,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 
 
 def _answer(config: ThroughputConfig, report: Report, leaves: int) -> None:
-    """From the empty 9x9 board, where playouts are longest, as `gozero gtp` searches it."""
+    """An answer from the empty 9x9 board, where playouts are longest, as in `gozero gtp`."""
     flags = GtpConfig(
         search="rave", simulations=_SIMULATIONS, leaves=leaves, reuse=False, seed=config.seed
     )
@@ -80,7 +80,7 @@ def _batch(config: ThroughputConfig, report: Report) -> None:
 
 
 def make_batch_rate(seed: int) -> Callable[[], float]:
-    """A function that searches the empty board on all devices and gives the simulations/s."""
+    """A function that searches the empty board on all devices and returns simulations/s."""
     rules = go.Rules(size=9, ko="positional")
     setup = make_setup(rules, PlayerConfig(search="rave", simulations=_BATCH_SIMULATIONS))
     game, mesh = go_game(rules), devices.mesh_of()

@@ -1,4 +1,4 @@
-"""A game made of hashes, for trees alone: next to nothing is spent on rules and evaluation."""
+"""A game made of hashes, to time trees alone: rules and evaluation cost next to nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def roots(num_trees: int, seed: int) -> Position:
 
 
 def hash_game(num_actions: int) -> Game:
-    """All actions are legal, and no game ends."""
+    """A game in which all actions are legal and no game ends."""
 
     def play(position, action):
         return Position(mix(position.code * np.uint32(31) + action.astype(jnp.uint32)))
@@ -40,9 +40,10 @@ def hash_game(num_actions: int) -> Game:
 
 
 def evaluator(num_actions: int, spread: float, value_scale: float, playouts: bool = False):
-    """An evaluator: logits uniform over `spread`, values uniform within `value_scale`.
+    """An evaluator: logits uniform in [0, spread], values uniform in [-value_scale, value_scale].
 
-    With playouts it says who was first to play each action: either, or no one, by thirds.
+    With playouts it also returns who played each action first: either player or no one, a third
+    each.
     """
 
     def evaluate(params, key, codes):

@@ -1,8 +1,8 @@
-"""A network of KataGo: evaluations a second beside KataGo's own program on the same cores, and a
-search's as a share of the bare network's.
+"""A KataGo network: evaluations/s against KataGo itself on the same cores, and a search's
+evaluations/s against the bare network's.
 
-KataGo's figure is that of its own benchmark, a search that makes its inputs by itself; so ours is
-of positions, inputs and network, too.
+KataGo's figure is from its own benchmark, a search that also computes the inputs, so ours includes
+the inputs too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BATCH, _CALLS = 64, 8
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Evaluations on both boards, then searches."""
+    """Adds rows on evaluations on both board sizes, then on searches."""
     for size, calls, visits in ((9, 8, 800), (19, 1, 100)):
         _evaluations(config, report, size, calls, visits)
     for size, simulations in ((9, 200), (19, 16)):
@@ -42,21 +42,21 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 
 
 def _evaluator(config: ThroughputConfig, size: int) -> tuple[go.Rules, Evaluator]:
-    assert config.weights is not None  # the settings say so
+    assert config.weights is not None  # the settings require them
     rules = go.Rules(size=size)
     shape, params, _ = weights.load(config.weights)
     return rules, network_evaluator(rules, shape, params).prepared()
 
 
 def _observe(evaluator: Evaluator, states: go.GameState) -> Any:
-    """What the network is shown of games [B]."""
+    """The network's observations of games [B]."""
     observe: Any = evaluator.observe
     return jax.vmap(lambda s: observe(s, s.position, None))(states)
 
 
 def _in_play(config: ThroughputConfig, rules: go.Rules, evaluator: Evaluator) -> go.GameState:
-    """Games by the network's policy, each at another ply from 0 to 63: random ones would have
-    other ladders to read."""
+    """Games played by the network's policy, each at a different ply from 0 to 63; random games
+    would have other ladders to read."""
 
     def moves(params, states):
         def move(states, drawn):
@@ -101,7 +101,7 @@ def _evaluations(config, report, size: int, calls: int, visits: int) -> None:
 
 
 def _of_katago(config: ThroughputConfig, program: str, size: int, visits: int) -> float:
-    """Evaluations a second, by as many threads as there are cores."""
+    """KataGo's evaluations/s, with as many threads as cores."""
     threads = len(os.sched_getaffinity(0))
     given = {"-model": config.weights, "-config": PEER, "-boardsize": size, "-visits": visits}
     given |= {"-threads": threads, "-n": 2}
@@ -112,7 +112,7 @@ def _of_katago(config: ThroughputConfig, program: str, size: int, visits: int) -
 
 
 def _bare(evaluator: Evaluator, states: go.GameState):
-    """A timer of some calls of the network, on what it is shown of games."""
+    """A timer of `_CALLS` calls of the bare network on the games' observations."""
     planes = jax.jit(functools.partial(_observe, evaluator))(states)
     once = jax.jit(lambda params, x: evaluator.evaluate(params, jax.random.key(0), x))
     several = lambda *given: [once(*given) for _ in range(_CALLS)]
@@ -132,7 +132,7 @@ def _search(config, report, size: int, simulations: int) -> None:
     arguments = evaluator.params, states, jax.random.key(config.seed)
     timers = [make_timed(jax.jit(run), lambda: arguments), _bare(evaluator, states)]
     ours, peer = in_turn(timers, config.repeats)
-    # A search is one evaluation more than simulations: the root's.
+    # A search does one evaluation more than simulations: the root's.
     rates = [_BATCH * (simulations + 1) / x for x in ours], [_CALLS * _BATCH / x for x in peer]
     report.add(
         Result(

@@ -1,4 +1,4 @@
-"""Timing, and the row that a measurement becomes."""
+"""Timing, and the result rows of measurements."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rich.table import Table
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """One row: our figure, the peer's if there is one, and what is wanted.
+    """One row: our figure, the peer's if there is one, and the bounds.
 
-    `must` and `aim` bound the ratio to the peer, or for a row that by its nature has none
-    (`bounds="ours"`) our figure itself; from below where more is better, else from above.
+    `must` and `aim` bound the ratio to the peer, or our figure itself for rows that have no peer
+    (`bounds="ours"`): from below if more is better, else from above.
     """
 
     row: str
@@ -29,14 +29,14 @@ class Result:
     peer: float | None = None
     peer_name: str = ""
     ratio: float | None = None
-    """Ours over the peer's; left out, it is made of the two figures."""
+    """Ours / peer; None: computed from the two figures."""
     must: float | None = None
     aim: float | None = None
     bounds: Literal["ratio", "ours"] = "ratio"
     better: Literal["more", "less"] = "more"
     note: str = ""
     device: str | None = None
-    """Where it ran; left out, JAX's first device."""
+    """Where it ran; None: JAX's first device."""
 
     def __post_init__(self):
         if self.ratio is None and self.peer:
@@ -45,7 +45,7 @@ class Result:
             object.__setattr__(self, "device", jax.devices()[0].device_kind)
 
     def reaches(self, wanted: float | None) -> bool | None:
-        """Is the bound kept? None if there is no bound, or no peer to say."""
+        """Whether our figure or ratio meets a bound; None without a bound or without a peer."""
         figure = self.ours if self.bounds == "ours" else self.ratio
         if figure is None or wanted is None:
             return None
@@ -56,7 +56,7 @@ class Result:
 
 
 def best_seconds(run: Callable[..., Any], make_arguments: Callable[[], tuple], repeats: int):
-    """Least seconds of `repeats` runs after one that compiles. Arguments may be donated."""
+    """Least seconds of `repeats` runs, after one that compiles. Arguments may be donated."""
     timed = make_timed(run, make_arguments)
     return min(timed() for _ in range(repeats))
 
@@ -64,9 +64,9 @@ def best_seconds(run: Callable[..., Any], make_arguments: Callable[[], tuple], r
 def make_timed(
     run: Callable[..., Any], make_arguments: Callable[[], tuple], *, warm_up: bool = True
 ) -> Callable[[], float]:
-    """A function that runs `run` on new arguments and gives the seconds.
+    """A function that runs `run` on new arguments and returns the seconds.
 
-    A first run, whose time is nobody's, compiles it; not so with `warm_up` False.
+    Unless `warm_up` is False, a first run that is not timed compiles it.
     """
     if warm_up:
         jax.block_until_ready(run(*make_arguments()))
@@ -83,8 +83,8 @@ def make_timed(
 def in_turn(sides: Sequence[Callable[[], float]], rounds: int) -> list[list[float]]:
     """Measures A B A B ... and returns each side's figures.
 
-    A shared machine's speed drifts by half within minutes; what is measured one right after
-    the other has seen nearly the same machine, so ratios are taken round by round.
+    A shared machine's speed drifts by half within minutes, but successive measurements see nearly
+    the same machine, so ratios are taken round by round.
     """
     figures: list[list[float]] = [[] for _ in sides]
     for _ in range(rounds):
@@ -94,12 +94,12 @@ def in_turn(sides: Sequence[Callable[[], float]], rounds: int) -> list[list[floa
 
 
 def median_ratio(ours: Sequence[float], peer: Sequence[float]) -> float:
-    """The median of the ratios round by round."""
+    """The median of the ratios of the rounds."""
     return statistics.median(a / b for a, b in zip(ours, peer, strict=True))
 
 
 def against(ours: Sequence[float], peer: Sequence[float] | None, peer_name: str) -> dict:
-    """The fields of a `Result` that two sides measured in turn fill."""
+    """The fields of a `Result` for two sides measured in turn."""
     fields: dict = {"ours": statistics.median(ours)}
     if peer is not None:
         ratio = median_ratio(ours, peer)

@@ -1,5 +1,5 @@
-"""What a network gains on a CPU by convolutions of fewer products (`gozero.compile.winograd`): by
-itself, in a search and in self-play."""
+"""The gain of Winograd convolutions (`gozero.compile.winograd`) on a CPU: for a network alone, in a
+search and in self-play."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _NETWORKS = (
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Evaluations a second, beside the same weights by plain convolutions.
+    """Adds rows of evaluations/s, against the same weights with plain convolutions.
 
-    Where JAX has several devices (JAX_NUM_CPU_DEVICES), of the network by itself, on all of them.
+    If JAX has several devices (JAX_NUM_CPU_DEVICES): only for the network alone, on all of them.
     """
     mesh = devices.mesh_of()
     where = f", {mesh.size} devices" if mesh.size > 1 else ""
@@ -63,7 +63,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 
 
 def _programs(config: ThroughputConfig, report: Report, shape: NetworkConfig, of: str) -> None:
-    """A search, and self-play, as a whole."""
+    """Adds rows for a whole search and for self-play."""
     searched = lambda evaluator: _search(config, evaluator, 64)
     name = f"search 9x9 B=64, {_SIMULATIONS} sims, {of}, against convolutions"
     _both(config, report, name, selfplay.RULES, shape, searched, 64 * _SIMULATIONS)
@@ -82,7 +82,7 @@ def _both(
     make_timer: Callable[[Evaluator], Callable[[], float]],
     evaluations: int,
 ) -> None:
-    """A row: the timer of evaluators that differ in their convolutions only."""
+    """Adds a row: times evaluators that differ only in their convolutions."""
     evaluator = network_evaluator(rules, shape)
     sides = [evaluator, evaluator._replace(evaluate=_plainly(shape))]
     spent: list[list[float]] = [[], []]
@@ -94,7 +94,7 @@ def _both(
 
 
 def _spending(timer: Callable[[], float], spent: list[float]) -> Callable[[], float]:
-    """The timer, which adds the seconds of processor time to a list."""
+    """The timer, extended to append the seconds of CPU time to `spent`."""
 
     def timed() -> float:
         started = time.process_time()
@@ -114,7 +114,7 @@ def _plainly(shape: NetworkConfig) -> Callable:
 
 
 def _alone(rules: Rules, batch: int, mesh: Mesh, evaluator: Evaluator) -> Callable[[], float]:
-    """The network in a loop, as a search has it; the positions divided among devices."""
+    """A timer of the network in a loop, as in a search; the positions are divided among devices."""
     states = games.start(rules, batch)
     observe: Any = evaluator.observe
     planes = jax.jit(jax.vmap(lambda s: observe(s, s.position, None)))(states)

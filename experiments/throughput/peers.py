@@ -1,4 +1,4 @@
-"""The peers, from the ``bench`` extra: pgx's Go, mctx's search on it, and self-play of both."""
+"""The peers, from the ``bench`` extra: pgx's Go, mctx's search on it, and self-play with both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pgx_start(size: int, batch: int) -> Any:
 
 
 def pgx_replay(size: int):
-    """jitted (states, actions [T, B]) -> a number that needs every mask."""
+    """jitted (states, actions [T, B]) -> a sum over all legal-action masks."""
     step = jax.vmap(pgx_go(size).step)
 
     def run(states, actions):
@@ -48,8 +48,9 @@ def mctx_search(size: int, num_simulations: int, max_depth: int, spread: float):
     """jitted (pgx states, key) -> visits [B, N, A]: mctx's MuZero policy, stub evaluator.
 
     Args:
-      size, num_simulations, max_depth: of the board and of the search.
-      spread: standard deviation of the logits, see `stub_evaluator`.
+      size: the board's size.
+      num_simulations, max_depth: the search's limits.
+      spread: the standard deviation of the logits; see `stub_evaluator`.
     """
     import mctx
 
@@ -93,13 +94,14 @@ def mctx_search(size: int, num_simulations: int, max_depth: int, spread: float):
 def pgx_selfplay(size: int, evaluate: Callable, num_simulations: int, num_moves: int):
     """jitted (params, pgx states, key) -> (states, rows [T, B]): pgx's AlphaZero recipe.
 
-    mctx's Gumbel search on pgx's Go, and games that follow each other. Its `auto_reset` leaves the
-    fresh state ended, so that the first move of a game is lost: here it is the fresh state itself.
+    mctx's Gumbel search on pgx's Go; a new game starts when one ends. pgx's `auto_reset` marks the
+    fresh state as ended, so that a game's first move is lost; here the fresh state is kept as it
+    is.
 
     Args:
-      size: of the board.
+      size: the board's size.
       evaluate: (params, observations [B, size, size, 17]) -> (policy logits, values).
-      num_simulations: of a move.
+      num_simulations: simulations per move.
       num_moves: T.
     """
     import mctx
@@ -161,5 +163,5 @@ def pgx_selfplay(size: int, evaluate: Callable, num_simulations: int, num_moves:
 
 
 def mean_depth(visits: jax.Array) -> float:
-    """Edges passed a simulation, from the visits of every edge [B, N, A]."""
+    """The mean number of edges per simulation, from the visits of all edges [B, N, A]."""
     return float(visits.sum() / visits[:, 0].sum())

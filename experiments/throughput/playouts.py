@@ -25,19 +25,19 @@ from gozero.go import rules as go
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
 from gozero.playouts.policies.uniform import uniform_playouts
 
-LANES = {9: 1024, 13: 1024, 19: 512}  # playouts of a call, where each has a lane of its own
-REFILLS = 16  # times as many, where lanes that have ended make room for others
+LANES = {9: 1024, 13: 1024, 19: 512}  # playouts per call without refills
+REFILLS = 16  # times as many playouts, if a lane is refilled when its playout ends
 REFILLED = [(9, 3.0, 4.0), (13, 1.5, 2.0), (19, 1.1, 2.0)]  # size, must, aim
 ONE_A_LANE = [(9, 1.9, 2.5), (19, 0.8, 1.5)]
 FIRST_PLAYS = [(9, 1.5, 2.0), (19, 0.7, 1.2)]
 MOGO_REFILLED = [(9, 100e3, 200e3), (13, 25e3, 50e3), (19, 6e3, 15e3)]  # playouts/s
 MOGO_ONE_A_LANE = [(9, 60e3, 130e3)]
-MOGO_LANES = {9: 2048, 13: 1024, 19: 512}  # playouts of a call, where each has a lane of its own
+MOGO_LANES = {9: 2048, 13: 1024, 19: 512}  # playouts per call without refills
 MOGO_REFILLS = 4
 BOTH_CORES = (9, 4096, 1.7, 1.9)  # size, lanes, must, aim
 
-SECONDS = 0.5  # what one measurement lasts, about
-YARDSTICK_GAMES = {9: 80_000, 13: 40_000, 19: 16_000}  # some half a second's
+SECONDS = 0.5  # approximate duration of a measurement
+YARDSTICK_GAMES = {9: 80_000, 13: 40_000, 19: 16_000}  # about half a second's
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
@@ -71,7 +71,7 @@ def measure_per_core(
     must: float,
     aim: float,
 ) -> None:
-    """One row: ours and the yardstick, each in a child that keeps to one core, in turn."""
+    """Adds a row: ours and the C engine, each in a child pinned to one core, in turn."""
     report.say(f"playouts {name}: {config.repeats} rounds")
     sides = {"ours": ("playouts:make_rate", {"size": size, "seed": config.seed, **options})}
     if yardstick.installed():
@@ -108,9 +108,9 @@ def measure_mogo(
     must: float,
     aim: float,
 ) -> None:
-    """One row: playouts by MoGo's rules, with first plays; in a child that keeps to one core.
+    """Adds a row: playouts by MoGo's rules, with first plays, in a child pinned to one core.
 
-    Beside them uniform ones, for the note; the bounds are on our own figure.
+    Uniform playouts are also timed, for the note; the bounds are on our own figure.
     """
     report.say(f"MoGo playouts {name}: {config.repeats} rounds")
     given = {"size": size, "seed": config.seed, "refills": refills, "first_plays": True}
@@ -134,7 +134,7 @@ def measure_mogo(
 
 
 def measure_both_cores(config: ThroughputConfig, report: Report) -> None:
-    """Two cores, a device each, against one: the same number of lanes altogether."""
+    """Two cores, a device each, against one core, with the same total number of lanes."""
     size, lanes, must, aim = BOTH_CORES
     if num_cores() < 2:
         report.say("playouts on both cores: this process may use one core only")
@@ -156,7 +156,7 @@ def measure_both_cores(config: ThroughputConfig, report: Report) -> None:
 
 
 def _rates_in_turn(sides: dict[Any, tuple[str, int, dict]], config: ThroughputConfig) -> dict:
-    """{side: its figures}; a side is a task of this package, its cores and its parameters."""
+    """{side: its figures}; a side is (task of this package, number of cores, parameters)."""
     with contextlib.ExitStack() as children:
         measures = [
             children.enter_context(Worker(f"experiments.throughput.{task}", cores, **given))
@@ -166,7 +166,7 @@ def _rates_in_turn(sides: dict[Any, tuple[str, int, dict]], config: ThroughputCo
 
 
 def measure_accelerator(config: ThroughputConfig, report: Report) -> None:
-    """On JAX's first device, where that is no CPU; no peer."""
+    """Adds rows for JAX's first device, if that is not a CPU; without a peer."""
     for size, lanes in ((9, 2**16), (19, 2**14)):
         report.say(f"playouts {size}x{size} on {mode.backend()}")
         rate = make_rate(size, config.seed, lanes=lanes)
@@ -191,17 +191,17 @@ def make_rate(
     lanes: int | None = None,
     processor_time: bool = False,
 ) -> Callable[[], float]:
-    """A function that plays for a while, on all devices, and gives the playouts a second.
+    """A function that plays for `SECONDS` on all devices and returns playouts/s.
 
     Args:
       size: points on a side.
-      seed: of the playouts.
+      seed: the seed of the playouts.
       policy: "uniform" or "mogo".
-      refills: playouts of a call for each of the lanes.
-      first_plays: also keep, for each colour, the points where it was the first to play.
-      lanes: of all devices together; None for `LANES`.
-      processor_time: by the time that this process had the processor, not by the
-        clock: for figures with no peer beside them, on a machine that others use too.
+      refills: playouts per lane and call.
+      first_plays: also record, for each colour, the points where it played first.
+      lanes: lanes of all devices together; None for `LANES`.
+      processor_time: whether to measure this process's CPU time instead of wall-clock time, for
+        figures without a peer on a shared machine.
     """
     rules = go.Rules(size=size, ko="simple")
     lanes = LANES[size] if lanes is None else lanes

@@ -1,4 +1,4 @@
-"""The tables of this experiment's README that are made from its records."""
+"""Tables of this experiment's README, generated from its records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from experiments.output import markdown
 
 
 def checkouts(path: pathlib.Path) -> str:
-    """What `beside` has found."""
+    """The results of `beside`."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     of = {(row["this"], row["other"]) for row in rows}

@@ -1,4 +1,4 @@
-"""The rules: a move and its legal mask, over whole games; bytes of a position; latency."""
+"""The rules: moves with legal masks over whole games, bytes of a position, and latency."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 
 GAMES = [(9, 1024, 20.0, 40.0), (19, 256, 40.0, 80.0)]  # size, batch, must, aim
-PGX_ROUNDS = 2  # on 19x19, where a round of pgx takes a minute
+PGX_ROUNDS = 2  # at most, on 19x19, where a round of pgx takes a minute
 BYTES = [(9, 64.0, 40.0), (19, 288.0, 232.0)]  # size, must, aim
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
     if not config.quick:
         measure_compile_time(report)
-    pin(1)  # JAX has not started in this process: all that follows keeps to one core
+    pin(1)  # JAX has not started in this process, so the rest uses one core
     for size, batch, must, aim in GAMES[:1] if config.quick else GAMES:
         measure_games(config, report, size, batch, must, aim)
     for size, must, aim in BYTES:
@@ -49,9 +49,9 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 def measure_games(
     config: ThroughputConfig, report: Report, size: int, batch: int, must: float, aim: float
 ) -> None:
-    """Play + full legal mask + end of the game over whole random games, against pgx's step.
+    """Move + full legal mask + end of the game over whole random games, against pgx's step.
 
-    The same games under each ko rule: positional superko forbids all that the others do.
+    The same games serve for each ko rule: positional superko forbids all that the others do.
     """
     report.say(f"rules {size}x{size}: {batch} games are recorded")
     actions = games.record_games(go.Rules(size=size), batch, config.seed)
@@ -92,7 +92,7 @@ def _timed_replay(rules: go.Rules, actions: jax.Array) -> Callable[[], float]:
 
 def _timed_pgx(size: int, actions: jax.Array) -> Callable[[], float]:
     arguments = lambda: (peers.pgx_start(size, actions.shape[1]), actions)
-    run = peers.pgx_replay(size).lower(*arguments()).compile()  # a run to warm up takes a minute
+    run = peers.pgx_replay(size).lower(*arguments()).compile()  # a warm-up run would take a minute
     return make_timed(run, arguments, warm_up=False)
 
 
@@ -111,9 +111,9 @@ def bytes_a_position(size: int, must: float, aim: float) -> Result:
 
 
 def step_latency(rules: go.Rules, seed: int, num_games: int = 16) -> float:
-    """Median seconds of a jitted move with its mask, one game, the state donated.
+    """Median seconds of a jitted move with its mask, in one game, with the state donated.
 
-    How long each game is has been found out before, so nothing runs between two steps.
+    The length of each game is computed beforehand, so nothing runs between two steps.
     """
     recorded = games.record_games(rules, num_games, seed)
     lengths = games.lengths(rules, recorded)
@@ -133,7 +133,7 @@ def step_latency(rules: go.Rules, seed: int, num_games: int = 16) -> float:
 
 
 def measure_compile_time(report: Report) -> None:
-    """In a child that has traced nothing yet, on two cores: XLA compiles in parallel."""
+    """Measured in a child that has traced nothing yet, on two cores: XLA compiles in parallel."""
     report.say("compile time of a step at 19x19")
     task = "experiments.throughput.rules:make_compile_seconds"
     with Worker(task, min(2, num_cores()), size=19, batch=256) as child:
@@ -153,7 +153,7 @@ def measure_compile_time(report: Report) -> None:
 
 
 def make_compile_seconds(size: int, batch: int) -> Callable[[], float]:
-    """A function that traces and compiles a batch's step anew and gives the seconds."""
+    """A function that traces and compiles a batch's step from scratch and returns the seconds."""
     jax.config.update("jax_enable_compilation_cache", False)
     rules = go.Rules(size=size)
     states, actions = games.start(rules, batch), jnp.zeros(batch, jnp.int32)

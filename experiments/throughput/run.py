@@ -5,8 +5,8 @@
 SUBJECT: rules, playouts, search, thinking, selfplay, features, networks, exchange,
 commands or katago.
 
-Each row is a ratio to a peer or a bound measured in the same run; without the peer (pgx,
-mctx: ``pip install -e '.[bench]'``; gcc for the C yardstick) the row has our figure alone.
+Each row compares our figure with a bound, or with a peer measured in the same run; if the peer
+(pgx, mctx: ``pip install -e '.[bench]'``; gcc for the C engine) is not installed, it has only ours.
 """
 
 from __future__ import annotations

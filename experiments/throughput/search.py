@@ -1,4 +1,4 @@
-"""The search: PUCT on Go against mctx on pgx, the same stub evaluator on both sides."""
+"""The search: PUCT on Go against mctx on pgx, with the same stub evaluator on both sides."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ _ROWS = (
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """PUCT on Go with exact superko in the tree, stub evaluator, against mctx on pgx."""
-    timed = {}  # simulations: seconds of a simulation of a 9x9 tree, measured anew
+    """Adds rows: PUCT on Go with exact superko in the tree, stub evaluator, against mctx on pgx."""
+    timed = {}  # {simulations: a timer of a simulation of a 9x9 tree}
     for row in _ROWS[:1] if config.quick else _ROWS:
         again = _against_mctx(row, config, report)
         if row.size == 9 and row.batch == 64 and row.spread == NETWORK_SPREAD:
@@ -90,9 +90,9 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 
 
 def _against_mctx(row: _Row, config: ThroughputConfig, report: Report) -> Callable[[], float]:
-    """Report a row, both sides timed in turn; returns a function that times ours anew.
+    """Adds a row, with both sides timed in turn; returns a function that times ours again.
 
-    That gives the seconds of a simulation of a tree.
+    It returns the seconds of one simulation of one tree.
     """
     rules, key = go.Rules(size=row.size), jax.random.key(config.seed)
     opening = games.record_games(rules, row.batch, config.seed)[:2]
@@ -139,7 +139,7 @@ def _search_stub(rules, spread, settings, states, key):
 
 
 def _compile(report: Report) -> None:
-    """In a child that has traced nothing yet, on two cores: XLA compiles in parallel."""
+    """Measured in a child that has traced nothing yet, on two cores: XLA compiles in parallel."""
     report.say("compile time of a search at 9x9")
     task = "experiments.throughput.search:make_compile_seconds"
     with Worker(task, min(2, num_cores()), size=9, batch=64, simulations=400) as compiling:
@@ -158,7 +158,7 @@ def _compile(report: Report) -> None:
 
 
 def make_compile_seconds(size: int, batch: int, simulations: int) -> Callable[[], float]:
-    """A function that traces and compiles a search anew and gives the seconds."""
+    """A function that traces and compiles a search from scratch and returns the seconds."""
     jax.config.update("jax_enable_compilation_cache", False)
     rules = go.Rules(size=size)
     settings = SearchConfig(num_simulations=simulations, max_depth=MAX_DEPTH)

@@ -1,5 +1,5 @@
-"""Self-play and what becomes of it: its speed as a share of the bare network's, and how fast a
-learner takes in what workers have written."""
+"""Self-play and its rows: its speed as a share of the bare network's, and how fast a learner reads
+the shards that workers have written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _SIMULATIONS = 32
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Self-play against the bare network on the same batch; many leaves of one tree."""
+    """Adds rows: self-play against the bare network on the same batch and against pgx's recipe,
+    many leaves per step of one tree, and reading shards."""
     _selfplay(config, report, blocks=2, channels=32, batch=64, moves=8)
     if not config.quick:
         _selfplay(config, report, blocks=6, channels=64, batch=256, moves=3, must=0.8, aim=0.95)
@@ -51,7 +52,7 @@ def _evaluator(blocks: int, channels: int) -> Evaluator:
 
 
 def bare_network(evaluator: Evaluator, batch: int, calls: int):
-    """A timer of the bare network on a batch of positions, a few calls one after another."""
+    """A timer of `calls` successive calls of the bare network on a batch of positions."""
     states = games.start(RULES, batch)
     planes = jax.jit(jax.vmap(lambda s: evaluator.observe(s, s.position, None)))(states)
     network = jax.jit(lambda params, x: evaluator.evaluate(params, jax.random.key(0), x))
@@ -62,8 +63,8 @@ def bare_network(evaluator: Evaluator, batch: int, calls: int):
 def _training_play(
     config: ThroughputConfig, evaluator: Evaluator, batch: int, moves: int
 ) -> Callable[[], float]:
-    """A timer of some moves of self-play as training has it: Gumbel search, games at all stages;
-    the rows of those that end go into the replay."""
+    """A timer of some moves of self-play as in training: Gumbel search, games at all stages; the
+    rows of finished games go into the replay buffer."""
     settings = SelfPlayConfig(go_game(RULES), batch, gumbel_search(_SIMULATIONS), komi=7.0)
     kept = BufferConfig(capacity=64 * RULES.move_limit)
     play = training_games.make_play(settings, kept, evaluator, moves)
@@ -76,7 +77,7 @@ def _selfplay(config, report, blocks, channels, batch, moves, must=None, aim=Non
     evaluator = _evaluator(blocks, channels)
     plays = _training_play(config, evaluator, batch, moves)
     ours, peer = in_turn([plays, bare_network(evaluator, batch, calls)], config.repeats)
-    # A move is one evaluation more than simulations: the root's.
+    # A move does one evaluation more than simulations: the root's.
     rates = (
         [moves * batch * (_SIMULATIONS + 1) / x for x in ours],
         [calls * batch / x for x in peer],
@@ -94,8 +95,8 @@ def _selfplay(config, report, blocks, channels, batch, moves, must=None, aim=Non
 
 
 def _recipe(config, report, blocks, channels, batch, must=None) -> None:
-    """Self-play for training, rows kept, beside pgx's AlphaZero recipe: pgx's Go and mctx's Gumbel
-    search, the same network on the same 17 planes, the same simulations and lanes."""
+    """Self-play for training, with its rows kept, against pgx's AlphaZero recipe: pgx's Go and
+    mctx's Gumbel search, with the same network on the same 17 planes, simulations and lanes."""
     if not (peers.installed("pgx") and peers.installed("mctx")):
         report.say("pgx's recipe: left out, without pgx and mctx")
         return
@@ -128,8 +129,8 @@ def _recipe(config, report, blocks, channels, batch, must=None) -> None:
 
 
 def _intake(config, report, count) -> None:
-    """Whole shards of self-play, as workers write them to a bucket: unpacked, and every row checked
-    by the rules, by the processor's clock."""
+    """Reads whole shards of self-play, as workers write them to a bucket: unpacks them and checks
+    every row by the rules. Measured in CPU time."""
     settings = SelfPlayConfig(go_game(RULES), 64, gumbel_search(4), komi=7.0)
     kept = BufferConfig(capacity=64 * RULES.move_limit)
     evaluator = _evaluator(blocks=1, channels=8)
@@ -172,7 +173,8 @@ def _intake(config, report, count) -> None:
 
 
 def _leaves(config, report, blocks, channels, leaves) -> None:
-    """One tree: many leaves a step against one, beside what the network gains by such a batch."""
+    """One tree: the gain of many leaves per step over one, against the network's gain by such a
+    batch."""
     evaluator = _evaluator(blocks, channels)
     game = go_game(RULES)
     states = games.start(RULES, 1)

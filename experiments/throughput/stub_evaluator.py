@@ -1,4 +1,4 @@
-"""A stub evaluator for both sides: random priors and values by integer hash, at next to no cost."""
+"""A stub evaluator for both sides: random priors and values by integer hash, at almost no cost."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gozero.hashing import mix
 from gozero.search.game import Evaluation, Trail
 
 NETWORK_SPREAD = 4.0
-"""Standard deviation of the logits whose priors have the entropy of a trained 9x9 network's, 1.6 to
-1.8 nats."""
+"""Standard deviation of the logits with which priors have the entropy of a trained 9x9 network's,
+1.6 to 1.8 nats."""
 NARROW_SPREAD = 30.0
-"""... whose priors are so narrow (0.2 nats) that the trees are twice as deep."""
+"""Likewise for priors so narrow (0.2 nats) that the trees are twice as deep."""
 VALUE_SCALE = 0.1
-"""The greatest value. Values this close make the deep trees that real games have."""
+"""The largest absolute value. Values this close together give trees as deep as in real games."""
 
 
 def hashed_evaluation(
@@ -33,7 +33,7 @@ def hashed_evaluation(
 
 
 def observe(state: GameState, position: Position, trail: Trail) -> jax.Array:
-    """u32[]: a hash of the stones and the mover."""
+    """u32[]: a hash of the stones and the player to move."""
     del state, trail
     seen = position.to_play.astype(jnp.uint32)
     for word in (*position.black, *position.white):

@@ -1,4 +1,4 @@
-"""Long thinking: 10^6 simulations of one tree, MC-RAVE's answers, trees beside evaluations."""
+"""Long searches: 10^6 simulations of one tree, MC-RAVE's answers, trees during evaluations."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
 from gozero.search.values import MAX_VISITS
 
-_ACTIONS, _SPREAD = 362, 2.0  # as the article's tree, see experiments/array_tree
+_ACTIONS, _SPREAD = 362, 2.0  # as in the article, see experiments/array_tree
 _LONG, _NODES, _SHORT = 10**6, 390_000, 10_000
 _SIZES = (_SHORT, 30_000, 100_000, MAX_VISITS, MAX_VISITS + 1, 300_000)
 _BATCHES, _GROUPS, _STEPS, _LATENCY = (1024, 2048, 3072), (1, 2, 4), 50, 0.005
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Rows on searches of many simulations, and on what waits for an evaluator."""
+    """Adds rows on searches of many simulations, and on searches that wait for an evaluator."""
     _overlapped(config, report)
     genmove.measure(config, report)
     if not config.quick:
@@ -41,7 +41,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 
 
 def _million(config: ThroughputConfig, report: Report) -> None:
-    """The article's stub tree, of which half the nodes are dropped whenever it is full."""
+    """The article's stub tree, pruned to half its nodes whenever it is full."""
     evaluate = hash_game.evaluator(_ACTIONS, _SPREAD, 1.0)
     arguments = (hash_game.roots(1, config.seed), jax.random.key(config.seed))
     full = SearchConfig(_LONG, max_depth=64, capacity=_NODES, prune=True)
@@ -52,7 +52,7 @@ def _million(config: ThroughputConfig, report: Report) -> None:
     depths = [trees.depth(run(*arguments)) for run in (long, short)]
     timed = make_timed(long, lambda: arguments, warm_up=False)
     again = make_timed(short, lambda: arguments, warm_up=False)
-    # A long search lasts a hundred short ones: some of those stand beside each.
+    # A long search lasts as long as a hundred short ones, so each is compared with several.
     sides = in_turn([timed, lambda: statistics.median(again() for _ in range(20))], 3)
     row = f"one tree, {_ACTIONS} actions, {_LONG:,} sims"
     room = f"room for {_NODES:,} nodes"
@@ -71,7 +71,8 @@ def _million(config: ThroughputConfig, report: Report) -> None:
 
 
 def _by_size(config: ThroughputConfig, report: Report) -> None:
-    """What a simulation of 10^6 takes more than one of 10^4: the same tree by sizes, and pruned."""
+    """Why a simulation of 10^6 takes longer than one of 10^4: the same tree at several sizes, and
+    the time of pruning."""
     evaluate = hash_game.evaluator(_ACTIONS, _SPREAD, 1.0)
     arguments = (hash_game.roots(1, config.seed), jax.random.key(config.seed))
     row = f"one tree, {_ACTIONS} actions, by size"
@@ -97,7 +98,7 @@ def _by_size(config: ThroughputConfig, report: Report) -> None:
 
 
 def _with_faults(timed: Callable[[], float]) -> tuple[float, int, float]:
-    """(its seconds, page faults meanwhile, seconds of the processor in the system)."""
+    """(seconds, page faults, seconds of system CPU time) of a timed run."""
     before = resource.getrusage(resource.RUSAGE_SELF)
     seconds = timed()
     after = resource.getrusage(resource.RUSAGE_SELF)
@@ -105,7 +106,7 @@ def _with_faults(timed: Callable[[], float]) -> tuple[float, int, float]:
 
 
 def _overlapped(config: ThroughputConfig, report: Report) -> None:
-    """Groups of games by turns, each as large as a batch of a device, against one group alone."""
+    """Several groups of games in turn, each as large as a device's batch, against one group."""
     for batch in _BATCHES:
         sides = [_by_turns(groups, batch, config.seed) for groups in _GROUPS]
         alone, *figures = in_turn(sides, config.repeats)
@@ -116,7 +117,9 @@ def _overlapped(config: ThroughputConfig, report: Report) -> None:
                 Result(
                     row=f"trees beside evaluations of 5 ms, batches of {batch:,}, {groups} groups",
                     unit="evaluations/s",
-                    must=1.7 if batch == 2048 else None,  # where both take about as long
+                    must=1.7
+                    if batch == 2048
+                    else None,  # where trees and evaluations take about as long
                     note=f"a step of one group takes {step * 1e3:.1f} ms, so at most "
                     f"{step / _LATENCY:.2f}x; the device is busy for {busy:.0%}; 82 actions, "
                     f"PUCT; {num_cores()} cores",
@@ -126,7 +129,7 @@ def _overlapped(config: ThroughputConfig, report: Report) -> None:
 
 
 class _Device:
-    """A stub of a device that evaluates one batch at a time, in 5 ms of which it says nothing."""
+    """A stub of a device that evaluates one batch at a time, in 5 ms without using the CPU."""
 
     def __init__(self, num_actions: int, seed: int):
         rng = np.random.RandomState(seed)
@@ -136,7 +139,7 @@ class _Device:
 
     def __call__(self, codes: jax.Array) -> Evaluation:
         which = np.asarray(codes) % len(self._values)
-        with self._lock:  # the batches wait in the order in which they come
+        with self._lock:  # batches are served in order of arrival
             self._free = ends = max(time.perf_counter(), self._free) + _LATENCY
         said = Evaluation(jnp.asarray(self._logits[which]), jnp.asarray(self._values[which]))
         time.sleep(max(0.0, ends - time.perf_counter()))
@@ -144,7 +147,7 @@ class _Device:
 
 
 def _by_turns(groups: int, batch: int, seed: int) -> Callable[[], float]:
-    """A function that searches groups of games and gives the evaluations a second."""
+    """A function that searches groups of games in turn and returns evaluations/s."""
     game, settings = hash_game.hash_game(82), SearchConfig(_STEPS, max_depth=64)
     by_turns = Overlapped(game, _Device(82, seed), settings, groups=groups)
     arguments = jax.random.key(seed), hash_game.roots(groups * batch, seed)

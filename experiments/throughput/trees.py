@@ -1,4 +1,4 @@
-"""Trees alone: a game of hashes, so that what is measured is the search and not Go."""
+"""Trees alone: on the hash game, so that the search is measured and not Go."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gozero.search.tree import Keeps
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Rows on the tree itself: RAVE against PUCT, one tree against NumPy, bytes, re-rooting."""
+    """Adds rows on the tree: RAVE against PUCT, one tree against NumPy, bytes, re-rooting."""
     _rave(config, report)
     _single_tree(config, report)
     _bytes(report)
@@ -33,17 +33,17 @@ def measure(config: ThroughputConfig, report: Report) -> None:
 
 
 def depth(result: SearchResult) -> float:
-    """Mean edges a simulation, over all trees: a simulation is a visit to each node on its path."""
+    """Mean edges per simulation, over all trees: each simulation visits each node on its path."""
     num_trees = result.visits.shape[0]
     edges = int(result.tree.visits.sum()) - num_trees - int(result.visits.sum())
     return edges / int(result.visits.sum())
 
 
 def lockstep_depth(result: SearchResult, num_simulations: int) -> float:
-    """Mean edges of the longest path of a step, over the trees that grow with every step.
+    """Mean length of the longest path of a step, over the trees that gain a node in every step.
 
-    Trees in lockstep wait for the deepest. Node i was added by simulation i, if every simulation
-    added one.
+    Trees in lockstep wait for the deepest. If every simulation adds a node, node i is that of
+    simulation i.
     """
     tree = result.tree
     parent = np.asarray(tree.parent).reshape(tree.num_trees, -1).astype(np.int64)
@@ -58,7 +58,7 @@ def lockstep_depth(result: SearchResult, num_simulations: int) -> float:
 
 
 def _runner(num_actions: int, settings: SearchConfig, evaluate):
-    """A jitted search of trees of hashes: (roots, key) -> SearchResult."""
+    """A jitted search of the hash game: (roots, key) -> SearchResult."""
     game = hash_game.hash_game(num_actions)
 
     def run(roots, key):
@@ -100,7 +100,7 @@ def _rave(config: ThroughputConfig, report: Report) -> None:
 
 
 def _single_tree(config: ThroughputConfig, report: Report) -> None:
-    """10^4 simulations of one tree of 362 actions, shallow, as in the article on NumPy trees."""
+    """10^4 simulations of one shallow tree of 362 actions, as in the article on NumPy trees."""
     num_actions, simulations, spread = 362, 2_000 if config.quick else 10_000, 2.0
     rng = np.random.RandomState(config.seed)
     priors = np.exp(rng.rand(1000, num_actions).astype(np.float32) * spread)

@@ -1,9 +1,8 @@
-"""Child processes that measure on cores of their own choosing.
+"""Child processes that measure on a chosen number of cores.
 
-How many threads XLA starts is settled when JAX starts, by the cores that the process may use
-then. So what is measured "per core" runs in a child that first takes one core for itself; and
-children that live side by side, each with its program compiled and waiting, can be measured
-in turn.
+XLA chooses its number of threads when JAX starts, from the cores that the process may then use. So
+what is measured "per core" runs in a child that first pins itself to one core. Several children can
+be alive at once, each with its program compiled and waiting, and be measured in turn.
 
     with Worker("experiments.throughput.yardstick:make_rate", 1, size=9, ...) as yardstick:
         rate = yardstick()
@@ -23,33 +22,33 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def pin(cores: int) -> None:
-    """Keep this process, and those it starts, on this many cores: the last that it may use.
+    """Pins this process, and those it starts, to this many cores: the last that it may use.
 
-    Where the system knows no such thing (macOS, Windows) it stays where it is.
+    Does nothing where the system does not support this (macOS, Windows).
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
 
 
 def num_cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class Worker:
-    """A child process on the CPU that measures one thing, each time it is called.
+    """A child process on the CPU that measures one thing each time it is called.
 
     Args:
       task: "module:function"; the function takes `parameters` and returns a function that
-        measures once and gives the figure. Only that is run again; the child makes it, and
-        measures once in vain so that all is compiled, before the constructor returns.
-      cores: how many cores the child keeps to; JAX sees as many devices.
-      parameters: what `task` takes; must survive JSON.
+        measures once and returns the figure. Before the constructor returns, the child makes the
+        latter and calls it once, which compiles everything.
+      cores: the number of cores that the child is pinned to; JAX sees as many devices.
+      parameters: the arguments of `task`; must survive JSON.
 
     Raises:
-      RuntimeError: the child ended; why, stands on stderr.
+      RuntimeError: if the child ended; the reason is on stderr.
     """
 
     def __init__(self, task: str, cores: int, **parameters: Any):
@@ -75,7 +74,7 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._child.communicate()  # the end of its input is the end of its work
+        self._child.communicate()  # closing its input ends it
 
     def _answer(self) -> float:
         assert self._child.stdout is not None

@@ -1,4 +1,4 @@
-"""The scalar C engine of ``yardstick.c``: built for a board size, and run."""
+"""Builds and runs the scalar C engine of ``yardstick.c``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = pathlib.Path(__file__).with_suffix(".c")
 
 
 def installed() -> bool:
-    """Is there a compiler to build it with?"""
+    """Whether a compiler to build it with is installed."""
     return shutil.which("gcc") is not None
 
 
@@ -25,7 +25,7 @@ def _folder() -> tempfile.TemporaryDirectory:
 
 @functools.cache
 def build(size: int) -> pathlib.Path:
-    """The program for boards of this size; it is gone when Python ends."""
+    """Builds the program for boards of this size; it is deleted when Python ends."""
     program = pathlib.Path(_folder().name) / f"yardstick-{size}"
     flags = ["-O3", "-march=native", f"-DSIZE={size}"]
     subprocess.run(["gcc", *flags, str(SOURCE), "-o", str(program), "-lm"], check=True)
@@ -33,21 +33,21 @@ def build(size: int) -> pathlib.Path:
 
 
 def play(size: int, playouts: int, seed: int, *, amaf: bool = False) -> dict:
-    """Plays games from the empty board and returns what the program reports.
+    """Plays games from the empty board and returns the program's report.
 
     Args:
       size: points on a side.
-      playouts: games.
-      seed: of the games.
-      amaf: also keep, for each colour, the points where it was the first to play.
+      playouts: the number of games.
+      seed: the seed of the games.
+      amaf: also record, for each colour, the points where it played first.
     """
     return _run(str(build(size)), playouts, seed, amaf)
 
 
 def make_rate(program: str, playouts: int, amaf: bool) -> Callable[[], float]:
-    """A function that plays and gives the playouts a second: the task of a `Worker`.
+    """A function that plays and returns playouts/s: the task of a `Worker`.
 
-    The program has been built by the parent, whose temporary folder it lies in.
+    The parent process has built the program, in its temporary folder.
     """
     return lambda: _run(program, playouts, 0, amaf)["playouts_per_second"]
 
