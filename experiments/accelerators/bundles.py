@@ -305,9 +305,7 @@ def main() -> None:
     parser.add_argument("--program", default="playouts-9x9", choices=sorted([*KERNELS, *SEARCHES]))
     parser.add_argument("--out", type=pathlib.Path, help="a file to which the row is added")
     asked = parser.parse_args()
-    jax.config.update(
-        "jax_enable_compilation_cache", False
-    )  # a cached program is not compiled, so nothing is dumped
+    jax.config.update("jax_enable_compilation_cache", False)  # a cache hit dumps nothing
     with tempfile.TemporaryDirectory() as folder:
         flags = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
         os.environ["LIBTPU_INIT_ARGS"] = flags  # libtpu reads it only once, when loaded

@@ -16,7 +16,7 @@ from experiments.accelerators import run, table
 
 
 def speeds(path: pathlib.Path, musts: Sequence[str]) -> Iterator[tuple[bool, str]]:
-    """Yields (whether it holds, a message) for each requirement PROGRAM=UNITS_A_SECOND."""
+    """Yields (whether it holds, a message) for each requirement PROGRAM=UNITS_PER_SECOND."""
     newest = {row["program"]: row for row in run.read(path)}
     for must in musts:
         program, _, least = must.partition("=")

@@ -148,9 +148,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--texts", type=pathlib.Path)
     asked = parser.parse_args()
-    jax.config.update(
-        "jax_enable_compilation_cache", False
-    )  # compile times must not depend on a cache
+    jax.config.update("jax_enable_compilation_cache", False)  # to measure compile times
     try:
         target = ahead.target(asked.target, is_here=asked.here)
         row = make_row(asked.program, target, asked.repeats, asked.texts)

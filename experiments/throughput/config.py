@@ -36,7 +36,7 @@ class ThroughputConfig(ExperimentConfig):
     """Print one JSON object per line instead of a table."""
 
     repeats: int = setting(5, least=1)
-    """Timed runs of each side, in turn; the median ratio counts."""
+    """Timed runs of each side, in turn; the median ratio is reported."""
 
     @property
     def estimate(self) -> float:
