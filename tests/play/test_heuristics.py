@@ -1,4 +1,4 @@
-"""Heuristics beside an evaluator, by name."""
+"""Heuristics added to an evaluator, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local shape heuristic beside playouts, in a search of Go."""
+"""The local shape heuristic combined with playouts, in a search of Go."""
 
 from __future__ import annotations
 

@@ -32,9 +32,8 @@ def test_stored_policies_are_those_of_the_slow_form_and_come_back(actions):
     policy[0] = 1 / actions
     policy[1] = np.arange(actions) == 1
     stored = stored_policy(np, policy, "uint8")
-    assert (
-        np.abs(stored.astype(int) - [reference(row) for row in policy]).max() <= 1
-    )  # rounding of halves may differ
+    # Halves may be rounded differently.
+    assert np.abs(stored.astype(int) - [reference(row) for row in policy]).max() <= 1
     np.testing.assert_array_equal(stored_policy(jnp, jnp.asarray(policy), "uint8"), stored)
     shares = policy_shares(np, stored)
     np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-5)

@@ -45,9 +45,7 @@ def test_what_was_learnt_is_kept_until_the_game_is_over():
     new, going_on = [[-1, -1], [-1, -1]], [[-1, 4], [-1, 5]]
     first = turn(player.begin(player.params, states), new)
     assert (first[0] != learnt.weights).any()
-    np.testing.assert_array_equal(
-        turn(first, new), first
-    )  # another game starts from the initial weights
+    np.testing.assert_array_equal(turn(first, new), first)  # another game: initial weights again
     second = turn(first, going_on)
     np.testing.assert_array_equal(second[0], first[0])
     assert (second[1] != first[1]).any()

@@ -114,9 +114,7 @@ class McRave(Uct):
 
     def score(self, s, a, c, sign):
         value = self.value(s, a)
-        return (
-            10.0 if math.isnan(value) else sign * value
-        )  # an action without statistics comes first
+        return 10.0 if math.isnan(value) else sign * value  # without statistics it comes first
 
     def new_node(self, s, black):
         super().new_node(s, black)

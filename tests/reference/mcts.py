@@ -372,7 +372,7 @@ class Widening(Rule):
 
 
 class Pruning(Rule):
-    """Never choose an action that another beats by r standard errors of the mean of each."""
+    """Never choose an action whose Q + r standard errors is below another's Q - r of its own."""
 
     by_variance = True
 
@@ -416,7 +416,7 @@ class Rave(Rule):
 
 
 class Estimators(Rule):
-    """Three values, weighted by their inverse mean squared errors, 1 / (4 N) + b^2, in turn."""
+    """Three values weighted by their inverse mean squared errors, 1 / (4 N) + b^2, one by one."""
 
     dense = by_above = True
 

@@ -57,7 +57,7 @@ def counted(params, key, codes):
 
 
 class Printed:
-    """The hashed game as the algorithms see it; a state is a position and who is to move."""
+    """The hashed game as the algorithms see it; a state is (position, whether Black is to move)."""
 
     def __init__(self):
         self.known = {}

@@ -1,4 +1,4 @@
-"""The page for those who come from mctx: its example runs as it stands."""
+"""The page for users of mctx: its example runs unchanged."""
 
 import pathlib
 import re

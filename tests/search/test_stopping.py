@@ -1,4 +1,4 @@
-"""A search in chunks, one that stops early, and one within a time budget."""
+"""A search in chunks, one that stops early, and one within a budget that the host checks."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ BATCH = 4
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.0, 0.3)
 CONFIG = SearchConfig(num_simulations=48, leaves=2, select=Puct(1.0), dirichlet_fraction=0.2)
 EARLY = dataclasses.replace(CONFIG, early_stop=True)
-SMALL = dataclasses.replace(
-    EARLY, capacity=59
-)  # R equals no other size in the search: see invariant 2
+SMALL = dataclasses.replace(EARLY, capacity=59)  # R equals no other size here: see invariant 2
 CODES = jnp.arange(1, BATCH + 1, dtype=jnp.uint32) * np.uint32(7919)
 
 

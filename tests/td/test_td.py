@@ -62,9 +62,8 @@ def test_a_lone_position_learns_by_the_papers_rule_but_for_shared_weights():
     assert weights[edge] == pytest.approx(-0.1 * 0.5 / 2)
     active = active_of(chosen, [[BLACK, 0, BLACK, 0, 0, 0, BLACK, 0, BLACK]])
     weights = td.update(weight, jnp.zeros(4), active, jnp.array([0.5]), jnp.float32(0.1))
-    assert weights[corner] == pytest.approx(
-        2 * 0.1 * 0.5 / 4
-    )  # sqrt(4) times the change that each asks for
+    # sqrt(4) times the change that each of the four corners asks for.
+    assert weights[corner] == pytest.approx(2 * 0.1 * 0.5 / 4)
 
 
 @pytest.mark.parametrize("plies", [1, pytest.param(2, marks=pytest.mark.slow)])

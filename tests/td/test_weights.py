@@ -1,4 +1,4 @@
-"""Weights of local shapes on disk, and those that come with the package."""
+"""Local-shape weights on disk, and those that ship with the package."""
 
 from __future__ import annotations
 
