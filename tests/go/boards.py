@@ -1,4 +1,4 @@
-"""Boards for tests: text diagrams, random positions, and back to sets of points."""
+"""Boards for tests: text diagrams, random positions, and conversion to and from words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def marks(text: str, wanted: str) -> set[int]:
 
 
 def pack(lay: bb.Layout, mask: np.ndarray) -> bb.Board:
-    """bool[..., points] -> words u32[...]: `bitboard.pack` by NumPy, which compiles nothing."""
+    """bool[..., points] -> words u32[...]: `bitboard.pack` in NumPy, which compiles nothing."""
     words = np.zeros((lay.num_words, *mask.shape[:-1]), np.uint32)
     for point, (word, bit) in enumerate(zip(*_places(lay), strict=True)):
         words[word] |= mask[..., point].astype(np.uint32) << bit
@@ -46,7 +46,7 @@ def _places(lay: bb.Layout):
 
 
 def packed(size: int, boards: list[list[int]]) -> tuple[bb.Board, bb.Board]:
-    """(black, white) words [B] of B boards."""
+    """(black, white) words, each [B], of B boards."""
     lay, stones = bb.layout(size), np.asarray(boards)
     return pack(lay, stones == BLACK), pack(lay, stones == WHITE)
 
@@ -57,9 +57,9 @@ def unpacked(size: int, board: bb.Board) -> np.ndarray:
 
 
 def random_boards(size: int, count: int, seed: int) -> list[list[int]]:
-    """Positions of random games at random times, and boards with stones thrown on them.
+    """Positions of random games at random times, and boards with stones placed at random.
 
-    No chain is without a liberty.
+    Every chain has a liberty.
     """
     rng = random.Random(seed)
     played = (2 * count) // 3

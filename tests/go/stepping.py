@@ -21,9 +21,9 @@ NO_LIMIT = 2000
 
 @functools.cache
 def stepper(rules: go.Rules):
-    """jitted (states [B], actions [B], colours [B] or None) -> (states, how each of them looks).
+    """jitted (states [B], actions [B], colours [B] or None) -> (states, a view of each).
 
-    A colour is who has the turn after the action; None leaves it to the rules.
+    A colour is the player to move after the action; None leaves it to the rules.
     """
 
     def view(state):
@@ -59,9 +59,9 @@ def compare_random_games(
     extra_turns: float = 0.0,
     every: int = 1,
 ) -> Counter:
-    """Random games, every position (or every so manieth) compared; what happened is counted.
+    """Compares every `every`-th position of random games; returns counts of captures, bans etc.
 
-    A mover keeps the turn with probability `extra_turns`, as GTP allows.
+    A player keeps the turn with probability `extra_turns`, as GTP allows.
     """
     size = rules.size
     rng = random.Random(seed)
@@ -92,7 +92,7 @@ def compare_random_games(
 
 
 def _play_plain(game: ReferenceGame, mill: boards.Board, action: int) -> Counter:
-    """Play on the reference and on sgfmill's board; count what is taken off."""
+    """Play on the reference and on sgfmill's board; count captures and suicides."""
     mover, before = game.to_play, list(game.board)
     _play_sgfmill(mill, game.size, mover, action)
     game.play(action)
@@ -103,7 +103,7 @@ def _play_plain(game: ReferenceGame, mill: boards.Board, action: int) -> Counter
 
 
 def _random_action(rng: random.Random, game: ReferenceGame) -> int:
-    """A legal point, all alike, or now and then a pass."""
+    """A legal point, uniformly at random, or occasionally a pass."""
     points = list(range(game.size**2))
     rng.shuffle(points)
     if game.passes < 2 and rng.random() > 0.02:
@@ -133,7 +133,7 @@ def _compare(game, mill, legal, view):
 
 
 def _bans(game: ReferenceGame, legal: list[bool]) -> Counter:
-    """Points that superko bans and simple ko does not; suicides among them."""
+    """The number of points that superko bans and simple ko does not, and of suicides among them."""
     if game.ko_rule == "simple" or game.passes >= 2:
         return Counter()
     ko_rule, game.ko_rule = game.ko_rule, "simple"
@@ -145,7 +145,7 @@ def _bans(game: ReferenceGame, legal: list[bool]) -> Counter:
 
 
 def in_chunks(function, chunk, *arguments):
-    """function(*arguments), a batch in pieces of one size: it compiles once."""
+    """function(*arguments) of a batch, in chunks of one size so that it compiles once."""
     count = len(jax.tree.leaves(arguments)[0])
     padded = jax.tree.map(lambda x: np.concatenate([x, x[:1].repeat(-count % chunk, 0)]), arguments)
     parts = [

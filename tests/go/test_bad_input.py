@@ -1,4 +1,4 @@
-"""What does not fit is a ValueError on the host that names the argument."""
+"""Bad arguments raise a ValueError on the host that names the argument."""
 
 from __future__ import annotations
 

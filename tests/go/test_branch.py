@@ -1,4 +1,4 @@
-"""What the past of a position says: the opponent's last move, in the game and in a tree."""
+"""The opponent's last move as read from a position's past, in a game and in a tree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def placed(game: ReferenceGame, action: int) -> int:
 
 
 def test_the_last_move_of_a_game_and_of_a_tree():
-    """A game of some plies, the turn given away in some; then a branch, whose past is the trail."""
+    """Games, some with the turn given away, then a branch whose past is the trail."""
     play, give, last_of = compiled()
     rng, split = random.Random(1), 7
     states = new_games(RULES, GAMES)
@@ -61,7 +61,7 @@ def test_the_last_move_of_a_game_and_of_a_tree():
             for i in range(0, GAMES, 2):
                 if games[i].passes < 2:
                     games[i].give_turn(-games[i].to_play)
-                    last[i] = bb.NO_POINT  # whose turn it was has moved last
+                    last[i] = bb.NO_POINT  # the player to move also moved last
             movers = [0 if game.to_play == BLACK else 1 for game in games]
             states = give(states, jnp.array(movers))
         root = states if ply < split else root

@@ -1,4 +1,4 @@
-"""Floods: in a kernel, as a TPU and a GPU have them, they reach the same stones."""
+"""Flood fills in a kernel, as on a TPU and a GPU, reach the same stones."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def test_a_kernel_grows_what_a_loop_of_the_batch_grows(size, planes, monkeypatch
     np.testing.assert_array_equal(in_kernel(seeds, *joints), together)
     assert (np.asarray(together) != seeds).any()
 
-    monkeypatch.setattr(floods, "_MOST_WORDS", 0)  # each plane in lanes of its own
+    monkeypatch.setattr(floods, "_MOST_WORDS", 0)  # each plane in its own lanes
     apart = jax.jit(functools.partial(floods._grow_in_kernel, lay, "interpret-cuda"))
     np.testing.assert_array_equal(apart(seeds, *joints), together)

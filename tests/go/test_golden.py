@@ -1,4 +1,4 @@
-"""Positions worked by hand: cycles of kos, gifts that return, suicide, captures of everything."""
+"""Positions worked by hand: ko cycles, send two return one, suicide, and whole-board captures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def mask_of(rules):
 
 @functools.cache
 def stepper(rules):
-    """(state, action), both [1] -> (state, the actions that are legal then, its stones)."""
+    """(state, action), both [1] -> (the next state, its legal actions and stones)."""
 
     def step(state, action):
         state = go.play(rules, state, action)
@@ -64,7 +64,7 @@ class Game:
 
 # --- cycles ---------------------------------------------------------------------------
 
-# White holds the ko at the top left (B8), Black that at the top right, White that below (B4).
+# White holds the ko at the top left (B8), Black the one at the top right, White the one below (B4).
 TRIPLE_KO = """
     .XO...XO.
     XO.O.X.XO
@@ -80,7 +80,7 @@ TRIPLE_KO = """
 
 @pytest.mark.parametrize("ko", KO_RULES)
 def test_triple_ko(ko):
-    """Each player takes where it can; the sixth capture would bring the first board back."""
+    """Both players keep taking kos; the sixth capture would repeat the first board."""
     game = Game(TRIPLE_KO, BLACK, ko).play("C8", "G8", "C4", "B8", "H8")
     assert game.legal("B4") == (ko == "simple")
     if ko == "simple":
@@ -103,7 +103,7 @@ DOUBLE_KO = """
 
 @pytest.mark.parametrize("ko", KO_RULES)
 def test_a_cycle_through_passes(ko):
-    """Both take both kos, passing in between: the same board, and the same player to move."""
+    """Both take both kos, with passes in between: the same board with the same player to move."""
     game = Game(DOUBLE_KO, BLACK, ko).play("C8", "pass", "H8", "B8", "pass")
     assert game.legal("G8") == (ko == "simple")
     if ko == "simple":
@@ -120,7 +120,7 @@ ETERNAL_LIFE = """
 
 @pytest.mark.parametrize("ko", KO_RULES)
 def test_eternal_life(ko):
-    """Each gives two stones and takes two: four plays, and the board is what it was."""
+    """Each sacrifices two stones and takes two: after four plays the board repeats."""
     game = Game(ETERNAL_LIFE, BLACK, ko).play("D3")
     assert game.is_at("X.O. XXOX X.X. XXX.")
     game.play("D1", "D4")
@@ -141,7 +141,7 @@ GIFT = """
 
 @pytest.mark.parametrize("ko", KO_RULES)
 def test_send_two_return_one(ko):
-    """The board comes back with the other player to move: another situation."""
+    """The board repeats with the other player to move, which is another situation."""
     game = Game(GIFT, BLACK, ko).play("A1", "C1")
     assert game.legal("B1") == (ko != "positional")
     if ko != "positional":
@@ -150,7 +150,7 @@ def test_send_two_return_one(ko):
 
 @pytest.mark.parametrize("ko", KO_RULES)
 def test_send_two_return_one_after_a_pass_made_that_situation(ko):
-    """White was to move on this board before, and passed."""
+    """White was to move on this board before and passed, so the same situation repeats."""
     game = Game(GIFT, WHITE, ko).play("pass", "A1", "C1")
     assert game.legal("B1") == (ko == "simple")
 
@@ -159,7 +159,7 @@ def test_send_two_return_one_after_a_pass_made_that_situation(ko):
 
 
 def test_under_the_stones():
-    """Black takes four stones and loses two of its own by a play where one of the four was."""
+    """Black takes four stones, then White plays where one of them was and takes two."""
     game = Game("XOOO XXXO X.O. OOOX").play("D2")
     assert game.is_at("X... XXX. X.OX OOOX")
     assert game.play("D3").is_at("X... XXXO X.O. OOO.")
@@ -167,13 +167,13 @@ def test_under_the_stones():
 
 @pytest.mark.parametrize("suicide", [False, True])
 def test_a_capture_of_every_stone(suicide):
-    """White's play fills its last liberty, and takes all of Black."""
+    """White fills its own last liberty and captures all of Black's stones."""
     game = Game("XXX XXX XX.", WHITE, suicide=suicide).play("C1")
     assert game.is_at("... ... ..O")
 
 
 def test_a_capture_comes_before_suicide():
-    """The stone takes one and lives: with suicide allowed too."""
+    """The stone captures one and so has a liberty, whether or not suicide is allowed."""
     for suicide in (False, True):
         game = Game(".OX OX. X..", BLACK, suicide=suicide).play("A3")
         assert game.is_at("X.X .X. X..")
@@ -205,7 +205,7 @@ def test_suicide_of_one_stone_is_illegal(ko, suicide):
 
 
 def test_suicide_joins_all_the_chains_that_it_removes():
-    """Three chains meet at the last liberty; White's chain in atari is so no more."""
+    """Three chains meet at their last liberty; White's chain is then no longer in atari."""
     diagram = """
         OX.XO
         OOXOO
@@ -221,19 +221,19 @@ def test_suicide_joins_all_the_chains_that_it_removes():
 
 @pytest.mark.parametrize("ko", KO_RULES)
 def test_superko_bans_suicide(ko):
-    """Black plays into a space of two points, and then fills it: the board before is back."""
+    """Black plays into a space of two points and then fills it, which repeats the board."""
     space = "..O. OO.. .... ...."
     game = Game(space, BLACK, ko, suicide=True).play("A4", "pass")
     assert game.legal("B4") == (ko != "positional")
     if ko != "positional":
         assert game.play("B4").is_at(space)
-    # White was to move on this board before: now it is the same situation too.
+    # White was to move on this board before, so the situation repeats too.
     game = Game(space, WHITE, ko, suicide=True).play("pass", "A4", "pass")
     assert game.legal("B4") == (ko == "simple")
 
 
 # --- Gelly & Silver (2011), Fig. 2 ----------------------------------------------------
-# By its caption; for its eyes and false eyes (b) see test_pass_alive.
+# As its caption says; for its eyes and false eyes (b) see test_pass_alive.
 
 # B9 is in atari, J9 would be suicide, and D4 can be taken at E4.
 FIGURE_2A = """

@@ -1,4 +1,4 @@
-"""The ladder reader against plain recursion, and ladders everyone knows."""
+"""The ladder reader against plain recursion and well-known ladders."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.go.boards import marks, packed, parse, random_boards, unpacked
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 from tests.reference.ladders import Reader
 
-# Capitals as played; x and o: laddered stones of either colour; *: moves of Black, to play,
-# that capture in a ladder.
+# X and O: stones; x and o: laddered stones; *: moves that capture in a ladder, for Black, who is
+# to play.
 GOLDEN = {
     "a ladder to the edge": """
         .......
@@ -84,7 +84,7 @@ def reader(size):
 
 
 def check(size, boards):
-    """Every board with Black or White to play by turns; returns (laddered stones, captures)."""
+    """Check every board, Black and White to play in turn; counts (laddered stones, captures)."""
     white_moves = np.arange(len(boards)) % 2 == 1
     found = reader(size)(*packed(size, boards), jnp.asarray(white_moves))
     laddered, captures = (unpacked(size, board) for board in found)
@@ -118,7 +118,7 @@ def test_many_boards(size, count):
 
 @pytest.mark.parametrize("count", [5, 23])
 def test_a_few_lanes_read_many_games(monkeypatch, count):
-    """Of which one has no chain to read, in lockstep and in turn; kos as KataGo has them."""
+    """In lockstep and in turn give the same; one game has no chain to read; KataGo's kos."""
     boards = [" ".join(["....."] * 5), *random_boards(5, count - 1, seed=1)]
     boards = [parse(boards[0]), *boards[1:]]
     white_moves, ko = jnp.arange(count) % 2 == 1, jnp.arange(count, dtype=jnp.int16) - 3

@@ -14,7 +14,7 @@ from tests.go.boards import marks, packed, parse, random_boards, unpacked
 from tests.reference.go import ReferenceGame
 
 GOLDEN = {
-    # Each stone's mark: its chain has 1, 2, 3 liberties, or more (+).
+    # Each stone is marked with its chain's liberties: 1, 2, 3, or + for more.
     "one row": ("XX.X. ..... ..... O.... .....", "33.3. ..... ..... 3.... ....."),
     "a shared liberty counts once": (
         "XX... X.... ..O.. .O.O. O.OOO",
@@ -34,7 +34,7 @@ def counter(size):
 
 
 def check(size, boards):
-    """Every stone of every board; returns how often each count came up."""
+    """Check every stone of every board; returns how many stones had each count."""
     found = [unpacked(size, board) for board in counter(size)(*packed(size, boards))]
     game, seen = ReferenceGame(size), np.zeros(3, int)
     for b, board in enumerate(boards):

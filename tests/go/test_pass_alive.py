@@ -1,4 +1,4 @@
-"""Unconditional life against Benson's algorithm on sets, and boards worked by hand."""
+"""Unconditional life against Benson's algorithm on sets and boards worked by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.reference import benson
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 
 GOLDEN = {
-    # X and O live; x and o do not; , is Black's territory and ; White's (stones there: 1 and 2).
+    # X and O are pass-alive, x and o are not; , is Black's territory and ; White's (with stones on
+    # it: 1 and 2).
     "two eyes in the corner": (".X.XO XXXXO OOOOO ..... .....", ",X,Xo XXXXo ooooo ..... ....."),
     "one eye is no life": (".XX.. XX... ..... ..... .....", ".xx.. xx... ..... ..... ....."),
     "no eye at all": ("..... ..... ..X.. ...O. .....", "..... ..... ..x.. ...o. ....."),
@@ -43,13 +44,13 @@ def finder(size):
 
 
 def find(size, boards):
-    """(stones, territory), each bool[2, B, points]."""
+    """(pass-alive stones, territory), each bool[2, B, points]; the first axis is the colour."""
     found = finder(size)(*packed(size, boards))
     return [np.array([unpacked(size, board) for board in pair]) for pair in found]
 
 
 def check(size, boards):
-    """Compares every board; returns the number of living stones seen."""
+    """Check every board; returns the number of pass-alive stones seen."""
     stones, territory = find(size, boards)
     game = ReferenceGame(size)
     for b, board in enumerate(boards):

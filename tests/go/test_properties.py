@@ -1,4 +1,4 @@
-"""What must hold for every game: symmetry, batch independence, no chain without liberties."""
+"""Properties of every game: symmetry, batch independence, no chain without liberties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOVES = 40
 
 @functools.cache
 def player(rules):
-    """jitted: choices f32[MOVES, B] -> every state's masks, boards and scores, [MOVES, B, ...]."""
+    """jitted: choices f32[MOVES, B] -> masks, boards and scores of every state, [MOVES, B, ...]."""
 
     def choose(state, choice):
         """The floor(choice * n)-th of the n legal actions."""
@@ -90,7 +90,7 @@ def test_every_chain_has_a_liberty_and_stones_are_conserved(rules, row):
 
 
 def _check_conserved(rules, before, after, action):
-    """A pass changes nothing; a play adds one stone and takes the other colour's, or its own."""
+    """A pass changes nothing; a play adds a stone and removes opposing stones, or only its own."""
     changed = after != before
     if action == rules.pass_action:
         assert not changed.any()

@@ -1,4 +1,4 @@
-"""Random games on every kind of board, beside the plain reference and sgfmill."""
+"""Random games on every kind of board, against the plain reference and sgfmill."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 from tests.go.stepping import NO_LIMIT, compare_random_games
 
-# size, ko, suicide, games, moves: one size for each number of rows a word holds (slow: two rows),
-# and words of one row, 25 of them too.
+# size, ko, suicide, games, moves: one size for each number of rows per word (two rows: slow), and
+# words of one row, up to 25 of them.
 QUICK = [
     (2, "positional", False, 40, 60),
     (2, "situational", True, 40, 60),
@@ -52,7 +52,7 @@ def test_random_games_agree_with_reference_and_sgfmill(size, ko, suicide, games,
     [(2, "situational", False), (3, "situational", True), (3, "positional", True)],
 )
 def test_superko_holds_when_a_player_moves_twice(size, ko, suicide):
-    """The turn is given away without a pass: who was to move is kept, not counted off."""
+    """The turn is given away without a pass, so the player to move must be stored, not counted."""
     rules = go.Rules(size=size, ko=ko, suicide=suicide, max_moves=NO_LIMIT)
     counts = compare_random_games(rules, 30, 80, seed=size, extra_turns=0.2)
     assert counts["bans"] > 0
@@ -61,9 +61,9 @@ def test_superko_holds_when_a_player_moves_twice(size, ko, suicide):
 
 @pytest.mark.slow
 def test_a_hundred_thousand_positions_agree():
-    """Sizes 2 to 25, all ko rules, suicide on and off; above 7x7 two of those six, in turn.
+    """Sizes 2 to 25, all ko rules, suicide on and off; above 7x7, two of those six in rotation.
 
-    Up to 7x7 every position of a game is compared, above some forty spread over it.
+    Up to 7x7 every position of a game is compared, above that about forty spread over it.
     """
     total = Counter()
     for size in range(2, 26):

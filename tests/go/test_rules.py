@@ -16,8 +16,8 @@ from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
 from tests.go.stepping import NO_LIMIT, in_chunks, new_games, stepper
 
-# Move sequences of each length; passes count as moves, and two in a row end a game. On 2x2 no
-# sequence shorter than 7 can meet a board that superko bans and simple ko does not.
+# The number of move sequences of each length; passes count as moves, and two in a row end a game.
+# On 2x2, superko bans nothing that simple ko allows in sequences shorter than 7.
 PERFT = {
     (2, "simple", False): [5, 21, 68, 156, 316, 604, 1168, 2592, 5768],
     (2, "positional", False): [5, 21, 68, 156, 316, 604, 1088, 2184, 4184],
@@ -39,7 +39,7 @@ def test_number_of_move_sequences(size, ko, suicide):
 
 
 def _perft(rules, depth, chunk=512):
-    """Legal move sequences of length 1 .. depth, level by level in chunks of one shape."""
+    """Counts legal move sequences of length 1 .. depth, level by level in chunks of one shape."""
     legal = jax.jit(jax.vmap(lambda s: go.legal_actions(rules, s) & ~s.ended))
     play = jax.jit(jax.vmap(lambda s, a: go.play(rules, s, a)))
     level = jax.tree.map(np.asarray, new_games(rules, 1))
@@ -81,7 +81,7 @@ class Game:
         return self
 
     def turn(self, colour):
-        """Give the turn without a pass."""
+        """Give the turn to a colour without a pass."""
         self.state = GIVE_TURN(self.state, colour)
         self.legal_now = np.asarray(mask_of(self.rules)(self.state)[0])
         return self
@@ -112,7 +112,7 @@ def test_ko_is_banned_for_one_move():
 
 
 def test_snapback_is_legal():
-    """White takes one stone with a whole chain; Black takes the chain at the same point."""
+    """White takes one stone; Black plays at the same point and takes White's whole chain."""
     game = Game(5)
     game.place(go.BLACK, "A1", "A2", "E1", "E2", "B3", "C3", "D3")
     game.place(go.WHITE, "B1", "B2", "C2", "D2")
@@ -143,7 +143,7 @@ def test_suicide_is_illegal_and_capture_in_its_place_is_not():
 
 @pytest.mark.parametrize(("ko", "returns"), [("simple", True), ("positional", False)])
 def test_send_two_return_one(ko, returns):
-    """Black gives two stones, White takes both, and Black's retake of one repeats the board."""
+    """Black sacrifices two stones, White takes both, and Black's recapture repeats the board."""
     game = Game(5, ko)
     game.place(go.BLACK, "B1", "C2", "D1")
     game.place(go.WHITE, "A2", "B2")

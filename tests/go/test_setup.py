@@ -1,4 +1,4 @@
-"""Games from stones: the atari set from scratch, every legal small position, bad boards."""
+"""Games set up from stones: the atari set, every legal small position, bad boards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.reference.go import ReferenceGame
 
 @pytest.mark.parametrize(("size", "expected"), [(2, 57), (3, 12_675)])
 def test_number_of_legal_positions(size, expected):
-    """OEIS A094777, by the library's liberties over every way to fill the board."""
+    """OEIS A094777, counted by the library's liberties over every way to fill the board."""
     grids = np.meshgrid(*[np.array([0, 1, -1], np.int8)] * size**2, indexing="ij")
     every_board = np.stack(grids, axis=-1).reshape(-1, size, size)
     lay = bb.layout(size)
@@ -32,7 +32,7 @@ def test_number_of_legal_positions(size, expected):
 
 @pytest.mark.parametrize("size", [2, 4, 7])
 def test_a_board_set_up_is_the_board_played(size):
-    """Random games: from any of their boards, `from_stones` finds the same stones and ataris."""
+    """From any board of random games, `from_stones` gives the same stones and atari sets."""
     rules = go.Rules(size=size, ko="situational", suicide=True)
     step, count = stepper(rules), 8
     rng = np.random.RandomState(size)
@@ -57,7 +57,7 @@ def test_a_board_set_up_is_the_board_played(size):
 
 
 def test_a_set_up_board_is_in_the_past():
-    """The first board cannot come back, and who was to move on it is known."""
+    """The board that was set up may not be repeated, and its player to move is stored."""
     board = [[1, 1], [1, 0]]
     for ko, banned in (("positional", True), ("situational", True), ("simple", False)):
         rules = go.Rules(size=2, ko=ko)
@@ -67,7 +67,7 @@ def test_a_set_up_board_is_in_the_past():
             state = go.play(rules, state, action)
         assert go.stones(rules, state).tolist() == [[1, 1], [0, 0]]
         assert bool(go.legal_actions(rules, state)[2]) != banned
-    # With Black to move on it, it was another situation than the one that Black would leave.
+    # Giving White the turn also changes the first situation on record.
     rules = go.Rules(size=2, ko="situational")
     state = go.with_to_play(setup.from_stones(rules, np.array(board), go.BLACK), go.WHITE)
     turned = setup.from_stones(rules, np.array(board), go.WHITE)

@@ -1,4 +1,4 @@
-"""Small boards solved by the library's own rules, against values that are known."""
+"""Small boards solved with the library's own rules, against known values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CHUNK = 4096
 def test_3x3_is_nine_in_the_centre_and_minus_nine_in_the_corner():
     """Every position under simple ko, area scoring, no komi.
 
-    Games may go on for ever under simple ko, so a position has two values: if endless games
-    were worth -9, and if they were worth +9. Where they are equal, the value is exact.
+    Games may go on for ever under simple ko, so a position has two values: with endless games
+    worth -9, and with endless games worth +9. Where they are equal, the value is exact.
     """
     to_play, children, over, score = _all_positions()
     low = _solve(children, over, score, to_play, endless=-POINTS)
@@ -33,7 +33,7 @@ def test_3x3_is_nine_in_the_centre_and_minus_nine_in_the_corner():
 
 
 def _all_positions():
-    """(mover, child by action, is it over, score) of each position, the empty board first."""
+    """(player to move, child per action, is it over, score) of each position, empty board first."""
     rules = go.Rules(size=SIZE, ko="simple")
     step = jax.jit(jax.vmap(lambda p, a: go.play_position(rules, p, a)))
     legal = jax.jit(jax.vmap(lambda p: go.action_mask(rules, go.legal_points(rules, p))))

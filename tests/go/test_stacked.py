@@ -37,7 +37,7 @@ def test_the_board_of_each_point_and_its_four_sides(size):
     np.testing.assert_array_equal(
         unpack(boards.T), points[:, None] == np.arange(size * size)[None, :]
     )
-    # The points whose west, east, north, south neighbour it is.
+    # The points that have it as their west, east, north and south neighbour.
     row, col = points // size, points % size
     is_point = (points >= 0) & (points < size * size)
     sides = ((0, 1), (0, -1), (1, 0), (-1, 0))

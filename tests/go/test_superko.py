@@ -1,4 +1,4 @@
-"""Past boards in the forms that they have on a TPU and a GPU, beside the plain reference."""
+"""Past boards as stored on a TPU and a GPU, against the plain reference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def form(request, monkeypatch):
 
 @pytest.fixture
 def in_kernel(monkeypatch):
-    """As a GPU has it, whose kernels are interpreted."""
+    """The GPU's form, with its kernels interpreted."""
     stepping.stepper.cache_clear()
     with form_of("cuda", monkeypatch):
         yield
@@ -76,7 +76,7 @@ def test_branches_in_a_kernel_agree_with_the_reference(in_kernel):
 
 
 def test_past_boards_are_those_that_were_recorded(form):
-    """In order and in any number, each of two games at plies of its own."""
+    """Boards are read in any order; each of two games asks for its own plies."""
     lay = go.Rules(size=9).layout
     boards = np.random.default_rng(0).integers(0, 2**27, (2, 5, 2, lay.num_words), np.uint32)
 
@@ -120,7 +120,7 @@ MOVES = [(9, 4096, "v5e"), (19, 1024, "v5e")] + [
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "batch", "chip"), MOVES)
 def test_moves_on_an_accelerator_copy_no_past(size, batch, chip):
-    """Moves in a loop: the past is changed in place, and on a GPU nobody waits for a comparison."""
+    """A loop of moves updates the past in place, and on a GPU the host waits for no comparison."""
     rules = go.Rules(size=size)
 
     def play_moves(states, actions):

@@ -67,7 +67,7 @@ def test_what_each_symmetry_does_to_a_small_board():
         [[2, 4], [1, 3]],  # a quarter turn counter-clockwise
         [[4, 3], [2, 1]],
         [[3, 1], [4, 2]],
-        [[2, 1], [4, 3]],  # the mirror, and its turns
+        [[2, 1], [4, 3]],  # the mirror image, and its quarter turns
         [[1, 3], [2, 4]],
         [[3, 4], [1, 2]],
         [[4, 2], [3, 1]],

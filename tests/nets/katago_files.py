@@ -1,4 +1,4 @@
-"""Tiny networks of KataGo: files of every version, and their computation in plain NumPy."""
+"""Tiny KataGo networks: files of every version, and their evaluation in plain NumPy."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ FEED = ("transformer_ffn_block",)
 
 
 def model(version, blocks=(ORDINARY, GPOOL), activation="ACTIVATION_MISH", tip="batch", seed=0):
-    """What a file is written of: tokens and arrays in their order, and the parts by name."""
+    """The contents of a file: its tokens and arrays in order, and the parts by name."""
     return _Writer(version, activation, np.random.default_rng(seed)).model(blocks, tip)
 
 
 def data(made, packed=False):
-    """The bytes of its file."""
+    """The bytes of a model's file."""
     return gzip.compress(made["data"]) if packed else made["data"]
 
 
 def config(made):
-    """The description that the reader makes of it."""
+    """The network config that the reader finds in it."""
     return model_file._Reader(made["data"]).model().config
 
 
@@ -225,7 +225,7 @@ def _block(block, x):
 
 
 def _attention(parts, y):
-    """4 heads of queries, 2 of keys; a channel of each pair at an even place."""
+    """4 query heads, 2 key heads; the first channel of each rotary pair has an even index."""
     queries, keys, values, out, rope = parts
     size = len(y)
     flat = y.reshape(size * size, -1)
@@ -246,7 +246,7 @@ def _turn(z, head, rope, size):
     for place in range(size * size):
         row, column = divmod(place, size)
         for pair in range(2):
-            if isinstance(rope, float):  # one pair by rows, one by columns: each of frequency 1
+            if isinstance(rope, float):  # a pair for rows and one for columns, both of frequency 1
                 angle = (row, column)[pair] / rope ** (0 / 2)
             else:
                 angle = column * rope[head, pair, 0] + row * rope[head, pair, 1]

@@ -1,4 +1,4 @@
-"""Every plane of every set against the plain reference, and the sets in search and in rows."""
+"""Every plane of every feature set against the plain reference, also in search and in rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.reference.ladders import Reader
 
 RULES = go.Rules(size=5)
 MOVES, GAMES = 40, 5
-WITHIN_FULL = {"compact", "full-no-ladders"}  # their planes are some of the full set's
+WITHIN_FULL = {"compact", "full-no-ladders"}  # their planes are a subset of the full set's
 
 
 def but(thorough):
@@ -30,7 +30,7 @@ def but(thorough):
 
 
 def reference_planes(game: ReferenceGame) -> np.ndarray:
-    """f32[22, points] as the table says, one set of points a plane."""
+    """f32[22, points] by the table of planes, as one set of points per plane."""
     size, own = game.size, game.to_play
     board, history = game.board, game.history
     colour = lambda p: board[p]
@@ -83,7 +83,7 @@ def player(rules=RULES):
 
 
 def random_games(rules, count, moves, seed):
-    """Yields (states, games, actions) after each of some random moves."""
+    """Yields (states, games, actions) after each random move."""
     rng = random.Random(seed)
     states = new_games(rules, count, 6.5)
     games = [ReferenceGame(rules.size, rules.ko) for _ in range(count)]
@@ -151,11 +151,11 @@ def test_the_zero_set_is_eight_boards():
 @pytest.mark.parametrize("name", but(WITHIN_FULL))
 @pytest.mark.parametrize("cut", [*(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2)), 9])
 def test_a_search_sees_what_the_game_would(name, cut):
-    """The same position, with its last moves in the game or on the trail of a tree."""
+    """The same position, with its last moves in the game's past or on a tree's trail."""
     steps = list(random_games(RULES, 6, 12, seed=2))
     root, last = steps[11 - cut][0], steps[-1][0]
     ancestors = [states.position for states, _, _ in steps[11 - cut : 11]]
-    room = [last.position] * (12 - cut)  # beyond the length: means nothing
+    room = [last.position] * (12 - cut)  # beyond the length: ignored
     stack = lambda *x: jnp.stack(x, axis=1)
     trail = Trail(jax.tree.map(stack, *ancestors, *room), jnp.full(6, cut))
     got = observer_in_a_tree(name)(root, last.position, trail)
@@ -164,7 +164,7 @@ def test_a_search_sees_what_the_game_would(name, cut):
 
 @pytest.mark.parametrize("name", but({*WITHIN_FULL, "full"}))
 def test_planes_turn_with_the_board(name):
-    """One game and its seven images: planes are images of planes, global inputs the same."""
+    """In a game's eight images, planes are images of its planes, and global inputs are equal."""
     turned = new_games(RULES, 8, 6.5)
     for t, (states, _, actions) in enumerate(random_games(RULES, 1, 30, seed=3)):
         images = symmetry.map_action(5, jnp.full(8, actions[0]), jnp.arange(8))

@@ -1,4 +1,4 @@
-"""Networks of other games: heads by the actions, beside NumPy's, in files and in a search."""
+"""Networks of other games: heads that fit the actions, against NumPy, in files and in a search."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ apply = jax.jit(network.apply, static_argnums=0)
 
 
 def toy(num_actions) -> Game:
-    """Six moves of which one is worth taking; a bool observation that counts them."""
+    """A game of ROWS * COLUMNS moves, whose bool observation counts the moves made."""
     last = ROWS * COLUMNS
 
     def observe(state):

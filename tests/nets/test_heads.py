@@ -1,4 +1,4 @@
-"""Pooled blocks, the heads, bf16, and weights of earlier versions: the network beside NumPy's."""
+"""Pooled blocks, heads, bf16, and weights of earlier versions: the network against NumPy's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFIG = NetworkConfig(blocks=3, channels=9, pool_every=2, auxiliary=True)
 
 
 def waves(config):
-    """Parameters by a formula: no layer at zero, and none like another."""
+    """Parameters from a formula, so that no layer is zero or equals another."""
     leaves, tree = jax.tree.flatten(network.shapes(config))
     ends = np.cumsum([int(np.prod(leaf.shape)) for leaf in leaves])
     made = []
@@ -44,7 +44,7 @@ init = jax.jit(network.init, static_argnums=0)
 
 @pytest.mark.parametrize("size", [3, 5])
 def test_the_network_is_its_description(size):
-    """One set of parameters, on boards of two sizes, against NumPy."""
+    """The same parameters on boards of two sizes, against NumPy."""
     params, planes = waves(CONFIG), some_planes(2, size)
     output = apply(CONFIG, params, planes)
     assert output.ownership.shape == (2, size * size)
@@ -56,7 +56,7 @@ def test_the_network_is_its_description(size):
 
 
 def test_what_a_far_corner_holds_is_known_everywhere():
-    """Only pooling carries it further than three convolutions reach."""
+    """Only pooling carries information further than three convolutions reach."""
     planes = some_planes(1, 9)
     changed = planes.copy()
     changed[0, 0, 0, 0] += 5
@@ -142,7 +142,7 @@ OLD_VALUES = [0.75877529, 0.68242824]
 
 
 def test_weights_of_earlier_versions_load_and_say_the_same(tmp_path):
-    """A file as version 0 wrote it, and what that version's network said."""
+    """A file as version 0 wrote it, and that version's outputs."""
     config = NetworkConfig(1, 4)
     buffer = io.BytesIO()
     leaves = jax.tree_util.tree_flatten_with_path(waves(config))[0]
@@ -163,7 +163,7 @@ def test_weights_of_earlier_versions_load_and_say_the_same(tmp_path):
 
 
 def test_a_search_pays_nothing_for_heads_it_does_not_ask():
-    """The evaluator of a network with more heads compiles to what it is without them."""
+    """The evaluator of a network with auxiliary heads has no more products than one without."""
     rules, config = go.Rules(size=3), NetworkConfig(1, 4, auxiliary=True)
     evaluator = network_evaluator(rules, config)
     assert evaluator.about["auxiliary"]

@@ -1,4 +1,4 @@
-"""Networks of 8-bit integers."""
+"""Networks in 8-bit integers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def random_params(config):
 
 
 def test_a_convolution_by_hand():
-    """Of one point and one channel, of which only the kernel's centre counts."""
+    """On one point and one channel, where only the kernel's centre matters."""
     kernel = np.zeros((3, 3, 1, 2), np.float32)
-    kernel[1, 1, 0] = 0.5, -2.0  # to 127 and -127
+    kernel[1, 1, 0] = 0.5, -2.0  # quantized to 127 and -127
     conv = {"kernel": jnp.asarray(kernel), "bias": jnp.asarray([0.0, 1.0])}
     made = int8.quantized(conv, jnp.float32(2.54))  # 50 steps to 1
 
@@ -34,7 +34,7 @@ def test_a_convolution_by_hand():
     module = int8.Int8Conv(1, 2)
     for name, value in made.items():
         getattr(module, name)[...] = value
-    for x, counts in ((1.0, 1.0), (1.009, 1.0), (3.0, 2.54)):  # as it is; to a step; cut off
+    for x, counts in ((1.0, 1.0), (1.009, 1.0), (3.0, 2.54)):  # exact; rounded; clipped
         out = module(jnp.full((1, 1, 1, 1), x, jnp.float32))
         expected = [0.5 * counts, 1.0 - 2.0 * counts]
         np.testing.assert_allclose(out.astype(jnp.float32)[0, 0, 0], expected, rtol=2**-8)

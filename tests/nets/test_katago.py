@@ -1,4 +1,4 @@
-"""KataGo's networks: their files, of friends and of strangers, and what they compute."""
+"""KataGo's networks: their files, trusted or hostile, and their outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NETWORK, POSITIONS = DATA / "g170-b6c96-s175395328-d26788732.bin.gz", DATA / "ra
 
 @pytest.fixture
 def put(tmp_path):
-    """Write bytes to a file of a name."""
+    """A function that writes bytes to a named file."""
 
     def write(data, name="net.bin"):
         path = tmp_path / name
@@ -205,7 +205,7 @@ def test_networks_compute_what_plain_numpy_does(put, version, blocks, tip):
     ("blocks", "expected_counts"), [((files.ORDINARY, files.GPOOL), [11, 5]), (ALL, [15, 7])]
 )
 def test_on_a_cpu_it_says_the_same_of_many_positions(put, blocks, expected_counts, monkeypatch):
-    """In slices of 8, by `winograd`; but for what is no convolution of 3x3 or 5x5."""
+    """In slices of 8, by `winograd`, except for convolutions other than 3x3 and 5x5."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     for name in ("_FEWEST_CHANNELS", "_FEWEST_TILES"):
         monkeypatch.setattr(winograd, name, 1)
@@ -226,7 +226,7 @@ def test_on_a_cpu_it_says_the_same_of_many_positions(put, blocks, expected_count
         expected, found = (jax.jit(form)(params, inputs) for form in forms)
         again, plain_again = (jax.jit(form)(prepared, inputs) for form in reversed(forms))
     assert "scan" in in_tiles
-    # Those of 1x1, of blocks and of heads, stay.
+    # Convolutions of 1x1, in blocks and heads, remain.
     counts = [text.count("conv_general_dilated[") for text in (plain, in_tiles)]
     assert counts == expected_counts
     close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)
@@ -236,7 +236,7 @@ def test_on_a_cpu_it_says_the_same_of_many_positions(put, blocks, expected_count
 
 
 def test_scores_of_old_versions():
-    """Version 3: an arctangent over two sides of the board; 4 to 7: the mean is the lead."""
+    """Version 3: an arctangent scaled by two board sides; versions 4 to 7: the mean is the lead."""
     inputs = Inputs(jnp.zeros((1, 9, 9, 22)), jnp.ones((1, 14)))
     logits, value, owners = jnp.zeros((1, 82, 1)), jnp.zeros((1, 3)), jnp.zeros((1, 81))
     third = files.config(files.model(3))
@@ -276,7 +276,7 @@ def states_of(rules, rows):
 
 
 def check_golden(row, legal, output):
-    """Within the bounds that strangers hold it to, for White."""
+    """An output agrees with KataGo's, from White's view, within the usual tolerances."""
     said, white = row["nn"], 1 if row["to_play"] == "W" else -1
     win, loss = (output.win, output.loss)[::white]
     assert abs(win - said["whiteWin"]) < 0.002
@@ -296,7 +296,7 @@ def check_golden(row, legal, output):
 
 
 def groups():
-    """Size, ko rule and number of positions: 133. One group by default; to compile takes long."""
+    """Size, ko rule and number of positions (133 in all). Only the first is not slow to run."""
     counts = {(9, "simple"): 42, (9, "positional"): 42, (13, "simple"): 12, (13, "positional"): 12}
     counts |= {(19, "simple"): 10, (19, "positional"): 15}
     for i, ((size, ko), count) in enumerate(counts.items()):
@@ -306,7 +306,7 @@ def groups():
 
 @pytest.mark.parametrize(("size", "ko", "count"), list(groups()))
 def test_golden_positions_are_as_katago_evaluates_them(size, ko, count, monkeypatch):
-    """By convolutions, and on a CPU by `winograd`."""
+    """With convolutions, and with `winograd` as on a CPU."""
     if not (NETWORK.exists() and POSITIONS.exists()):
         pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
     monkeypatch.delenv(mode.VARIABLE, raising=False)

@@ -1,4 +1,4 @@
-"""KataGo's planes and global inputs against sets of points, and what is told of the past."""
+"""KataGo's planes and global inputs against sets of points, and those that show the past."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG = katago_files.config(katago_files.model(8))
 
 
 def played(rules, seed, length):
-    """(a game, its moves) of random moves, with passes among them, not two in a row."""
+    """(a game of random moves, its moves); it has passes, but not two in a row."""
     rng = random.Random(seed)
     game, moves = ReferenceGame(rules.size, rules.ko, rules.suicide), []
     while len(moves) < length:
@@ -140,7 +140,7 @@ def test_rules_that_keep_or_mean_too_little_are_refused():
 
 
 def test_stones_that_were_played_count_in_territory_scoring_and_the_button_once():
-    """Black plays, White passes, Black plays, White plays, Black passes: also as a tree's trail."""
+    """Black plays, White passes, Black plays, White plays, Black passes; also on a tree's trail."""
     rules = go.Rules(3, max_moves=50)
     territory, button = (
         dataclasses.replace(CONFIG, **change)
@@ -163,7 +163,7 @@ def test_stones_that_were_played_count_in_territory_scoring_and_the_button_once(
 
 
 def test_rules_that_remember_ban_nothing_more():
-    """A board that only remembers: a triple pass over the same board is as simple ko has it."""
+    """With `remember`, repeated boards stay legal: the legal actions are those of simple ko."""
     plain, kept = go.Rules(2, "simple"), go.Rules(2, "simple", remember=True)
     states = [go.init(plain), go.init(kept)]
     for move in (0, 1, 2, 4, 3, 4, 0):

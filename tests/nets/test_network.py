@@ -1,4 +1,4 @@
-"""Features, the network, and weights on disk."""
+"""The compact features, the network, and weights on disk."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_weights_round_trip(saved):
 
 
 def edit(path, **changes):
-    """The same arrays under another description."""
+    """Rewrite a file with the same arrays and a changed description."""
     found, about = arrays.read(path, "weights")
     arrays.write(path, "weights", found, about | changes)
 
@@ -147,7 +147,7 @@ def test_the_name_must_say_what_it_is(tmp_path):
 
 
 def seen(features_name, size, batch):
-    """Any numbers, of the shapes of observations."""
+    """Random numbers in the shapes of observations."""
     rules = go.Rules(size=size)
     states = jax.eval_shape(lambda: jax.vmap(lambda _: go.init(rules))(jnp.arange(batch)))
     observe = jax.vmap(features.FEATURES[features_name].observe, in_axes=(None, 0, 0))
@@ -174,7 +174,7 @@ def test_in_slices_it_says_the_same(features_name, monkeypatch):
 
 @pytest.fixture
 def by_tiles(monkeypatch):
-    """Every network is evaluated as wide ones are on a CPU."""
+    """Has every network evaluated as wide ones are on a CPU."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     monkeypatch.setattr(winograd, "_FEWEST_CHANNELS", 1)
     monkeypatch.setattr(winograd, "_FEWEST_TILES", 1)
@@ -195,8 +195,8 @@ OTHER_GAME = {"observation": (6, 7, 2), "num_actions": 7}
     ],
 )
 def test_on_a_cpu_it_says_the_same_of_many_positions(shape, by_tiles):
-    """To 3e-5 of logits up to 6, in slices; in whatever place of the batch
-    a position is."""
+    """To 3e-5 for logits up to 6, in slices; outputs do not depend on a position's place in the
+    batch."""
     config = NetworkConfig(blocks=2, channels=8, **shape)
     inputs = jax.random.normal(jax.random.key(2), (32, *(config.observation or ())))
     if config.observation is None:
@@ -231,7 +231,7 @@ def test_few_positions_and_narrow_networks_are_evaluated_by_convolutions(monkeyp
             planes = jnp.zeros((count, 5, 5, config.num_planes))
             run = functools.partial(network.apply_on_cpu, config)
             texts.append(str(jax.make_jaxpr(run)(params, planes)))
-    # The policy's is a convolution of 1x1 in every form.
+    # The policy head is a convolution of 1x1 in every form.
     assert [text.count("conv_general_dilated[") for text in texts] == [1, 4, 4]
 
 
@@ -282,7 +282,7 @@ def test_parameters_in_the_dtype_of_the_trunk_say_exactly_the_same():
     of_heads = [converted["points"], converted["value"], converted["block_1"]["bias"]]
     assert {str(x.dtype) for x in jax.tree.leaves(of_trunk)} == {"bfloat16"}
     assert {str(x.dtype) for x in jax.tree.leaves(of_heads)} == {"float32"}
-    # However deep in what an evaluator is made of, and no more than once.
+    # It converts at any depth of an evaluator's params, and a second time changes nothing.
     jax.tree.map(
         np.testing.assert_array_equal, network.in_dtype(config, (converted, 1.5))[0], converted
     )

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and what Colab opens is what the source says."""
+"""The notebooks run from top to bottom, and the .ipynb files match their sources."""
 
 import importlib.util
 import os
@@ -13,11 +13,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
 TINY = {"BOARDS": 8, "MOVES": 4, "SIMULATIONS": 8, "GAMES": 8, "ITERATIONS": 2, "DEVICES": 2}
 MOST_S, MOST_BYTES = 180, 500_000
-QUICK = "first_search"  # the others compile much more
+QUICK = "first_search"  # the others take much longer to compile
 
 
 def _module():
-    """docs/notebooks.py, which saves them."""
+    """The module docs/notebooks.py, which saves the notebooks."""
     spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "notebooks.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -58,7 +58,7 @@ def test_it_runs(source, monkeypatch, as_here):
 def test_it_runs_in_three_minutes_as_users_run_it(source, monkeypatch):
     started = time.monotonic()
     executed(source, monkeypatch)
-    assert time.monotonic() - started < MOST_S  # of two idle cores
+    assert time.monotonic() - started < MOST_S  # on two idle cores
 
 
 def test_there_are_seven_notebooks():
@@ -67,7 +67,7 @@ def test_there_are_seven_notebooks():
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_the_ipynb_is_the_source_and_what_it_shows(source):
-    """If not: ``python docs/notebooks.py NAME``."""
+    """If this fails, run ``python docs/notebooks.py NAME``."""
     path = source.with_suffix(".ipynb")
     committed = nbformat.read(path, as_version=4)
 

@@ -1,4 +1,4 @@
-"""A stand-in for the part of Google Cloud Storage's XML API that stores use, with faults."""
+"""A fake of the part of Google Cloud Storage's XML API that stores use, with faults."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PAGE = 1000
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """One that serves any bucket, until it is shut down.
+    """A server of any bucket, until it is shut down.
 
     Attributes:
       objects: {path: bytes}.
-      faults: what the next writes suffer, in order: "lost" is done and not answered, "busy" is
-        answered by 503 and not done.
+      faults: the faults of the next writes, in order: a "lost" write is done but not answered, a
+        "busy" one is answered with 503 and not done.
     """
 
     daemon_threads = True

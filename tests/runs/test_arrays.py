@@ -1,4 +1,4 @@
-"""Arrays in files: what was written is read; what is damaged, foreign or old."""
+"""Arrays in files: round trips, and files that are damaged, foreign or old."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def flipped(path):
 
 
 def renamed(path):
-    """An array under another name of the same length."""
+    """Rename an array in the file, to a name of the same length."""
     path.write_bytes(path.read_bytes().replace(b'"a/b"', b'"a/c"'))
 
 
@@ -94,7 +94,7 @@ def objects(path):
 
 
 def test_columns_in_a_file():
-    """All the first bytes, then all the second ones; what is read is what was given."""
+    """All the first bytes come first, then all the second ones; reading restores the arrays."""
     held = {
         "bytes": np.array([[1, 2, 3], [4, 5, 6]], np.uint8),
         "words": np.array([0x0201, 0x0403, 0x0605], "<u2"),
@@ -143,7 +143,7 @@ def test_what_cannot_be_read_is_one_clear_error(tmp_path, harm, says):
 
 @pytest.mark.parametrize("suffix", arrays.SUFFIXES)
 def test_what_is_no_file_is_not_read(tmp_path, suffix):
-    """The FIFO has no writer: whoever opened it to read would wait."""
+    """The FIFO has no writer, so opening it to read would block."""
     real, path = tmp_path / f"real{suffix}", tmp_path / f"a{suffix}"
     arrays.write(real, "weights", HELD, {})
     for make, says in (
@@ -167,7 +167,7 @@ def huge(path):
 
 
 def test_what_is_expected_is_known_before_anything_is_unpacked(tmp_path):
-    """A zip of 64 kB that holds 64 MB, and what is expected is less, or as much."""
+    """A zip of 64 kB that holds 64 MB, where less is expected, or as much."""
     path, count = tmp_path / "a.npz", 2**24
     header = io.BytesIO()
     about = {"descr": "<f4", "fortran_order": False, "shape": (count,)}
@@ -222,7 +222,7 @@ def test_the_name_says_which_kind_of_file():
 
 
 def test_files_of_earlier_versions_are_read():
-    """Weights and local shapes made by a formula, strengths as they were shipped."""
+    """Weights and local shapes made by a formula, and strengths as they were shipped."""
     config, params, about = weights.load(OLD / "weights.npz", 5)
     assert config == NetworkConfig(1, 2, pool_every=1, auxiliary=True)
     assert about["steps"] == 7
@@ -240,7 +240,7 @@ def test_files_of_earlier_versions_are_read():
     now, converted = strengths.load("mm_9")
     jax.tree.map(np.testing.assert_array_equal, old, now)
     assert about["command"] == converted["command"]
-    assert about["sha256"] == converted["sha256"]  # so that a match of before goes on
+    assert about["sha256"] == converted["sha256"]  # so that an earlier match can be resumed
 
 
 def test_an_old_name_finds_the_file_that_it_was_converted_to(tmp_path):

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and files of records."""
+"""Files written whole or not at all, and files of records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_full_disk_leaves_the_old_one_alone_and_is_named(tmp_path, monkeypatch
 
 
 def test_what_lies_where_it_is_written_is_not_written_to(tmp_path):
-    """A link of a stranger, or what a kill left; a file that others hold open too."""
+    """If the .part path is a symlink or a hard link, the file that it leads to is untouched."""
     path, part, other = (tmp_path / name for name in ("a.json", "a.json.part", "theirs"))
     other.write_bytes(b"theirs")
     for lay in (part.symlink_to, part.hardlink_to):

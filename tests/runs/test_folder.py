@@ -1,4 +1,4 @@
-"""The folder of a run: settings that agree, one process at a time, what a kill leaves."""
+"""The folder of a run: agreeing settings, one process at a time, and what a kill leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gozero.runs.folder import RunFolder
 
 
 def opened(path, **asked):
-    """A folder of a run with such settings."""
+    """Open the folder of a run with these settings."""
 
     def must_agree(before):
         folders.must_agree(path, "run", before, asked, {"games"})
@@ -106,8 +106,8 @@ def test_a_manifest_lists_the_sessions_that_came_to_something():
     first = folders.with_sessions(ran("a"), {}, 0)
     assert first["sessions"] == [{"git_commit": "a", "done": 0}]
     stopped = folders.with_sessions(ran("b"), first, 5)
-    last = folders.with_sessions(ran("c"), stopped, 5)  # b came to nothing
+    last = folders.with_sessions(ran("c"), stopped, 5)  # b got nothing done
     assert [(one["git_commit"], one["done"]) for one in last["sessions"]] == [("a", 0), ("c", 5)]
-    old = folders.with_sessions(ran("d"), ran("a"), 3)  # a manifest of before there were sessions
+    old = folders.with_sessions(ran("d"), ran("a"), 3)  # a manifest from before sessions were kept
     assert [(one["git_commit"], one["done"]) for one in old["sessions"]] == [("a", 0), ("d", 3)]
     assert (old["git_commit"], old["seed"]) == ("d", 1)

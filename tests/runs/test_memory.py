@@ -1,4 +1,4 @@
-"""What a host has to give: the machine's memory, less by control groups."""
+"""The memory that a host has free: the machine's, limited by control groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MIB = 2**20
 
 @pytest.fixture
 def machine(tmp_path):
-    """Writes files of the kernel's under a folder, of a machine with 800 MiB left."""
+    """A function that writes /proc and /sys files of a machine with 800 MiB left to a folder."""
 
     def made(files):
         for name, text in {"proc/meminfo": f"MemAvailable: {800 * 1024} kB\n", **files}.items():
@@ -24,7 +24,7 @@ def machine(tmp_path):
 
 
 def group(folder, limit, used, version=2):
-    """The files of a control group; of what it uses 30 MiB are the kernel's copies of files."""
+    """The files of a control group; 30 MiB of what it uses are page cache."""
     names = {
         1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         2: ("memory.max", "memory.current"),
@@ -49,7 +49,7 @@ def test_a_container_of_the_second_version(machine, name):
 
 
 def test_a_container_of_the_first_version(machine):
-    """It sees its own group at the top, and its name is the host's."""
+    """The container sees its own group as the root, but its name is the host's."""
     own = group("memory/", 500 * MIB, 200 * MIB, version=1)
     names = "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n"
     assert memory.free_on_host(machine({"proc/self/cgroup": names, **own})) == 330 * MIB

@@ -1,4 +1,4 @@
-"""What long work shows of itself."""
+"""The progress display of long work."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_elsewhere_lines_come_now_and_then(clock, capsys):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """What a terminal shows."""
+    """The text that a terminal shows."""
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=70)
     monkeypatch.setattr(progress, "Console", lambda stderr: console)

@@ -1,4 +1,4 @@
-"""What a field says of itself is what its checks, its messages and its docs say."""
+"""Checks, messages and docs of a field all follow from its declaration."""
 
 from __future__ import annotations
 

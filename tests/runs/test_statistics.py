@@ -65,7 +65,7 @@ def test_pair_interval_by_hand():
     pairs = [0.5] * 60 + [0.0] * 20 + [1.0] * 20
     half = Z / (2 * math.sqrt(100 / 0.41 + Z * Z))
     assert statistics.pair_interval(pairs) == pytest.approx((0.5 - half, 0.5 + half))
-    # All won: as so many games. All halves: r = 1 / n.
+    # All won: the same as that many games. All halves: r = 1 / n.
     assert statistics.pair_interval([1.0] * 10) == pytest.approx((0.72247, 1.0), abs=1e-5)
     half = Z / (2 * math.sqrt(20**2 + Z * Z))
     assert statistics.pair_interval([0.5] * 20) == pytest.approx((0.5 - half, 0.5 + half))
@@ -74,13 +74,13 @@ def test_pair_interval_by_hand():
 
 
 def test_half_pairs_by_hand():
-    # Weights 2, 2, 1: m = (1 + 2 + 0) / 5 = 0.6, n = 25 / 9, and of the squares
+    # Weights 2, 2, 1: m = (1 + 2 + 0) / 5 = 0.6, n = 25 / 9, and the sum of squares is
     # S = 25/9 (4 * 0.01 + 4 * 0.16 + 0.36) / 9 = 0.320988: r = (S / 0.24 + 1) / n = 0.841481.
     found = statistics.pair_interval([0.5, 1.0, 0.0], games=[2, 2, 1])
     assert found == pytest.approx(statistics.wilson(0.6, 25 / 9 / 0.841481), abs=1e-6)
     two = statistics.pair_interval([0.5, 1.0])
     assert statistics.pair_interval([0.5, 1.0], games=[2, 2]) == two
-    # Games alone: as Wilson has it.
+    # Single games: Wilson's interval.
     assert statistics.pair_interval([1.0, 0.0, 1.0], games=[1, 1, 1]) == statistics.wilson(2 / 3, 3)
     with pytest.raises(ValueError, match=r"games: 0.0 is not above 0"):
         statistics.pair_interval([0.5, 1.0], games=[2, 0])
@@ -90,7 +90,7 @@ def test_half_pairs_hold_as_often_as_the_interval_says():
     rng, held = np.random.default_rng(3), 0
     for _ in range(500):
         games = rng.choice([1, 2], 40)
-        bias = rng.choice([-0.2, 0.2], 40)  # of an opening, which favours one of its two games
+        bias = rng.choice([-0.2, 0.2], 40)  # of an opening, which favours one side
         shares = 0.6 + bias[:, None] * np.array([1, -1])
         points = rng.random((40, 2)) < shares
         means = np.where(games == 2, points.mean(axis=1), points[:, 0])
@@ -105,7 +105,7 @@ def test_pairs_of_independent_games_are_as_wide_as_games():
     low, high = statistics.pair_interval(statistics.pair_scores(points))
     plain = statistics.wilson(points.mean(), 20_000)
     assert high - low == pytest.approx(plain[1] - plain[0], rel=0.05)
-    # If both games of a pair end alike they say as much as one, if they cancel out next to nothing.
+    # If both games of a pair end alike, they count as one; if they cancel out, the width is tiny.
     alike = statistics.pair_interval(statistics.pair_scores(np.repeat(points[:10_000], 2)))
     assert alike[1] - alike[0] == pytest.approx(math.sqrt(2) * (high - low), rel=0.05)
 
@@ -126,7 +126,7 @@ def test_the_pair_interval_holds_as_often_as_it_says(shares, count):
     for _ in range(500):
         low, high = statistics.pair_interval(rng.choice(values, count, p=shares))
         held += low <= mean <= high
-    assert held / 500 > 0.92  # 0.95 less three standard deviations of 500 trials
+    assert held / 500 > 0.92  # 0.95 minus three standard deviations of 500 trials
 
 
 def test_a_summary():
@@ -138,7 +138,7 @@ def test_a_summary():
     assert summary.as_white == Tally(2, 0, 2)
     assert summary.score == 5.5 / 8
     assert summary.interval == statistics.pair_interval([0.5, 1.0, 0.25, 1.0])
-    assert summary.elo == pytest.approx(136.97, abs=0.01)  # 400 log10(11/5), of 0.342423
+    assert summary.elo == pytest.approx(136.97, abs=0.01)  # 400 log10(11/5) = 400 * 0.342423
     assert summary.elo_interval == tuple(map(statistics.elo, summary.interval))
     assert "+5 =1 -2 of 8: 68.8%" in str(summary)
     assert "as Black +3 =1 -0, as White +2 =0 -2" in str(summary)
@@ -160,14 +160,14 @@ def test_sprt_of_wins_and_losses_is_walds():
     test = Sprt(elo0=0, elo1=statistics.elo(0.6))
     points = [1.0] * 60 + [0.0] * 40
     assert test.log_likelihood_ratio(points) == pytest.approx(2.01355, abs=1e-5)
-    # Where one result was not seen yet, its probability is what the other leaves.
+    # A result not seen yet gets the probability that the other one leaves.
     assert test.log_likelihood_ratio([1.0] * 7) == pytest.approx(7 * math.log(1.2))
     assert test.log_likelihood_ratio([0.0] * 7) == pytest.approx(7 * math.log(0.8))
     assert test.log_likelihood_ratio([]) == 0.0
 
 
 def test_sprts_likelihood_is_the_largest_with_its_mean():
-    """Against a search over all distributions of 0, 1/2 and 1 with the mean: one number is free."""
+    """Against a grid of the distributions on 0, 1/2, 1 with that mean, which have one parameter."""
 
     def best(wins, draws, losses, mean):
         d = np.linspace(0, 2 * min(mean, 1 - mean), 400_001)[1:-1]
@@ -195,7 +195,7 @@ def test_sprt_bounds_and_decisions():
 
 @pytest.mark.parametrize(("true_elo", "right"), [(0, "H0"), (100, "H1")])
 def test_sprt_errs_as_seldom_as_it_says(true_elo, right):
-    """Pairs of coin flips, looked at after every six pairs; both hypotheses at their edge."""
+    """Pairs of coin flips, tested after every six pairs, with each hypothesis exactly true."""
     test, trials, wrong, lengths = Sprt(0, 100, 0.1, 0.1), 100, 0, []
     rng = np.random.default_rng(7)
     for _ in range(trials):
@@ -209,7 +209,7 @@ def test_sprt_errs_as_seldom_as_it_says(true_elo, right):
         wrong += decision != right
         lengths.append(count)
     assert wrong / trials < 0.1 + 0.075  # 2.5 standard deviations
-    # A fixed length wants (2 * 1.28 * 0.354 / 0.14)^2 = 42 pairs for as much.
+    # A test of fixed length needs (2 * 1.28 * 0.354 / 0.14)^2 = 42 pairs for the same error rates.
     assert 10 < np.mean(lengths) < 42
 
 

@@ -1,4 +1,4 @@
-"""The contract of a store, which folders and buckets keep alike."""
+"""The contract of a store, for folders and buckets alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ["folder", "memory", "gcs", "s3"]
 
 @pytest.fixture
 def gcs(tmp_path, monkeypatch):
-    """The server that gs:// is then at."""
+    """The server that gs:// URLs go to."""
     pytest.importorskip("obstore")
     server = Server()
     account = {"gcs_base_url": server.url, "disable_oauth": True, "client_email": ""}
@@ -34,7 +34,7 @@ def gcs(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def s3_server():
-    """The URL of moto's S3."""
+    """The URL of a moto S3 server."""
     moto = pytest.importorskip("moto.server")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -44,13 +44,13 @@ def s3_server():
 
 @pytest.fixture
 def s3(s3_server, monkeypatch):
-    """The name of a new bucket that s3:// then has."""
+    """The name of a new bucket, which s3:// URLs can reach."""
     pytest.importorskip("obstore")
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    name = f"bucket-{secrets.token_hex(4)}"  # moto's are those of all its servers
+    name = f"bucket-{secrets.token_hex(4)}"  # moto's servers share their buckets
     made = urllib.request.Request(f"{s3_server}/{name}", method="PUT")
     urllib.request.urlopen(made).close()
     return name
@@ -58,7 +58,7 @@ def s3(s3_server, monkeypatch):
 
 @pytest.fixture(params=KINDS)
 def shared(request, tmp_path):
-    """One of each kind, without an object."""
+    """An empty store of each kind."""
     if request.param == "folder":
         return store.at(tmp_path / "run")
     pytest.importorskip("obstore")
@@ -70,7 +70,7 @@ def shared(request, tmp_path):
 
 def test_what_was_created_stays(shared):
     assert shared.create("a/b-1", b"first")
-    assert shared.create("a/b-1", b"first")  # as after an answer that was lost
+    assert shared.create("a/b-1", b"first")  # as after a lost response
     assert not shared.create("a/b-1", b"other")
     assert not shared.create("a/b-1", b"longer by far")
     assert shared.get("a/b-1", 5) == b"first"
