@@ -1,4 +1,4 @@
-"""The table of accelerators: which rows are made, what a row is, and how rows are shown."""
+"""The table of accelerators: which rows are made, what they hold, and how they are shown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tiny(target: ahead.Target) -> Program:
 
 def test_programs_are_chosen_by_names_and_by_parts_of_names():
     assert run.chosen([]) == list(PROGRAMS)
-    assert run.chosen(["rules-9x9"]) == ["rules-9x9"]  # and not rules-9x9-simple
+    assert run.chosen(["rules-9x9"]) == ["rules-9x9"]  # but not rules-9x9-simple
     assert run.chosen(["learn", "pgx-9x9"]) == ["pgx-9x9", *(f"learn-{name}" for name in PRESETS)]
     with pytest.raises(ValueError, match="--programs chess: expected some of rules-9x9, "):
         run.chosen(["rules-9x9", "chess"])
@@ -49,7 +49,7 @@ def test_a_row_of_a_target_that_is_here_is_measured_too(monkeypatch, tmp_path):
     assert (found.unit, found.units) == ("rounds", 10)
     assert found.argument_bytes == 16 * 16 * 4
     assert found.kernels >= 1
-    assert found.call_ms is None  # the texts of a CPU have no times
+    assert found.call_ms is None  # a CPU's compiled text has no times
     assert found.measured_ms > 0
     assert found.measured_units_per_s == pytest.approx(10 / found.measured_ms * 1e3)
     assert found.device == "cpu"
@@ -91,7 +91,7 @@ def test_rows_are_added_one_by_one_and_skipped_when_they_are_there(monkeypatch, 
 
 
 def test_what_goes_wrong_in_a_child_is_the_error_of_its_row(asked):
-    """The real child, for a program that it does not know, and one that has no time."""
+    """The real child process, for an unknown program and for one that times out."""
     found = run.in_child(asked, "chess", ahead.target("cpu"), True)
     assert found["error"] == "KeyError: 'chess'"
     found = run.in_child(
@@ -149,7 +149,7 @@ def test_a_gpus_row_has_launches_and_no_times():
 def test_rows_of_before_stand_in_front_of_those_of_now():
     line = table.of([a_row()], [a_row(round_ms=5.0)]).splitlines()[2]
     assert "| 5 ms -> 0.5 ms |" in line
-    assert "| 2.5 s |" in line  # the same before
+    assert "| 2.5 s |" in line  # unchanged
 
 
 def test_what_was_measured_stands_beside_its_estimate():
@@ -193,8 +193,8 @@ def test_a_row_is_a_line_of_json(tmp_path):
 
 
 def test_slices_by_hand():
-    """4 and 64 chips play 1.6 s of searches, of which 18 of 32 simulations are spared; they learn
-    16 steps of 20 ms, and 64 of 8 ms."""
+    """On 4 and on 64 chips, full searches take 3.2 s, of which 18 of 32 simulations are saved; they
+    learn 16 steps of 20 ms, and 64 of 8 ms."""
 
     def programs(target, step_ms, batch_size):
         play = {"program": "play-19x19-slice", "call_ms": 3200.0, "round_ms": 3200 / 32 / 32}
@@ -209,7 +209,7 @@ def test_slices_by_hand():
     ]
     lines = slices.table(rows, "19x19-slice").splitlines()[2:]
     assert len(lines) == 2
-    # 32 moves of 256 games on each chip, 288.8 moves a game: in 1.4 + 0.32 s, and in 1.4 + 0.512 s.
+    # 32 moves of 256 games a chip, 288.8 moves a game: in 1.4 + 0.32 s, and in 1.4 + 0.512 s.
     assert lines[0] == (
         "| v5e:2x2 | 0.00 / 0.00 GiB | 1.4 s | 16 x 512 | 0.32 s, 20 ms a step | 1 of 1.0 MiB | "
         "65.97 | 100.0% |"
@@ -243,7 +243,7 @@ def test_the_first_hour_can_be_rehearsed(tmp_path):
 @pytest.mark.parametrize("target", ["v5e", "h100"])
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name[:3] not in ("pgx", "mct")])
 def test_every_program_compiles_for_accelerators(name, target):
-    """Law 7: on this machine, which need not have one."""
+    """Invariant 7, on any machine: no accelerator is needed."""
     target = ahead.target(target)
     try:
         target.devices  # noqa: B018
@@ -252,13 +252,13 @@ def test_every_program_compiles_for_accelerators(name, target):
     found: Any = row.make_row(name, target, 1, None)
     assert found.kernels > 0
     assert found.temp_bytes < ahead.CHIPS[target.chip].memory_bytes
-    if name.startswith(("play-", "learn-", "worker-")):  # all that goes on from call to call
+    if name.startswith(("play-", "learn-", "worker-")):  # all state carried from call to call
         assert found.output_bytes < 2**20
 
 
 @pytest.mark.parametrize("chip", ["v5e", "v6e", "v5p", "h100"])
 def test_every_preset_has_rows_for_every_chip(chip):
-    """As committed: each program compiled, fits the chip, and returns what it carries in place."""
+    """In the committed rows each program compiled, fits the chip and updates its state in place."""
     rows = [row for name in ("presets", "others") for row in run.read(RESULTS / f"{name}.jsonl")]
     newest = {row["program"]: row for row in rows if row["target"] == chip}
     for name in (f"{part}-{preset}" for preset in PRESETS for part in ("play", "learn", "worker")):
@@ -291,7 +291,7 @@ def test_a_table_of_networks_in_slices_by_hand(tmp_path):
 
 
 def test_a_table_of_a_searchs_kernels_by_hand(tmp_path):
-    """A simulation of 0.9 ms, 80% of it the network's, with 100 us of kernels: 72%."""
+    """A simulation takes 0.9 ms, 80% of it in the network; with 100 us more of kernels, 72%."""
     kernels = "descend", "read_along", "back_up", "move", "legal", "game", "branch", "area"
     row = {f"{name}_us": 1.0 for name in kernels} | {"planes_us": 92.0, "kernels_us": 100.0}
     (tmp_path / "bundles.jsonl").write_text(
@@ -328,7 +328,7 @@ condition:
 
 
 def test_launches_are_counted_by_command_buffers():
-    """A round is a convolution, a buffer of two and a kernel; around it are a buffer and one."""
+    """A round launches a convolution, a buffer of two and a kernel; around it are two launches."""
     assert launches.read(_THUNKS) == launches.Launches(a_round=3, around=2, kernels=4)
 
 

@@ -1,4 +1,4 @@
-"""The matches against GNU Go: what is asked, and the table of what came of it."""
+"""The matches against GNU Go: their settings, and the table of results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL_K = (
     *("", "-first-action", "-exploration", "-exploration-0.25", "-reuse"),
     *("-initial-0.5", "-initial-0.6", "-initial-1.1", "-grandfather", "-uct"),
 )
-ASKED = {  # match: simulations, games, what it must show, and what it should
+ASKED = {  # match: simulations, games, required bounds, target
     "uct": (3000, 200, (0.12, 0.40), None),
     "rave": (3000, 200, (0.50, 1.0), 0.65),
     "heuristic": (3000, 400, (0.65, 1.0), 0.80),
@@ -47,7 +47,7 @@ def test_gnugo_plays_by_our_rules_at_its_full_level(name):
     assert words[0] == "gnugo"
     assert words[words.index("--level") + 1] == "10"
     assert words[words.index("--mode") + 1] == "gtp"
-    assert words[words.index("--seed") + 1] == "{game}"  # else all games would be alike
+    assert words[words.index("--seed") + 1] == "{game}"  # otherwise all games would be the same
     ours = ("--chinese-rules", "--positional-superko")
     assert {*ours, "--play-out-aftermath", "--capture-all-dead"} <= set(words)
 
@@ -155,7 +155,7 @@ def test_older_summaries_have_one_number_of_games_resigned():
 
 @pytest.mark.parametrize(("state", "games"), [("stopped", 200), ("complete", 10)])
 def test_fewer_games_than_the_match_has_hold_nothing_yet(tmp_path, state, games):
-    """Stopped, or played with a smaller --games."""
+    """A match that was stopped, or played with a smaller --games."""
     (tmp_path / "rave").mkdir()
     short = summary(8, 2) | {"state": state}
     (tmp_path / "rave" / "summary.json").write_text(json.dumps(short))

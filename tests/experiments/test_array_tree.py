@@ -1,4 +1,4 @@
-"""The peers of the array-tree experiment: both grow the same tree."""
+"""The peers in the array-tree experiment build the same tree."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_row_of_each_peer(kind):
 
 
 def _seen(node):
-    """{action: (visits, what follows)} of what was visited."""
+    """{action: (visits, the same for its child)} of the visited children."""
     return {a: (c.visits, _seen(c)) for a, c in node.children.items() if c.visits}
 
 

@@ -1,4 +1,4 @@
-"""Two checkouts in turn: what is made of their times, and a program of both."""
+"""Two checkouts measured in turn: their ratio, and a program run by both."""
 
 import pathlib
 
@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_the_ratio_is_taken_round_by_round(monkeypatch, tmp_path):
-    """The machine is ten times slower in the second of three rounds, which nobody is to see."""
+    """The machine is ten times slower in the second of three rounds; the ratio is unaffected."""
     calls, speed = [], iter([1, 1, 10, 10, 1, 1])
 
     class Side:
@@ -38,7 +38,7 @@ def test_the_ratio_is_taken_round_by_round(monkeypatch, tmp_path):
     assert lines[-1] == "| rules 9x9, B=1024 | 4.0 ms | 6.0 ms | 1.5x |"
 
 
-@pytest.mark.thorough  # to compile twice
+@pytest.mark.thorough  # compiles twice
 def test_a_program_of_this_checkout_beside_itself():
     row = beside.measure("tree of 82 actions B=64, 400 sims", ROOT, 1)
     assert row.this == row.other
@@ -47,4 +47,4 @@ def test_a_program_of_this_checkout_beside_itself():
 
 def test_what_ends_is_said(tmp_path):
     with pytest.raises(RuntimeError, match="status 1"):
-        beside.measure("rules 9x9, B=1024", tmp_path, 1)  # has no such modules
+        beside.measure("rules 9x9, B=1024", tmp_path, 1)  # tmp_path has no such modules

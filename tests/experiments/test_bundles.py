@@ -1,4 +1,4 @@
-"""The time of a kernel by its bundles of instructions."""
+"""The time of a kernel, estimated from its instruction bundles."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The Connect Four experiment with tiny sizes, and the positions that it measures by."""
+"""The Connect Four experiment at a tiny size, its solver, and its test positions."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_the_solver_is_plain_minimax():
 
 def test_the_solver_by_hand():
     known = solver.Solver()
-    # Three in the middle of the bottom row, open on both sides: every answer comes too late.
+    # Three in the middle of the bottom row, open on both sides: every reply comes too late.
     assert known.result(*solver.after([2, 2, 3, 3, 4])) == -1
-    # Three in a column, and the turn to make it four.
+    # Three in a column, and it is that player's turn.
     assert known.result(*solver.after([3, 0, 3, 0, 3, 0])) == 1
     mine, all_ = solver.after([0, 1, 0, 1, 0, 1, 0])
     assert (solver.has_won(mine), solver.has_won(mine ^ all_)) == (False, True)
@@ -73,7 +73,7 @@ def weights_file(tmp_path):
 
 @pytest.mark.slow
 def test_tiny(tmp_path, weights_file, capsys):
-    """Measured in two sittings is measured once."""
+    """Measuring in two sessions gives the same results as in one."""
     argv = [*TINY, "--weights", str(weights_file), "--out", str(tmp_path / "out")]
     assert run.main(argv) == 0
     table = capsys.readouterr().out
@@ -93,7 +93,7 @@ def test_tiny(tmp_path, weights_file, capsys):
 
 
 def test_results_are_for_the_player_who_begins():
-    """Four in the first column, by the player who begins and then by the other."""
+    """The player who begins wins in the first column; below, the other player does."""
     first = policy_player(lambda params, key, turn: np.zeros(_count(turn), np.int32))
     second = policy_player(lambda params, key, turn: np.full(_count(turn), 1, np.int32))
     assert list(measure.games(first, second, 3, 2, seed=0)) == [
@@ -102,7 +102,7 @@ def test_results_are_for_the_player_who_begins():
     ]
 
     def late(params, key, turn):
-        """Another column each time, until the other has four."""
+        """Plays in changing columns, until the other player has four."""
         stones = turn.states.own[0] | turn.states.own[1]
         return np.int32(1) + jax.lax.population_count(stones).astype(np.int32) % 3
 

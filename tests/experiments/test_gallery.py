@@ -1,4 +1,4 @@
-"""The gallery has every experiment and figure; every command estimates, and has a --quick."""
+"""The gallery has every experiment and figure; every command has an estimate and --quick."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = sorted(path.parent.name for path in usage.FOLDER.glob("*/__main__.py"))
 
 
 def settings(name):
-    """The classes of an experiment's settings."""
+    """The settings classes of an experiment."""
     module = importlib.import_module(f"experiments.{name}.config")
     own = [
         one for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__
@@ -44,7 +44,7 @@ def test_quick_is_estimated_within_two_minutes(name, capsys):
         if issubclass(config, SweepConfig):
             sweep = importlib.import_module(f"experiments.{name}.run").sweep
             assert minutes(sweep(quick), quick) <= 2 < minutes(sweep(config()), config())
-        elif name != "accelerators":  # by its rows, once they are known
+        elif name != "accelerators":  # its estimate depends on its rows
             assert quick.estimate <= 2
             assert "estimate: " in capsys.readouterr().err
 

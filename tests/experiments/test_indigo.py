@@ -1,4 +1,4 @@
-"""Indigo's territory statistics in `surveyed`, beside the plain reference."""
+"""Indigo's territory statistics in `surveyed`, against the plain reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULES, KOMI = Rules(3), 0.5
 
 
 def two_games():
-    """(states of ours, the second in the reference)."""
+    """(two of our states, the reference's game of the second)."""
     states = [init(RULES, KOMI), play(RULES, init(RULES, KOMI), 4)]
     game = ReferenceGame(3, ko="simple")
     game.play(4)
@@ -26,7 +26,7 @@ def two_games():
 
 
 def test_weights_by_hand():
-    """Of 4 playouts one player had a point in all, in 3 more than the other, in as many."""
+    """Of 4 playouts, a point's owner is always the same (two points), 3 to 1, and 2 to 2."""
     found = indigo.weights(jnp.array([4, -4, 2, 0]), jnp.int32(4))
     np.testing.assert_allclose(found, [indigo.LEAST, indigo.LEAST, 0.75, 1.0])
     np.testing.assert_array_equal(indigo.weights(jnp.zeros(2, jnp.int32), jnp.int32(0)), [1, 1])
@@ -62,6 +62,6 @@ def test_it_plays_the_best_of_its_values():
     chosen = jax.jit(indigo.player(config, resign=-0.05).choose)(None, key, turn, None)
     known = jax.jit(indigo.learn, static_argnums=0)(config, key, states)
     black, white = np.array(known.values.q[0, 0]), np.array(known.values.q[1, 1])
-    white[4] = -2  # Black's stone
+    white[4] = -2  # Black's stone is there
     assert chosen.action.tolist() == [black.argmax(), white.argmax()]
     assert chosen.resigns.tolist() == [black.max() < -0.05, white.max() < -0.05]

@@ -1,4 +1,4 @@
-"""The matches of a network of KataGo: what is asked."""
+"""The settings of the matches of a KataGo network."""
 
 from __future__ import annotations
 

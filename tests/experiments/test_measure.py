@@ -1,4 +1,4 @@
-"""Rows and their bounds, measuring in turn, children on one core."""
+"""Result rows and their bounds, measuring in turn, and child processes on one core."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The comparison of recipes: what is trained, by which flags, and what its matches come to."""
+"""The comparison of recipes: what is trained, with which flags, and the matches' results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_recipe_is_a_run_that_can_be(size):
 
 
 def test_a_difference_varies_with_the_seeds_of_both():
-    """By hand: rows of Elo differ by +-30 about their mean, columns by +-60."""
+    """By hand: Elo varies by +-30 between rows and by +-60 between columns."""
     scores = {
         (i, j): 1 / (1 + 10 ** (-(100 + 30 * i + 60 * j) / 400))
         for i, j in itertools.product((-1, 0, 1), repeat=2)

@@ -1,4 +1,4 @@
-"""What READMEs say was found is in a committed record, and their tables are made from it."""
+"""Results claimed in READMEs are in committed records, and their tables are made from those."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_tables_are_made_from_the_records():
         text = path.read_text()
         assert text == records.written(path), f"{path}: run python -m experiments.records"
         made += text.count("<!-- end -->")
-        if path.name == "README.md":  # what looks like a table of records is one
+        if path.name == "README.md":  # every comment belongs to a generated table
             assert text.count("<!--") == 2 * len(records._BLOCK.findall(text)), path
     assert made > 20
 

@@ -1,4 +1,4 @@
-"""The 3x3 experiment: what it spoils, and what it calls solved."""
+"""The 3x3 experiment: its deliberate faults, and what counts as solved."""
 
 from __future__ import annotations
 

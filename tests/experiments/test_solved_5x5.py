@@ -1,4 +1,4 @@
-"""The 5x5 experiment's openings: Black's own moves and White's by chance."""
+"""The 5x5 experiment's openings: Black plays its policy and White plays at random."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RULES = Rules(5, "simple")
 
 
 def test_black_answers_himself_and_white_by_chance():
-    """Black's policy is the free point nearest to the centre in order of points from there."""
+    """Black's policy is the free point whose index is nearest to the centre's."""
     order = jnp.abs(jnp.arange(26) - 12)
 
     def nearest(params, key, turn):

@@ -1,4 +1,4 @@
-"""Every experiment's points are players that can be."""
+"""Every experiment's points are valid players."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_speeds_are_measured_once_and_beside_the_opponent(tmp_path, monkeypatch)
         tmp_path / "speeds.json",
     )
     assert found("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
-    rates[players["MoGo"]] = 200.0  # a machine that is twice as fast today
+    rates[players["MoGo"]] = 200.0  # the machine is twice as fast now
     rates[players["MM"]] = 100.0
     assert found("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
     assert found("uniform", "MoGo", "MM") == {"MoGo": 100, "uniform": 300, "MM": 50}

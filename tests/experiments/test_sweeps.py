@@ -1,4 +1,4 @@
-"""Sweeps: pieces, going on after a kill, refusals, and what is written."""
+"""Sweeps: pieces, resuming after a kill, refusals, and what is written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLAGS = PlayerConfig(search="uct", simulations=8)
 
 
 def judge_by_area(rules, setup):
-    """Who is ahead as the board stands: it compiles sooner than playouts."""
+    """Evaluate by the area score of the board, which compiles faster than playouts."""
 
     def observe(state, position, trail):
         ahead = scoring.area_difference(rules, position) - state.komi
@@ -63,7 +63,7 @@ def config_of(path, **more):
 
 @pytest.fixture
 def chance(monkeypatch):
-    """Every contestant plays at random; how many pieces are played is counted."""
+    """Have every contestant play at random; returns a list of the pieces played."""
     played = []
     play_piece = run.play_piece
 
@@ -114,7 +114,7 @@ def test_points_play_the_same_openings_and_a_seed_others(tmp_path, chance):
     assert (a["points"], a["plies"]) == (
         b["points"],
         b["plies"],
-    )  # the same players, the same games
+    )  # the same players play the same games
     assert a["plies"] != more_a["plies"]
     assert lines(tmp_path / "1")[0]["plies"] != a["plies"]
 
@@ -142,7 +142,7 @@ def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
         assert (tmp_path / "config.json").read_bytes() == written
     stronger = sweep_of("c", flags=dataclasses.replace(FLAGS, simulations=9))
     with SweepFolder(stronger, config):
-        pass  # nobody has a point of that name yet
+        pass  # no point has that name yet
 
 
 def test_what_was_written_before_the_lock_counts(tmp_path, monkeypatch):
@@ -181,7 +181,7 @@ def test_another_config_in_the_same_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"the experiment was test and is other"):
         SweepFolder(dataclasses.replace(sweep, name="other"), config)
     with SweepFolder(sweep_of("c"), dataclasses.replace(config, games=12)):
-        pass  # other points and more games are no other sweep
+        pass  # other points or more games do not make another sweep
     assert json.loads((tmp_path / "config.json").read_text())["points"].keys() == {
         "curve, a",
         "curve, b",
@@ -217,7 +217,7 @@ def test_a_whole_number_from_the_command_line_is_that_of_the_defaults(tmp_path):
 
 
 def test_anchors_are_within_the_picture(tmp_path, monkeypatch):
-    """Their points are drawn aside of x, by a transform that does not scale the axes by itself."""
+    """Their points are shifted beside x by a transform, which does not by itself scale the axes."""
     figure = pytest.importorskip("matplotlib.figure")
     drawn = []
     monkeypatch.setattr(figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self))

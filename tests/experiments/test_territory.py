@@ -1,4 +1,4 @@
-"""The territory network of `surveyed`: what it learns from, and that it learns."""
+"""The territory network of `surveyed`: its targets, its values, and that it learns."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ CONFIG = NetworkConfig(1, 8, auxiliary=True, board_size=3)
 
 
 def test_targets_by_hand():
-    """The opponent's view of the next position; the board's owners where the game has ended."""
+    """Minus the prediction for the next position, or the final owners if the game has ended."""
     next_logits = jnp.array([[0.5, -1.0], [9.0, 9.0]])
     found = territory.targets(jnp.array([False, True]), jnp.array([[1, 1], [1, -1]]), next_logits)
     np.testing.assert_allclose(found, [[-np.tanh(0.5), np.tanh(1.0)], [1, -1]], rtol=1e-6)
 
 
 def test_values_are_scores_for_the_player_to_move():
-    """A network that gives every point to the player to move: 9 points, and komi."""
+    """The network gives the player to move all 9 points; komi is subtracted for Black."""
     params = network.init(CONFIG, jax.random.key(0))
     params["owners"] = {"kernel": params["owners"]["kernel"] * 0, "bias": jnp.full(1, 20.0)}
     evaluator = territory.territory_evaluator(RULES, CONFIG, params)
@@ -41,7 +41,7 @@ def test_values_are_scores_for_the_player_to_move():
 
 
 def test_it_learns():
-    """On 3x3 random games end soon, and a stone's own point most often stays its player's."""
+    """On 3x3, random games end soon, and a stone's point mostly ends up its own player's."""
     params = network.init(CONFIG, jax.random.key(0))
     games = jax.vmap(functools.partial(init, RULES))(jnp.full(64, 7.0))
     state = territory.State(games, params, optax.adam(1e-3).init(params))

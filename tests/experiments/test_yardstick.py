@@ -1,4 +1,4 @@
-"""The C yardstick plays the same games as our playouts do: their averages agree."""
+"""The C yardstick plays the same kind of games as our playouts: their averages agree."""
 
 import math
 
@@ -17,7 +17,7 @@ KOMI = 6.5
 
 
 def errors_apart(mean, error, other_mean, other_error):
-    """The difference of two means in its standard errors."""
+    """The difference of two means in standard errors."""
     return abs(mean - other_mean) / math.hypot(error, other_error)
 
 
@@ -35,7 +35,7 @@ def test_its_averages_are_those_of_our_playouts():
 
 
 def test_its_averages_are_those_of_libego():
-    """libEGO's constants: 10,000 games at 9x9 (110.9 moves, 44.4%)."""
+    """libEGO's figures: 10,000 games on 9x9 (110.9 moves, 44.4% won by Black)."""
     theirs = yardstick.play(9, 50_000, seed=1)
     assert abs(theirs["mean_moves"] - 110.9) < 3 * theirs["mean_moves_error"]
     assert abs(theirs["black_wins"] - 0.444) < 3 * theirs["black_wins_error"]

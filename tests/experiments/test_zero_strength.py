@@ -1,4 +1,4 @@
-"""The matches of trained networks: what is asked."""
+"""The settings of the trained networks' matches."""
 
 from __future__ import annotations
 

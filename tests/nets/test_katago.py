@@ -296,7 +296,7 @@ def check_golden(row, legal, output):
 
 
 def groups():
-    """Size, ko rule and number of positions (133 in all). Only the first is not slow to run."""
+    """Size, ko rule and number of positions (133 in all); all but the first are slow to compile."""
     counts = {(9, "simple"): 42, (9, "positional"): 42, (13, "simple"): 12, (13, "positional"): 12}
     counts |= {(19, "simple"): 10, (19, "positional"): 15}
     for i, ((size, ko), count) in enumerate(counts.items()):
