@@ -1,4 +1,4 @@
-"""Faults of a disk: `faults.c` preloaded into a process, and what a power cut would leave of it."""
+"""Disk faults: `faults.c` preloaded into a process, and what a power cut would leave on disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEVER = 2**62
 
 
 def build(folder: pathlib.Path) -> pathlib.Path:
-    """The library to preload, compiled into a folder."""
+    """Compile the library to preload into a folder; returns its path."""
     library = folder / "faults.so"
     command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
     subprocess.run(command, check=True, capture_output=True)
@@ -26,7 +26,7 @@ def build(folder: pathlib.Path) -> pathlib.Path:
 
 
 class Faults:
-    """Of this process, into which the library was preloaded, below $FAULTS_FOLDER."""
+    """The disk faults of this process, which has preloaded the library, below $FAULTS_FOLDER."""
 
     def __init__(self):
         self._library = ctypes.CDLL(os.environ["LD_PRELOAD"])
@@ -36,27 +36,27 @@ class Faults:
         self._hears: list = []
 
     def arm(self, first: int, last: int = NEVER) -> None:
-        """Have the writes from one number to another, from now on, find the disk full."""
+        """Let the `first` to `last` write from now on find the disk full."""
         self._library.faults_arm(first, last)
 
     @property
     def count(self) -> int:
-        """Writes since `arm`."""
+        """The number of writes since `arm`."""
         return self._library.faults_count()
 
     def on_sync(self, hear: Callable[[int], None] | None) -> None:
-        """Call this before each fsync, with its file descriptor."""
+        """Call `hear` before each fsync, with its file descriptor."""
         self._hears.append(self._kind(0 if hear is None else hear))
         self._library.faults_on_sync(self._hears[-1])
 
 
 class Disk:
-    """What of a folder is on the disk: the contents and the names that an fsync has put there.
+    """What of a folder is on the disk for certain: the contents and names that were fsynced.
 
     Attributes:
-      images: {digest: (image, what was promised then)}; an image is {path: contents, None of a
-        folder}, of a power cut at some fsync.
-      count: fsyncs seen.
+      images: {digest: (image, what had been promised)}; an image is {path: contents, or None for
+        a folder}, as left by a power cut at some fsync.
+      count: the number of fsyncs.
     """
 
     def __init__(self, root: pathlib.Path, promised: Callable[[], int]):
@@ -65,14 +65,14 @@ class Disk:
         self.count = 0
         self._contents: dict[int, bytes] = {}
         self._names: dict[int, dict[str, int]] = {}
-        self._held: dict[int, int] = {}  # inodes by a descriptor, so that no number is used twice
+        self._held: dict[int, int] = {}  # inode -> a descriptor, so that no inode is reused
         self._lock = threading.Lock()
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         self._sync(root)
 
     def sync(self, descriptor: int) -> None:
-        """Called before an fsync: the power may go now, or what is synced is on the disk."""
+        """Called before an fsync: the power may fail now, or else what it syncs is on the disk."""
         with self._lock:
             self.count += 1
             self.cut()
@@ -80,8 +80,8 @@ class Disk:
                 self._sync(pathlib.Path(os.readlink(f"/proc/self/fd/{descriptor}")))
 
     def cut(self) -> tuple[dict, dict]:
-        """Keep what a power cut now would leave: nothing that was not synced; or all names and,
-        as file systems do that write them first, nothing of the contents that were not."""
+        """Keep what a power cut now could leave: only what was synced; or, as on file systems that
+        write names first, all names, but only the contents that were synced."""
         images = self._synced_only(), self._all_names()
         for image in images:
             text = repr(sorted(image.items()))

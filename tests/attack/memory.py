@@ -1,4 +1,4 @@
-"""What this process takes now."""
+"""The memory that this process uses."""
 
 import gc
 import pathlib
@@ -6,7 +6,7 @@ import resource
 
 
 def resident() -> float:
-    """MB in memory, without what Python has yet to collect."""
+    """Resident memory in MB, after a garbage collection."""
     gc.collect()
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20

@@ -1,4 +1,4 @@
-"""Small runs of ``gozero selfplay``, what they come to, and a disk that fills up under them."""
+"""Small runs of ``gozero selfplay``, checks of their results, and a disk that fills up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLAGS = (
 
 
 def selfplay(out: pathlib.Path, *more: str, games: int = GAMES, batch: int = 4) -> int:
-    """The exit status."""
+    """Run ``gozero selfplay``; returns the exit status."""
     try:
         counts = ("--games", str(games), "--batch", str(batch))
         return cli.main(["selfplay", *FLAGS, *counts, "--out", str(out), *more])
@@ -37,7 +37,7 @@ _compile, _made = app._compile, {}
 
 
 def compile_once(put: Callable[[object, str, object], None]) -> None:
-    """Runs by the same settings have the same program; `put` sets an attribute."""
+    """Runs with the same settings share their program; `put` sets an attribute."""
 
     def compiled(settings, evaluator, lanes, mesh):
         key = settings, repr(evaluator.about), mesh
@@ -51,7 +51,7 @@ def compile_once(put: Callable[[object, str, object], None]) -> None:
 
 
 def make_small(put: Callable[[object, str, object], None]) -> None:
-    """Rows and states are written at every few moves; `put` sets an attribute."""
+    """Rows and states are written every few moves; `put` sets an attribute."""
     put(writer, "ROWS_AT_RISK", 20)
 
     def save_if_due(run, lanes):
@@ -63,12 +63,12 @@ def make_small(put: Callable[[object, str, object], None]) -> None:
 
 
 def texts(out: pathlib.Path) -> dict[str, bytes]:
-    """The games."""
+    """{file name: the SGF} of a run's games."""
     return {path.name: path.read_bytes() for path in (out / "games").glob("*.sgf")}
 
 
 def check_part(out: pathlib.Path, whole: pathlib.Path) -> None:
-    """Whatever is there is as it is in the whole run: no file is torn."""
+    """All games and rows that are there are those of the uninterrupted run: no file is torn."""
     expected = texts(whole)
     assert all(text == expected[name] for name, text in texts(out).items())
     assert not list(out.rglob("*.part"))
@@ -79,7 +79,7 @@ def check_part(out: pathlib.Path, whole: pathlib.Path) -> None:
 
 
 def check_whole(out: pathlib.Path, whole: pathlib.Path) -> None:
-    """The same games and rows, each once, as a run that nothing broke off."""
+    """The run has the same games and rows, each once, as an uninterrupted one."""
     assert texts(out) == texts(whole)
     chex.assert_trees_all_equal(shards.read_folder(out), shards.read_folder(whole))
     found, expected = (json.loads((x / "manifest.json").read_text()) for x in (out, whole))
@@ -93,10 +93,10 @@ def check_whole(out: pathlib.Path, whole: pathlib.Path) -> None:
 
 
 class FullDisk:
-    """Each file that is made, and each write, is counted; from the n-th on there is no room.
+    """Counts file creations and writes; from the `last`-th on there is no room.
 
-    Of the n-th write half is written, as a disk does. Where that is `alone`, there is room for the
-    next.
+    Half of that write is still written, as on a real disk. If `alone`, there is room again for
+    the next one.
     """
 
     def __init__(self, put: Callable[[object, str, object], None], last: int | None, alone=False):

@@ -1,4 +1,4 @@
-"""Mutated files of arrays: each is read as it was, or is a ValueError that names it."""
+"""Mutated array files: each is either read, or refused with a ValueError that names it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SOME = 220
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """{name: (path, its bytes, how it is read)}."""
+    """{name: (path, its bytes, a function that reads it)}."""
     folder = tmp_path_factory.mktemp("arrays")
     shape = NetworkConfig(1, 2, pool_every=1, auxiliary=True, board_size=5)
     like = network.shapes(shape)
@@ -56,7 +56,7 @@ def files(tmp_path_factory):
     return {n: (folder / n, (folder / n).read_bytes(), read) for n, read in kinds.items()}
 
 
-# --- what a stranger may do to the bytes ----------------------------------------------
+# --- mutations of the bytes -----------------------------------------------------------
 
 
 def flips(rng, data):
@@ -79,7 +79,7 @@ def removed(rng, data):
 
 
 def numbers(rng, data):
-    """A word of any place is one that programs trip over."""
+    """Overwrite a word somewhere with a value that programs trip over."""
     size = int(rng.choice([1, 2, 4, 8]))
     at = int(rng.integers(max(1, min(len(data), 2000) - size)))
     value = int(rng.choice([0, 1, 255, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62]))
@@ -91,7 +91,7 @@ TEXTS += (b"NaN", b"'<U9'", b"'|O'", b"'<f16'", b"(((((", b"1L", b"\xff\xfe", b"
 
 
 def texts(rng, data):
-    """A number, a name or a bracket of a header is something else."""
+    """Replace a number, a name or a bracket of a header."""
     found = list(re.finditer(rb"\d+|\"[^\"]{1,20}\"|'[^']{1,20}'|[\[\](){}]", bytes(data[:4000])))
     if not found:
         return numbers(rng, data)
@@ -100,13 +100,13 @@ def texts(rng, data):
 
 
 def headers(rng, data):
-    """The header of safetensors, its length right, with another value in it."""
+    """Change a value in a safetensors header, and set its length right."""
     length = int.from_bytes(data[:8], "little")
     try:
         header = json.loads(data[8 : 8 + length])
-    except (ValueError, RecursionError):  # by another change
+    except (ValueError, RecursionError):  # broken by an earlier mutation
         return numbers(rng, data)
-    name = str(rng.choice(sorted(header)))  # of an array, or of all that is said
+    name = str(rng.choice(sorted(header)))  # an array, or the metadata
     value = [None, [], {}, -1, 2**63, "F32", "gozero", [0, 2**62], 1.5, True][rng.integers(10)]
     part = str(rng.choice(["dtype", "shape", "data_offsets", "gozero"]))
     whole = rng.random() < 0.3 or type(header[name]) is not dict
@@ -116,7 +116,7 @@ def headers(rng, data):
 
 
 def members(rng, data):
-    """A field of a member of a zip, in its folder: method, flags, sizes, offset."""
+    """Change a field of a zip member's directory entry: method, flags, sizes, offset."""
     places = [found.start() for found in re.finditer(b"PK\x01\x02", bytes(data))]
     if not places:
         return numbers(rng, data)
@@ -129,7 +129,7 @@ def members(rng, data):
 
 
 def ends(rng, data):
-    """The end of a zip: how many members, where and how large their folder is."""
+    """Change a zip's end record: the number of members, the directory's offset and size."""
     at = len(data) - 22 + int(rng.choice([4, 8, 10, 12, 16, 20]))
     data[at : at + 2] = bytes(rng.integers(0, 256, 2).tolist())
 
@@ -154,14 +154,14 @@ def mutated(rng, data, name):
 
 
 def attack(files, count):
-    """How often each file was refused, and how often it was read."""
+    """Counts of how often each file was refused and read."""
     rng, counts = np.random.default_rng(SEED), collections.Counter()
     for turn in range(count):
         name = sorted(files)[turn % len(files)]
         path, whole, read = files[name]
         data = mutated(rng, whole, name)
         path.write_bytes(data)
-        if name == "b.npz" and turn % 2:  # as a stranger would, who has both
+        if name == "b.npz" and turn % 2:  # as an attacker would who can write both files
             beside = path.with_suffix(".json")
             about = json.loads(beside.read_text()) | {"sha256": hashlib.sha256(data).hexdigest()}
             beside.write_text(json.dumps(about))
@@ -173,7 +173,7 @@ def attack(files, count):
 
 
 def complaint(read, path):
-    """What the ValueError says; None: there was none. No other error is one of a file."""
+    """The message of the ValueError, or None; any other error fails the test."""
     try:
         read(path)
     except ValueError as error:
@@ -181,7 +181,7 @@ def complaint(read, path):
 
 
 def check(counts, files):
-    """All kinds were refused at times, and most of what was done to them showed."""
+    """Of each kind of file, more than 70% of the mutations were refused."""
     for name in files:
         assert counts[name, "refused"] > 0.7 * (counts[name, "refused"] + counts[name, "read"])
 
@@ -201,7 +201,7 @@ VALUES = (None, "", [], {}, -1, 0, 2**63, 2**80, 1.5, True, [[]], "x" * 200, {"a
 
 
 def test_any_description_of_weights(tmp_path):
-    """Each word of it is any value: it is that network, or a line that names the file."""
+    """With any value changed, it is that network, or an error in one line that names the file."""
     shape = NetworkConfig(1, 2, board_size=5)
     params = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), network.shapes(shape))
     path = weights.save(tmp_path / "a.safetensors", params, shape)

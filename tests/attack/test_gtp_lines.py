@@ -1,4 +1,4 @@
-"""Lines of GTP that nobody means well: each is answered, and none fills memory.
+"""Hostile GTP lines: each is answered, and none fills memory.
 
 The seeds and counts of the slow test are those of the long attack: 20,000 lines.
 """
@@ -17,7 +17,7 @@ from tests.apps.gtp.test_gtp import SMALL, answers
 from tests.attack.memory import resident
 
 SIZES = ("3", "5")
-"""Boards that are played on: each other size would be compiled."""
+"""The board sizes played on: any other size would have to be compiled."""
 
 _PLAIN = (
     "b w black White B2 c3 E5 i9 A0 z26 pass resign 0 1 2 3 5 -1 7 0.5 nan inf 1e308 1e9 7.5 -0"
@@ -28,7 +28,7 @@ WORDS += ["ownership", "rootInfo", "pvVisits"]
 WORDS += ["9" * 400, "\u0663", "\ud7ff"]
 USAGE = {name: made.usage for name, made in gtp.commands(Engine(SMALL)).items()}
 NAMES = sorted({*USAGE, "protocol_version", "list_commands", "known_command"} - {"printsgf"})
-"""All but that which writes files."""
+"""All commands but the one that writes files."""
 
 LINES, CHANGES = 20_000, 4
 
@@ -49,11 +49,11 @@ place_free_handicap 2
 set_position b A1 w B2
 showboard
 final_score"""
-"""All that is compiled for a board, some of it for commands that are drawn once in 20,000 lines."""
+"""Compiles everything for a board, even for commands drawn once in 20,000 lines."""
 
 
 def lines_of(seed: int, count: int, names: list[str]) -> list[bytes]:
-    """Commands with arguments that may fit, most of them damaged."""
+    """Commands with plausible arguments, most of them damaged."""
     rng, lines = random.Random(seed), []
     while len(lines) < count:
         name = rng.choice(names)
@@ -75,7 +75,7 @@ def lines_of(seed: int, count: int, names: list[str]) -> list[bytes]:
 
 
 def damage(rng: random.Random, line: bytearray) -> None:
-    """A byte more, less or other, or a part twice."""
+    """Insert, delete or change bytes at random, or repeat a part."""
     at = rng.randrange(len(line) + 1)
     match rng.randrange(4):
         case 0:
@@ -95,7 +95,7 @@ def asks_for_another_board(line: bytes) -> bool:
 
 
 class Answers(io.StringIO):
-    """What is written, and how many answers and reports of analyses have begun."""
+    """The output, with counts of the answers and analysis reports that have begun."""
 
     begun = reports = 0
 
@@ -106,12 +106,12 @@ class Answers(io.StringIO):
 
 
 class Typed(io.BytesIO):
-    """Lines; that after an analysis comes when it has reported, or a while after it has begun.
+    """Input lines; the one after an analysis waits for a report, or `patience` after its begin.
 
     Args:
       lines: the lines.
-      answers: where they are answered.
-      patience: seconds of that while.
+      answers: the output with their answers.
+      patience: the most seconds to wait for a report.
     """
 
     def __init__(self, lines: list[bytes], answers: Answers, patience: float):
@@ -120,7 +120,7 @@ class Typed(io.BytesIO):
         number = itertools.accumulate(request is not None for request in asked)
         after = itertools.accumulate(len(line) + 1 for line in lines)
         self._answers, self._patience = answers, patience
-        self._analyses = {  # where the next line begins -> the number of its answer
+        self._analyses = {  # offset of the next line -> the number of the analysis's answer
             at: count
             for at, count, request in zip(after, number, asked, strict=True)
             if request is not None and request.name in ("lz-analyze", "kata-analyze")
@@ -160,7 +160,7 @@ def test_lines_without_a_search(capsys):
 
 @pytest.mark.slow
 def test_lines_with_searches():
-    """They add less than 20 MB, once all is compiled."""
+    """They add less than 20 MB, once everything is compiled."""
     engine, good = Engine(SMALL), 0
     for size in SIZES:
         compiled = attack(COMPILED.format(size).encode().splitlines(), engine, patience=300.0)

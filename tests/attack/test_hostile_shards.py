@@ -1,4 +1,4 @@
-"""Well-formed shards with a number in them that no game gives: each is refused, and named."""
+"""Well-formed shards with a number that no game can produce: each is refused and named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HUGE = (3e38, -3e38, 1e38, 1e30)
 
 
 def put(name, *values):
-    """One number of an array is another."""
+    """A change that sets one number of an array to one of `values`."""
 
     def spoil(rng, held):
         array = held[name]
@@ -29,7 +29,7 @@ def put(name, *values):
 
 
 def flipped(name, of):
-    """One bit of a board is another; `of` are the bits that may be, by the row's arrays."""
+    """A change that flips one bit of a board; `of(held, row)` gives the bits to choose from."""
 
     def spoil(rng, held):
         row = rng.integers(ROWS)
@@ -43,11 +43,11 @@ def bits_of(word):
     return np.array([(int(word) >> i) & 1 for i in range(32)], bool)
 
 
-FULL = bits_of(0b0111_0111_0111)  # the points of 3x3 in its word
+FULL = bits_of(0b0111_0111_0111)  # the points of a 3x3 board in its word
 
 
 def a_stone(held, row):
-    """A stone, or any point where there is none on the board."""
+    """The bits of all stones, or of all points if the board is empty."""
     stones = bits_of(held["position.black[0]"][row] | held["position.white[0]"][row])
     return stones if stones.any() else FULL
 
@@ -159,7 +159,7 @@ OF_POLICIES = {
 
 @pytest.fixture(scope="module", params=OF_POLICIES)
 def shard(request, tmp_path_factory):
-    """(the rules, the path, its arrays)."""
+    """(the rules, a shard's path, its arrays)."""
     place = tmp_path_factory.mktemp("hostile") / "run"
     config = worker_runs.config_in(place, policy_dtype=request.param)
     path, _, _ = worker_runs.write_shard(config, "bad", 0, ROWS)
@@ -169,14 +169,14 @@ def shard(request, tmp_path_factory):
 
 
 def write(path, arrays):
-    """As a worker would, the SHA-256 right."""
+    """Write a shard as a worker would, with the right SHA-256."""
     data = io.BytesIO()
     np.savez(data, **arrays, sha256=shards._digest(arrays))
     path.write_bytes(data.getvalue())
 
 
 def attack(shard, count):
-    """So many of them, one change each; how many were refused."""
+    """Refuses `count` shards with one change each, and names them."""
     rules, path, held = shard
     rng = np.random.default_rng(SEED)
     changes = CHANGES + OF_POLICIES[held["policy_target"].dtype.name]

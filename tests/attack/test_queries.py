@@ -1,4 +1,4 @@
-"""Queries of the analysis protocol that nobody means well: each is answered, none fills memory."""
+"""Hostile queries of the analysis protocol: each is answered, and none fills memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RAW += (b'{"id":"x","komi":' + b"9" * 5000 + b"}", b" " * 2000 + b"{}")
 
 
 def usual(rng: random.Random, number: int) -> dict:
-    """A query that may well be answered."""
+    """A plausible query."""
     moves = [[rng.choice("BW"), rng.choice(POINTS[:5])] for _ in range(rng.randrange(4))]
     some = {
         "id": f"q{number}",
@@ -47,7 +47,7 @@ def usual(rng: random.Random, number: int) -> dict:
 
 
 def odd(rng: random.Random, fields: dict) -> dict:
-    """One of its values, or a new one, is any other; boards stay of sizes that are compiled."""
+    """Change or add one value, at random; boards keep a size that is compiled."""
     name = rng.choice([*fields, *sorted(query.KNOWN), "surprise", "terminateId", "turnNumbers"])
     value = rng.choice([*VALUES, *POINTS])
     if name == "action":
@@ -60,7 +60,7 @@ def odd(rng: random.Random, fields: dict) -> dict:
 
 
 def lines_of(seed: int, count: int) -> list[bytes]:
-    """Queries, of which most have something odd, and lines that are none."""
+    """Queries, most of them odd in some way, and lines that are not queries."""
     rng, lines = random.Random(seed), []
     for number in range(count):
         fields = usual(rng, number)
@@ -79,7 +79,7 @@ def lines_of(seed: int, count: int) -> list[bytes]:
 
 
 def attack(server: run.Server, out: io.StringIO, lines: list[bytes]) -> list[dict]:
-    """The answers; of each query there is a last one for each position, or an error."""
+    """The answers; asserts that each query gets a final one for each position, or an error."""
     begun = out.tell()
     listener = threading.Thread(target=server.listen, args=(io.BytesIO(b"\n".join(lines)),))
     listener.start()
@@ -101,7 +101,7 @@ def attack(server: run.Server, out: io.StringIO, lines: list[bytes]) -> list[dic
 
 
 def accepted(line: bytes) -> query.Query | None:
-    """The query that a line is, if its own text is no error and no other has its id."""
+    """The query in a line, if it is valid and its id is one of ours."""
     try:
         fields = query.decode(line, len(line) <= query.MAX_LINE)
         asked = None if "action" in fields else query.read(fields)
@@ -118,7 +118,7 @@ def server():
 
 
 def test_texts_of_queries():
-    """Without a search: each is a query, or an error of a field in a line."""
+    """Without a search: each line is a query, or an error that fits in one line."""
     lines = lines_of(1, 600)
     kept = sum(accepted(line) is not None for line in lines)
     assert 100 < kept < 500
@@ -126,7 +126,7 @@ def test_texts_of_queries():
 
 @pytest.mark.slow
 def test_many_queries(server):
-    """In four parts, of which the last two add less than 20 MB: by then all is compiled."""
+    """In four parts; the last two add less than 20 MB, as everything is compiled by then."""
     used, answered, slowest = [], 0, 0.0
     for seed in range(4):
         lines = lines_of(seed, QUERIES // 4)
@@ -144,7 +144,7 @@ def test_many_queries(server):
 
 
 def test_a_line_without_an_end_is_refused_before_it_is_read(server, monkeypatch):
-    """10 GB of it are passed over: of a line no more than the bound is held."""
+    """A line too long is skipped without being held: no more than the bound is read at once."""
     monkeypatch.setattr(query, "MAX_LINE", 1000)
 
     class Endless(io.RawIOBase):
@@ -177,7 +177,7 @@ def test_input_waits_where_too_much_is_held(monkeypatch):
     end = time.monotonic() + 60
     while server._inbox.qsize() < 10 and time.monotonic() < end:
         time.sleep(0.001)
-    time.sleep(0.05)  # in which it would read all the others
+    time.sleep(0.05)  # enough time to read all the others
     assert 10 <= server._inbox.qsize() <= 12
     server.serve()
     listener.join()

@@ -1,4 +1,4 @@
-"""Kills, full disks and impatient users in ``gozero selfplay``: what goes on comes out the same."""
+"""Kills, full disks and impatient users in ``gozero selfplay``: resumed runs end the same."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _compiled():
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """(a run that nothing broke off, how often it wrote)."""
+    """(the folder of an uninterrupted run, its number of writes)."""
     out = tmp_path_factory.mktemp("selfplay") / "whole"
     with pytest.MonkeyPatch.context() as patch:
         disk = FullDisk(patch.setattr, None)
@@ -51,7 +51,7 @@ def whole(tmp_path_factory):
 
 
 def fill_up(whole, out, n, capsys):
-    """A disk that is full from the n-th write on; then there is room, and the run goes on."""
+    """The disk is full from the n-th write on; then there is room again, and the run resumes."""
     with pytest.MonkeyPatch.context() as patch:
         disk = FullDisk(patch.setattr, n)
         status = selfplay(out)
@@ -82,7 +82,7 @@ def test_a_full_disk_at_every_write(whole, tmp_path, capsys):
 
 
 def test_an_impatient_user_loses_nothing(whole, tmp_path, monkeypatch, capsys):
-    """Ctrl-C, and again at once, in the middle of writing a game; and again while it finishes."""
+    """Ctrl-C twice in a row while a game is written, and again while the run finishes."""
     out, written, real = tmp_path / "run", [], files.write_whole
 
     def pressed(path, *rest, **more):
@@ -175,7 +175,7 @@ sys.exit(selfplay_runs.selfplay(pathlib.Path(sys.argv[1]), *sys.argv[2:], games=
 
 
 def begun(out, as_here, *more):
-    """The process of a run, when it plays."""
+    """The process of a run, once it plays."""
     command = [sys.executable, "-c", CODE % MANY_GAMES, str(out), *more]
     process = subprocess.Popen(command, cwd=ROOT, env=as_here, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -187,7 +187,7 @@ def begun(out, as_here, *more):
 
 @pytest.mark.slow
 def test_kills_at_any_moment(tmp_path, as_here):
-    """Three in each run, one after the other; of the rows a kill costs a few games' at most."""
+    """Each run is killed three times; a kill costs the rows of a few games at most."""
     whole, rng, lost = tmp_path / "whole", np.random.default_rng(SEED), []
     process, started = begun(whole, as_here), time.monotonic()
     process.communicate()

@@ -1,4 +1,4 @@
-"""SGF files of strangers: read, or refused in one line, soon and in bounded memory."""
+"""Hostile SGF files: read, or refused in one line, quickly and in bounded memory."""
 
 import random
 import time
@@ -38,7 +38,7 @@ FILES, SEED = 10_000, 5
 
 
 def made(rng: random.Random) -> bytes:
-    """A tree of nodes with any properties."""
+    """A random tree of nodes with random properties."""
     parts = [b"(;FF[4]GM[1]SZ[%d]" % rng.choice((2, 5, 9, 19, 25, 52))]
     for _ in range(rng.randrange(12)):
         parts.append(rng.choice((b";", b";", b"(;", b")", b" \n", rng.randbytes(2))))
@@ -64,7 +64,7 @@ def damaged(rng: random.Random, whole: bytes) -> bytes:
 
 
 def attack(count: int, seed: int) -> tuple[int, float]:
-    """(files that were read, seconds of the slowest)."""
+    """(the number of files that could be read, seconds of the slowest)."""
     rng = random.Random(seed)
     whole = [
         sgf.to_sgf(record).encode() for record in (SHORT, *(random_record(5, i) for i in (1, 2)))
@@ -91,7 +91,7 @@ def test_some_files():
 
 @pytest.mark.slow
 def test_many_files():
-    attack(FILES, SEED + 2)  # after which the heap has been as large as it gets
+    attack(FILES, SEED + 2)  # after this the heap has reached its largest size
     before = resident()
     num_read, slowest = attack(FILES, SEED)
     grown = resident() - before

@@ -1,4 +1,4 @@
-"""Training under kills, full disks and power cuts: the same run in the end, bit for bit."""
+"""Training under kills, full disks and power cuts ends as the same run, bit for bit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.attack import disk
 
 ROOT = pathlib.Path(__file__).parents[2]
-KILLS = 25  # with each of four seeds
+KILLS = 25  # for each of four seeds
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_kills_at_random_cost_no_bit(tmp_path, as_here, seed):
 
 
 def faults(work: str, scratch: pathlib.Path, environment: dict, *more: str) -> dict:
-    """What `training` has counted, in a process of its own."""
+    """The counts that `training` reports, from its own process."""
     command = [sys.executable, "-m", "tests.attack.training", work, str(scratch), *more]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]

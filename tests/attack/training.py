@@ -1,8 +1,8 @@
-"""A tiny training run under faults, in a process of its own; see `test_training.py`.
+"""A tiny training run under faults, in its own process; see `test_training.py`.
 
 python -m tests.attack.training kills SCRATCH SEED COUNT    kills at random moments
-python -m tests.attack.training full SCRATCH     a full disk from each write on, and at each one
-python -m tests.attack.training full SCRATCH once 42    at each one alone, from the 42nd on
+python -m tests.attack.training full SCRATCH     a disk full from the n-th write on, or only at it
+python -m tests.attack.training full SCRATCH once 42    only at the n-th write, from n = 42
 python -m tests.attack.training power SCRATCH    a power cut at each fsync
 """
 
@@ -40,18 +40,18 @@ from train.config import TrainConfig
 from train.loop import Loop
 from train.plan import make_plan
 
-ITERATIONS = 12  # of a run that is killed
-SHORT = 3  # of the others: the second checkpoint is written while the third iteration is played
+ITERATIONS = 12  # of the run that is killed
+SHORT = 3  # of the others: the second checkpoint is written during the third iteration
 
 
 def config_of(out: pathlib.Path, iterations: int) -> TrainConfig:
-    """With a checkpoint after each iteration."""
-    every = 2 if iterations == ITERATIONS else 1  # between which games are played ahead
+    """The run's config: a checkpoint after every iteration, or every second one if it is killed."""
+    every = 2 if iterations == ITERATIONS else 1  # in between, games are played ahead
     return tiny.config(out, iterations=iterations, checkpoint_every=every)
 
 
 def digest_of(loop: Loop) -> str:
-    """SHA-256 of all that a run goes on from: parameters, optimizer, games, replay, keys."""
+    """SHA-256 of the state that a run resumes from: parameters, optimizer, games, replay, keys."""
     found = hashlib.sha256()
     for path, leaf in jax.tree_util.tree_leaves_with_path(loop.state):
         is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
@@ -64,7 +64,7 @@ def digest_of(loop: Loop) -> str:
 
 
 def unbroken(iterations: int) -> tuple[list[str], list[dict]]:
-    """(the digest after each iteration, from 0; the metrics of each) of an unbroken run."""
+    """(digests after iterations 0, 1, ...; metrics of each iteration) of an uninterrupted run."""
     mesh = devices.mesh_of(1)
     plan = make_plan(config_of(pathlib.Path("nowhere"), iterations))
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
@@ -76,13 +76,13 @@ def unbroken(iterations: int) -> tuple[list[str], list[dict]]:
 
 
 def digest_in(out: pathlib.Path, iterations: int) -> tuple[int, str]:
-    """(iterations that are done, the digest) by the newest checkpoint of a run."""
+    """(iterations done, digest) of the newest checkpoint of a run."""
     loop = run.begin(make_plan(config_of(out, iterations)), devices.mesh_of(1))
     return loop.iteration, digest_of(loop)
 
 
 def check_done(out: pathlib.Path, digests: list[str], lines: list[dict]) -> None:
-    """A finished run is, bit for bit, the one that nothing stopped, and its folder is whole."""
+    """A finished run equals the uninterrupted one, bit for bit, and its folder is complete."""
     iterations = len(lines)
     assert [tiny.untimed(line) for line in folder.read_lines(out / folder.METRICS)] == lines
     assert digest_in(out, iterations) == (iterations, digests[-1])
@@ -95,7 +95,7 @@ def check_done(out: pathlib.Path, digests: list[str], lines: list[dict]) -> None
 
 @contextlib.contextmanager
 def of_one_plan() -> Iterator[None]:
-    """The runs of a process share their programs, and nobody asks git."""
+    """The runs of a process share their compiled programs, and do not call git."""
     init, begin, commit, found = Loop.__init__, steps.begin, folders.commit, {}
 
     def begun(plan, mesh, params=None):
@@ -116,7 +116,7 @@ def of_one_plan() -> Iterator[None]:
 
 
 def train(out: pathlib.Path, iterations: int) -> tuple[int, str]:
-    """(the exit status, all that was said) of the command, in this process."""
+    """(the exit status, stderr) of the command, run in this process."""
     with tempfile.TemporaryFile() as file:
         sys.stderr.flush()
         kept = os.dup(2)
@@ -135,14 +135,14 @@ def train(out: pathlib.Path, iterations: int) -> tuple[int, str]:
 
 
 KINDS = {"full": lambda n: NEVER, "once": lambda n: n}
-"""To which write the disk is full that is full from the n-th on."""
+"""The last write that finds the disk full, if the n-th is the first."""
 TRIES = 5
-"""Runs without so many writes, before that is taken for the most."""
+"""Runs that end before their n-th write, until no run is taken to have that many."""
 
 
 def full(scratch: pathlib.Path, *only: str) -> dict:
-    """The disk is full from the n-th write on, and at the n-th alone, for all n; there is room
-    again, and the same command goes on."""
+    """The disk is full from the n-th write on, and at the n-th alone, for all n; then there is room
+    again, and the same command resumes."""
     faults, (digests, lines), out = Faults(), unbroken(SHORT), scratch / "run"
     faults.arm(NEVER)
     assert train(out, SHORT)[0] == 0
@@ -151,7 +151,7 @@ def full(scratch: pathlib.Path, *only: str) -> dict:
     kinds, first = ([only[0]], int(only[1])) if only else (list(KINDS), 1)
     for kind in kinds:
         n, tries = first, TRIES
-        while tries:  # runs differ in how often they write, by a few
+        while tries:  # the number of writes differs a little between runs
             shutil.rmtree(out)
             faults.arm(n, KINDS[kind](n))
             status, said = train(out, SHORT)
@@ -169,7 +169,7 @@ def full(scratch: pathlib.Path, *only: str) -> dict:
 
 
 def check_said(status: int, said: str, where: tuple[str, int]) -> None:
-    """A full disk is a line, and not a success unless nothing was lost."""
+    """A full disk gives at most one line, which is the last one if the run failed; no traceback."""
     told = [line for line in said.splitlines() if "No space left" in line]
     assert "Traceback" not in said, (where, said)
     assert len(told) <= 1, (where, said)
@@ -177,8 +177,8 @@ def check_said(status: int, said: str, where: tuple[str, int]) -> None:
 
 
 def power(scratch: pathlib.Path) -> dict:
-    """The power goes at each fsync, and the same command goes on, from no earlier than the newest
-    checkpoint that it had been told of."""
+    """The power fails at each fsync; the same command then resumes, no earlier than from the newest
+    checkpoint that was reported as saved."""
     faults, (digests, lines), place = Faults(), unbroken(SHORT), scratch / "disk"
     place.mkdir()
     promised, save = [0], checkpoint.save
@@ -211,20 +211,20 @@ def check_images(disk: Disk, place: pathlib.Path, digests: list[str], lines: lis
 
 
 def check_left(out: pathlib.Path, *images: dict[str, bytes | None]) -> None:
-    """What a run has told of at its end is on the disk: nothing is to be mended."""
+    """The files that a run reports at its end are on the disk and need no repair."""
     for name in ("metrics.jsonl", "weights.safetensors", f"weights/{SHORT:06d}.safetensors"):
         for image in images:
             assert image.get(f"run/{name}") == (out / name).read_bytes(), name
 
 
 STARTED, TRAINED = 2.0, 2.0
-"""Seconds within which a run is killed: of its start, and after it has begun."""
+"""Seconds within which a run is killed: after its start, and after its training has begun."""
 
 
 def kills(scratch: pathlib.Path, seed: str, count: str) -> dict:
-    """A process that trains is killed, and another goes on, until one comes to the end; so often.
+    """Kill `count` processes that train; each next one resumes, and a finished run starts over.
 
-    They are forked from this one, which has imported all and never starts a backend of JAX.
+    They are forked from this process, which has imported everything but starts no JAX backend.
     """
     draw, out = random.Random(int(seed)), scratch / "run"
     digests, lines = in_child(lambda: unbroken(ITERATIONS))
@@ -246,7 +246,7 @@ def kills(scratch: pathlib.Path, seed: str, count: str) -> dict:
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """What `work` returns in a process of its own, as JSON has it."""
+    """What `work` returns in a child process, by way of JSON."""
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
@@ -264,7 +264,7 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 
 def train_and_kill(scratch: pathlib.Path, draw: random.Random) -> bool:
-    """Whether a run came to its end before it was killed."""
+    """Train and kill at a random moment; returns whether the run had finished before."""
     early, share = draw.random() < 0.2, draw.random()
     read, write = os.pipe()
     pid = os.fork()
@@ -284,7 +284,7 @@ def train_and_kill(scratch: pathlib.Path, draw: random.Random) -> bool:
 
 
 def train_aloud(scratch: pathlib.Path, ready: int) -> NoReturn:
-    """The command, which ends this process, and tells the other one when it is at work."""
+    """Run the command and end this process; tells the parent when the training begins."""
     said = os.open(scratch / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(said, stream)
