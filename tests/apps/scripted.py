@@ -1,11 +1,11 @@
-"""A GTP engine of a few lines for matches: it plays what it is told to, then passes.
+"""A small GTP engine for matches: it plays what it is told to, then passes.
 
     scripted.py GAME [GAMES:WORD[@COMMAND]]...
 
-WORD is a vertex, `resign`, `ANY` for a point of 3x3 that nobody has played at yet (it may be
-suicide), `FILE=` and a path for what is in that file, `ON` to run on after `quit`, or something
-that no engine should do; GAMES, numbers with commas or `all`, are the games in which that is its
-next answer to COMMAND, to genmove without one.
+WORD is its next answer to COMMAND (default: genmove) in these GAMES: numbers with commas, or `all`.
+It is a vertex, `resign`, `ANY` for a point of 3x3 not played at yet (it may be suicide), `FILE=`
+and a path for that file's contents, `ON` to keep running after `quit`, or something that no
+engine should do.
 """
 
 import os
@@ -32,7 +32,7 @@ def planned(command: str, usual: str) -> str:
         time.sleep(600)
     if word == "DIE":
         os._exit(7)
-    if word.startswith("ONCE="):  # dies if the file is not there yet
+    if word.startswith("ONCE="):  # dies if the file does not exist yet
         path = pathlib.Path(word[5:])
         if not path.exists():
             path.touch()

@@ -1,4 +1,4 @@
-"""``gozero analyze --json``: KataGo's protocol, asked as its clients ask."""
+"""``gozero analyze --json``: KataGo's protocol, with queries as its clients send them."""
 
 import functools
 import io
@@ -113,7 +113,7 @@ def test_a_query_of_katrains():
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_once():
-    """Servers by the same settings have the same searches, as the requests to one have."""
+    """Servers with the same settings share their searches, as requests to one server do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "Searches", functools.cache(search.Searches))
         yield
@@ -132,7 +132,7 @@ def serve(lines, **settings):
 
 @pytest.fixture(scope="module")
 def answers():
-    """Of a session."""
+    """The answers of a session."""
     wall = [["B", "A2"], ["B", "B2"], ["B", "C2"], ["B", "B1"]]
     told = serve(
         [
@@ -259,14 +259,14 @@ def test_numbers_are_of_the_side_that_is_asked_for(moves, view, winrate, lead, f
     assert best["pvVisits"] == [3, 2, 1]
     black = view == "BLACK" or (view == "SIDETOMOVE" and not moves)
     assert said["ownership"][0] == (-1 if black else 1)
-    # The bound is worse for who is to move, whoever's winrate it is.
+    # The bound is worse for the player to move, from whichever side the winrate is told.
     worse = best["lcb"] < best["winrate"]
     mover = "B" if not moves else "W"
     assert worse == ((mover == "B") == black)
 
 
 def test_during_a_search_is_reported_and_time_ends_it():
-    """By a clock that goes on by a second a look."""
+    """With a clock that advances a second at each look."""
     ticks = iter(range(10_000))
     out = io.StringIO()
     config = AnalyzeConfig(json=True, simulations=VISITS, batch=1, score_playouts=2, search="puct")

@@ -1,4 +1,4 @@
-"""Games that move: what is seen of each board at each moment."""
+"""Animated games: what each board shows at each moment."""
 
 import xml.etree.ElementTree as ET
 
@@ -11,7 +11,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def seen_at(use, moment):
-    """Whether a stone is seen at a share of the round: SMIL's discrete animation, by its rules."""
+    """Whether a stone is visible at a fraction of the cycle, by SMIL's discrete animation rules."""
     animate = use.find(f"{SVG}animate")
     times = [float(x) for x in animate.get("keyTimes").split(";")]
     shown = animate.get("values").split(";")

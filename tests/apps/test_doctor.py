@@ -1,4 +1,4 @@
-"""What is there and how strong it is, said in lines; and an engine that tests itself."""
+"""`gozero doctor` and `gozero players`, and an engine that tests itself."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_help_ends_in_two_examples_that_parse(described):
 
 
 def _unchecked(config: type) -> type:
-    """Files that an example names need not be there."""
+    """The config class without its checks: files that an example names need not exist."""
     return type(config.__name__, (config,), {"__post_init__": lambda self: None})
 
 

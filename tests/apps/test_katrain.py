@@ -1,6 +1,6 @@
-"""KaTrain's own engine class drives ``gozero analyze --json``: a game reviewed, and one played.
+"""KaTrain's own engine class drives ``gozero analyze --json``: it reviews a game and plays one.
 
-Slow, and only where KaTrain is installed (``pip install katrain``; 1.20.0 has been seen).
+Slow, and only where KaTrain is installed (``pip install katrain``; tested with 1.20.0).
 """
 
 import os
@@ -19,7 +19,7 @@ MOVES = "E5 G2 D3 B6 E2 E3 F3 G5 G4 H5 H4 G8 C7 C6 D6"
 
 @pytest.fixture(scope="module")
 def katrain(tmp_path_factory):
-    """KaTrain without its windows."""
+    """KaTrain without its GUI."""
     with pytest.MonkeyPatch.context() as patch:
         home = str(tmp_path_factory.mktemp("kivy"))
         for name in ("KIVY_NO_ARGS", "KIVY_NO_CONSOLELOG", "KIVY_NO_FILELOG"):
@@ -33,7 +33,7 @@ def katrain(tmp_path_factory):
                 self.said: list[tuple] = []
 
             def log(self, message, level=0):
-                if hasattr(self, "said"):  # the base logs as it begins
+                if hasattr(self, "said"):  # the base class logs in its __init__
                     self.said.append((level, str(message)))
 
             def __call__(self, *arguments, **options):

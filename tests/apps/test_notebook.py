@@ -1,4 +1,4 @@
-"""What a notebook shows of states, searches and matches, and the picture of a search tree."""
+"""How notebooks display states, searches and matches, and the picture of a search tree."""
 
 import functools
 import subprocess

@@ -1,4 +1,4 @@
-"""The picture of a board: well-formed, and everything on it where it belongs."""
+"""The picture of a board: well-formed, with everything in its place."""
 
 import xml.etree.ElementTree as ET
 
@@ -81,7 +81,7 @@ def test_values_are_percentages_of_wins_above_the_visits():
 
 
 def squares(root, name):
-    """(x, y, side) of squares around their middles."""
+    """(centre x, centre y, side) of the squares of a class."""
     found = [r for r in root.iter(f"{SVG}rect") if r.get("class") == name]
     numbers = [[float(r.get(key)) for key in ("x", "y", "width")] for r in found]
     return [(round(x + w / 2, 3), round(y + w / 2, 3), round(w, 3)) for x, y, w in numbers]
@@ -110,7 +110,10 @@ def test_numbers_and_variations():
     root = draw(numbers=numbers, variation=[1, 81, 2, 1], to_play=1, cell=10)
     ink = {t.text: t.get("fill") for t in root.iter(f"{SVG}text") if not t.text.isalpha()}
     assert (ink["11"], ink["12"]) == (svg.WHITE, svg.BLACK)
-    assert circles(root, "variation") == [(20, 0), (30, 0)]  # White's, after a pass White's again
+    assert circles(root, "variation") == [
+        (20, 0),
+        (30, 0),
+    ]  # White's, and after a pass White's again
     ghosts = [c for c in root.iter(f"{SVG}circle") if c.get("class") == "variation"]
     assert [c.get("fill") for c in ghosts] == [svg.WHITE, svg.WHITE]
 

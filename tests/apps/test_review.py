@@ -34,7 +34,7 @@ def moves(*vertices, first=0):
     return tuple(((first + i) % 2, at(vertex)) for i, vertex in enumerate(vertices))
 
 
-# Black fills the last eye of a group that lives, White takes it: C1 is the mistake.
+# Black fills an eye of its living group, and White captures it: C1 is the mistake.
 ALIVE = {"black_stones": tuple(map(at, ["A2", "B2", "C2", "B1"])), "komi": 0.5}
 BLUNDER = sgf.GameRecord(3, moves=moves("C1", "pass", "A1"), **ALIVE)
 QUIET = sgf.GameRecord(3, moves=moves("pass", "pass"), result="B+8.5", black="Ann", **ALIVE)
@@ -42,7 +42,7 @@ QUIET = sgf.GameRecord(3, moves=moves("pass", "pass"), result="B+8.5", black="An
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
-    """Reviews by the same settings have the same program."""
+    """Reviews with the same settings share their compiled program."""
     judge, made = analyse._judge, {}
 
     def judge_of(rules, config):
@@ -108,7 +108,7 @@ def test_losses_are_of_the_player_who_moved():
         for player in (0, 1, 0, 1)
     ]
     record = sgf.GameRecord(3, 0.5, moves("A1", "A2", "A3"))
-    # For the player to move: Black 60%, White 70% (Black 30%), Black 35%, White 80%.
+    # Winrates of the player to move: Black 60%, White 70% (Black 30%), Black 35%, White 80%.
     values = (0.2, 0.4, -0.3, 0.6)
     for best, lost in ((at("B2"), [0.3, 0.05, 0.15, 0.0]), (at("A2"), [0.3, 0.0, 0.15, 0.0])):
         line = [found(value, best) for value in values]
@@ -186,7 +186,7 @@ def test_the_sgf_keeps_the_game_and_adds_variations(reviewed):
             best = game.positions[i].variation[0]
             assert point == (None if best == 9 else (2 - best // 3, best % 3))
     owned = nodes[-1].get("TB")
-    assert owned == {(0, 0), (0, 2), (2, 0), (2, 1), (2, 2)}  # from the bottom left
+    assert owned == {(0, 0), (0, 2), (2, 0), (2, 1), (2, 2)}  # sgfmill counts from the bottom left
 
 
 def test_the_page_is_one_file_with_all_pictures(reviewed):
@@ -194,7 +194,7 @@ def test_the_page_is_one_file_with_all_pictures(reviewed):
     root = ET.fromstring(page.replace("<!DOCTYPE html>", "").replace('<meta charset="utf-8">', ""))
     pictures = [element for element in root.iter(f"{SVG}svg")]
     mistakes = sum(len(game.mistakes(5)) for game in reviewed)
-    assert len(pictures) == 2 * 3 + mistakes  # two curves and the end
+    assert len(pictures) == 2 * 3 + mistakes  # two curves and the final board for each game
     crosses = [path for path in root.iter(f"{SVG}path") if path.get("class") == "cross"]
     played = [g.positions[i].played for g in reviewed for i in g.mistakes(5)]
     assert len(crosses) == sum(action < 9 for action in played)
@@ -266,7 +266,7 @@ def test_games_that_cannot_be_reviewed_are_named(tmp_path, capsys, records, comp
 def test_the_command_writes_a_report(tmp_path, capsys, reviewed, compiled):
     out = tmp_path / "report.csv"
     assert run(tmp_path, "--out", out) == 0
-    assert len(compiled) == 1  # what the flags say is the config above
+    assert len(compiled) == 1  # the flags give the config above
     captured = capsys.readouterr()
     assert "compiling for 3x3" in captured.err
     assert captured.out.splitlines()[-1] == f"written: {out}"

@@ -1,4 +1,4 @@
-"""What a program sets before it imports JAX."""
+"""The settings that a program makes before it imports JAX."""
 
 import os
 import subprocess
@@ -129,7 +129,7 @@ runtime.tell("found")
 
 @pytest.fixture
 def unheard():
-    """A pipe whose reader is gone."""
+    """The write end of a pipe whose reader is gone."""
     reader, writer = os.pipe()
     os.close(reader)
     yield writer

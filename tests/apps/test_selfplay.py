@@ -36,7 +36,7 @@ FLAGS = (
 
 
 def selfplay(out, *more, seed=3):
-    """The exit status."""
+    """Run ``gozero selfplay``; returns the exit status."""
     try:
         return cli.main(["selfplay", *FLAGS, "--seed", str(seed), "--out", str(out), *more])
     except SystemExit as stop:
@@ -217,7 +217,9 @@ def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
     printed = capsys.readouterr()
     assert status == 2
     *before, complaint = printed.err.strip().splitlines()
-    assert all(line.startswith("compiling for ") for line in before)  # what only JAX finds bad
+    assert all(
+        line.startswith("compiling for ") for line in before
+    )  # for errors that only JAX finds
     assert says in complaint
     assert complaint.startswith("gozero selfplay: ")
     assert not out.exists()
@@ -269,7 +271,7 @@ def selfplay_of(game, out, *more):
 
 
 def test_commands_say_that_they_compile_before_they_import_jax(tmp_path):
-    """Which takes seconds with a cold disk."""
+    """Importing JAX takes seconds when its files are not cached."""
     code = """
 import sys, types
 from gozero.apps import cli
@@ -316,7 +318,7 @@ def test_another_game_is_written_as_text_and_rows(tmp_path, capsys):
         of_game = rows.game == number
         assert len(moves.split()) == of_game.sum()
         last = np.flatnonzero(of_game)[-1]
-        assert rows.outcome[last] == 1  # who makes the last move of Hex has won
+        assert rows.outcome[last] == 1  # the last to move in Hex wins
         assert result == f"the {'first' if len(moves.split()) % 2 else 'second'} player won"
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["black"] + manifest["white"] == 3

@@ -1,4 +1,4 @@
-"""SGF: what is written reads back, sgfmill replays it, and bad files are one clear error."""
+"""SGF: files round-trip, sgfmill can replay them, and bad files give one clear error."""
 
 import os
 import random
@@ -122,7 +122,7 @@ def test_stones_set_up_at_the_root():
     assert "AW[da]" in text
     assert "HA[2]" in text
     assert sgf.read(text.encode()) == record
-    # Some programs give a handicap and play its stones.
+    # Some programs write a handicap, and its stones as moves.
     assert sgf.read(b"(;SZ[9]HA[2];B[cc];B[gg])").handicap == 0
 
 

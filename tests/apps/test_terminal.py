@@ -1,4 +1,4 @@
-"""The game in the terminal: moves as text, from a pipe as from a person."""
+"""The game in the terminal: moves as text, from a pipe or from a person."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.apps.web.boards import Unthinking
 
 
 def play(capsys, text, *flags):
-    """What is said, of a board of 5x5 against a player that plays the first empty point."""
+    """The output of a game on 5x5 against a player that plays the first empty point."""
     config = PlayConfig.of_flags({"player": "random", "size": 5, "komi": 0.5, **dict(flags)})
     terminal = Terminal(config, Unthinking())
     terminal.new()

@@ -1,4 +1,4 @@
-"""The notebook's widget: messages of its comm reach a session, and what that tells comes back."""
+"""The notebook's widget: its comm's messages reach a session, whose messages come back."""
 
 from __future__ import annotations
 

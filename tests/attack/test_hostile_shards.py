@@ -176,7 +176,7 @@ def write(path, arrays):
 
 
 def attack(shard, count):
-    """Refuses `count` shards with one change each, and names them."""
+    """Read `count` shards with one change each: every one is refused, with its path and field."""
     rules, path, held = shard
     rng = np.random.default_rng(SEED)
     changes = CHANGES + OF_POLICIES[held["policy_target"].dtype.name]

@@ -1,4 +1,4 @@
-"""``gozero match`` of scripted programs, for tests."""
+"""Runs of ``gozero match`` with scripted programs, for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def arguments(out, player: str, opponent: str, *more: str) -> list[str]:
 
 
 def match(out, player: str, opponent: str, *more: str) -> int:
-    """The exit status."""
+    """Run ``gozero match``; returns the exit status."""
     try:
         return cli.main(arguments(out, player, opponent, *more))
     except SystemExit as stop:

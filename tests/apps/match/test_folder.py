@@ -1,4 +1,4 @@
-"""A match on disk: what has played it."""
+"""A match on disk: the players that have played its games."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_weights_are_known_by_what_they_are(tmp_path):
     first = evaluators("a.npz", "0" * 64)
     with MatchFolder(config, first) as folder:
         folder.write_manifest({"evaluators": first})
-    with MatchFolder(config, evaluators("a.npz", "1" * 64)) as folder:  # nothing was played
+    with MatchFolder(config, evaluators("a.npz", "1" * 64)) as folder:  # no game was played
         folder.write_manifest({"evaluators": first})
         folder.add(GAME, MOVES)
     with pytest.raises(ValueError, match=r"games of other weights: --player.weights a.npz had SHA"):
         MatchFolder(config, evaluators("a.npz", "1" * 64))
     moved = dataclasses.replace(player, weights=pathlib.Path("b.npz"))
     with MatchFolder(dataclasses.replace(config, player=moved), evaluators("b.npz", "0" * 64)):
-        pass  # the same ones, elsewhere
+        pass  # the same weights, at another path
     with MatchFolder(dataclasses.replace(config, timeout=600.0), first):
         pass  # a slower machine
     without = dataclasses.replace(config, player=Side())
@@ -54,7 +54,7 @@ def test_openings_from_files_are_the_same_to_the_end(tmp_path):
     with pytest.raises(ValueError, match="other openings than --openings-from has now"):
         MatchFolder(config, {}, "1" * 64)
     with MatchFolder(config, {}, "0" * 64) as folder:
-        folder.write_manifest({})  # of before they were kept
+        folder.write_manifest({})  # from before they were recorded
     with MatchFolder(config, {}, "1" * 64):
         pass
 
@@ -133,7 +133,7 @@ def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
             MatchFolder(more, first)
     with pytest.raises(ValueError, match="games of other weights"):
         MatchFolder(more, other)
-    with MatchFolder(config, first) as folder:  # fewer than others have asked for in vain
+    with MatchFolder(config, first) as folder:  # fewer games than the refused commands asked for
         assert folder.session == 1
 
 

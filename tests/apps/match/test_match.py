@@ -1,4 +1,4 @@
-"""``gozero match`` with programs that play, and programs that do what no engine should."""
+"""``gozero match`` with programs that play, and programs that misbehave."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.apps.match.match_runs import arguments, match, results, scripted
 
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory):
-    """A match in which most goes wrong; and what was printed."""
+    """(the folder of a match in which most things go wrong, its stdout)."""
     folder = tmp_path_factory.mktemp("match")
     once = folder / "died"
     player = scripted(
@@ -42,7 +42,7 @@ def troubled(tmp_path_factory):
     return folder / "run", done.stdout
 
 
-TROUBLE = {  # game: result, the player's points, how it ended, and why; in even games it is Black
+TROUBLE = {  # game: result, player's points, how it ended, and why; the player is Black if even
     0: ("B+9", 1.0, "score", ""),
     1: ("B+F", 0.0, "forfeit", "White gave no move: .* no answer to 'genmove w' in 6 s"),
     2: ("Void", None, "void", "Black died: Scripted 1: ended at 'genmove b' .exit status 7"),
@@ -96,8 +96,8 @@ def test_the_summary_counts_everything(troubled):
 
 
 def test_a_program_that_dies_three_times_in_a_game_loses_it(tmp_path):
-    """In game 1 the opponent is Black and dies at each attempt; in game 2 the player once, and then
-    the opponent, which is White, three times."""
+    """In game 1 the opponent is Black and dies at each attempt. In game 2 the player dies once; the
+    opponent, which is White, dies at each later attempt."""
     out, once = tmp_path / "run", f"2:ONCE={tmp_path / 'died'}"
     flags = ["--games", "3", "--parallel", "1", "--openings", "0"]
     assert match(out, scripted("1:b2", once), scripted("1:DIE", "2:DIE"), *flags) == 0
@@ -169,12 +169,12 @@ def test_killed_and_gone_on_with(tmp_path, capsys):
 
     assert match(out, *players, "--games", "8", "--parallel", "2", "--komi", "1") == 2
     assert "other flags: --komi was 0.0 and is 1.0;" in capsys.readouterr().err
-    assert match(out, *players, "--games", "8", "--parallel", "3") == 0  # which may differ
+    assert match(out, *players, "--games", "8", "--parallel", "3") == 0  # --parallel may differ
     assert f"{played} games are played; going on" in capsys.readouterr().err
     assert results_file.read_bytes().startswith(before)
     assert len(results_file.read_text().splitlines()) == 8
     assert sorted(results(out)) == list(range(8))
-    assert match(out, *players, "--games", "10", "--parallel", "2") == 0  # which may be more
+    assert match(out, *players, "--games", "10", "--parallel", "2") == 0  # --games may grow
     assert match(out, *players, "--games", "8", "--parallel", "2") == 2
     assert "other flags: --games was 10 and is 8;" in capsys.readouterr().err
     assert results_file.read_bytes().startswith(before)
@@ -206,7 +206,7 @@ def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch, capsys):
         patch.setattr(sgf, "write", full)
         assert match(tmp_path / "run", *players, "--games", "2") == 1
     says = f"gozero match: out: {tmp_path / 'run'} cannot be written (No space left on device)"
-    assert capsys.readouterr().err.splitlines()[-1] == says  # below: the sides are equal
+    assert capsys.readouterr().err.splitlines()[-1] == says  # after a note on equal sides
     assert match(tmp_path / "run", *players, "--games", "2") == 0
 
 
@@ -328,7 +328,7 @@ def test_how_to_install_gnugo(monkeypatch, tmp_path, capsys):
     assert "apt-get install gnugo" in capsys.readouterr().err
 
 
-@pytest.mark.slow  # killing it does as much
+@pytest.mark.slow  # the test of a kill covers as much
 def test_ctrl_c_keeps_what_is_played(tmp_path):
     out = tmp_path / "run"
     flags = arguments(out, scripted("all:SLEEP=0.2"), scripted("1,3:HANG"), "--games", "500")

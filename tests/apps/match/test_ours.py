@@ -1,4 +1,4 @@
-"""``gozero match`` where a side is ours: searched in batches, legal, and the same again."""
+"""``gozero match`` with our own engine: batched searches, legal moves, reproducible games."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GNUGO = shutil.which("gnugo", path=os.pathsep.join([os.environ.get("PATH", ""), 
 
 
 def replay(path, rules: Rules) -> tuple[HostGame, sgf.GameRecord]:
-    """The game of a file, played through our rules: colours in turn, all legal."""
+    """A file's game replayed by our rules; colours must alternate and moves be legal."""
     record, game = sgf.read(path), HostGame(rules, sgf.read(path).komi)
     for colour, action in record.moves:
         assert colour == game.to_play
@@ -36,7 +36,7 @@ def replay(path, rules: Rules) -> tuple[HostGame, sgf.GameRecord]:
 
 @pytest.mark.thorough
 def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
-    # Rules and lanes are those of test_lockstep, whose compiled search this is.
+    # Rules and lanes are those of test_lockstep, to share its compiled search.
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     batches, going_on = [], []
     choose = lockstep.LockstepPlayer.choose
@@ -65,7 +65,7 @@ def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
         ours = ("black", "white")[number % 2]
         assert getattr(record, ours) == "gozero uniform playouts puct 400"
         assert result["turns"][0] <= len(record.moves) // 2
-    # All of ours were searched in batches of three lanes, and many lanes at once.
+    # All our moves were searched in batches of three lanes, often several at once.
     searched = sum(len(states) for _, states, _ in batches)
     assert {lanes for lanes, _, _ in batches} == {3}
     assert searched == sum(result["turns"][0] for result in played.values())
@@ -74,11 +74,11 @@ def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     summary = json.loads((out / "summary.json").read_text())
     assert summary["games"] == 8
     assert summary["forfeits"]["player"] == 0
-    assert going_on  # from what was found
+    assert going_on  # trees were reused
 
 
 def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
-    """On the device, in lanes that take the next game where one is over."""
+    """Games are played on the device, in lanes that take the next game when one ends."""
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     searched = []
     think = arena.think
@@ -102,7 +102,7 @@ def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
         assert result["black"] == ("player", "opponent")[number % 2]
         points = {"B": 1.0, "W": 0.0}[record.result[0]]
         assert result["points"] == (points if number % 2 == 0 else 1 - points)
-        white = ("player", "opponent")[1 - number % 2]  # begins after the opening
+        white = ("player", "opponent")[1 - number % 2]  # moves first after the opening
         turns = dict(zip(("player", "opponent"), result["turns"], strict=True))
         assert turns[white] - turns[result["black"]] in (0, 1)
         assert min(result["seconds"]) > 0
@@ -117,7 +117,7 @@ def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
 
 
 def test_ours_pass_where_that_wins():
-    """The opponent has passed on a board that Black has a stone of."""
+    """With one black stone on the board, the opponent has passed (but not in the second game)."""
     rules = Rules(3, "simple", max_moves=400)
     game, pass_ = go_game(rules), rules.pass_action
     zeros = policy_player(lambda params, key, turn: jnp.zeros(turn.legal.shape[0], jnp.int32))
@@ -130,7 +130,7 @@ def test_ours_pass_where_that_wins():
     together = jax.tree.map(lambda *x: jnp.stack(x), *states)
     turn = Turn(together, jax.vmap(game.legal)(together), jnp.array(lines).T)
     choice = choose(None, jax.random.key(0), turn, None)
-    assert choice.action.tolist() == [pass_, 0, 0]  # with 9.5 for White it is lost
+    assert choice.action.tolist() == [pass_, 0, 0]  # at komi 9.5 passing loses
     assert choice.ok.all()
 
 
@@ -161,7 +161,7 @@ def test_two_searches_play_any_game(game, tmp_path):
         won = {1: "the first player won", -1: "the second player won", 0: "drawn"}
         assert lines[2] == won[for_black]
         assert result["points"] == (1 + (for_black if number % 2 == 0 else -for_black)) / 2
-    if game == "connect4":  # the same goes on
+    if game == "connect4":  # the same command resumes
         assert cli.main([*flags[:4], "8", *flags[5:]]) == 0
         assert sorted(results(tmp_path / "run")) == list(range(8))
 
@@ -201,7 +201,7 @@ def test_ours_against_ours_again_and_gone_on_with(tmp_path):
         game, record = replay(first, rules)
         assert record.comment.startswith(f"gozero match, game {number}; ")
         assert game.ended
-    # A second session draws other numbers: games that are played anew are other games.
+    # A second session uses other random numbers, so games that are replayed differ.
     lines = (tmp_path / "again" / "results.jsonl").read_text().splitlines()
     (tmp_path / "again" / "results.jsonl").write_text("")
     assert cli.main([*flags, "--out", str(tmp_path / "again")]) == 0
@@ -224,4 +224,4 @@ def test_ours_against_gnugo(tmp_path):
     assert cli.main([*flags, "--opponent.command", gnugo]) == 0
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["games"], summary["void"]) == (8, 0)
-    assert summary["forfeits"] == {"player": 0, "opponent": 0}  # their rules and ours agree
+    assert summary["forfeits"] == {"player": 0, "opponent": 0}  # GNU Go's rules and ours agree

@@ -1,4 +1,4 @@
-"""The programs of ``gozero match``: started, or not, and ended."""
+"""The programs of ``gozero match``: how they are started (or fail to start) and ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_more_retries_play_again_what_was_void(tmp_path, capsys):
     flags = ["--games", "3", "--parallel", "1"]
     assert match(out, *players, *flags, "--retries", "0", "--crash", "void") == 0
     assert results(out)[1]["points"] is None
-    assert match(out, *players, *flags, "--retries", "0") == 0  # it is played already
+    assert match(out, *players, *flags, "--retries", "0") == 0  # the game is already played
     assert len((out / "results.jsonl").read_text().splitlines()) == 3
     capsys.readouterr()
     assert match(out, *players, *flags, "--retries", "1") == 0
@@ -41,7 +41,7 @@ def test_more_retries_play_again_what_was_void(tmp_path, capsys):
 
 
 def test_attempts_that_came_to_nothing_count_after_a_stop(tmp_path, monkeypatch):
-    """The opponent dies at each attempt; after two the match is stopped, and goes on."""
+    """The opponent dies at each attempt; after two, the match is stopped and resumed."""
     out, kept = tmp_path / "run", MatchFolder.add_failures
 
     def stopped_after_two(self, number, failures):
@@ -56,7 +56,7 @@ def test_attempts_that_came_to_nothing_count_after_a_stop(tmp_path, monkeypatch)
         assert match(out, *players, *flags) == runtime.STOPPED
     assert results(out) == {}
     with (out / "failures.jsonl").open("a") as file:
-        file.write('{"game": 0, "fail')  # a kill has torn it
+        file.write('{"game": 0, "fail')  # torn by a kill
     assert match(out, *players, *flags) == 0
     game = results(out)[0]
     assert game["why"].startswith("White died 3 times; White died: Scripted 1: ended at")
@@ -82,7 +82,7 @@ def test_a_file_of_failures_that_is_damaged_is_named(tmp_path, line, wrong):
 
 @pytest.fixture
 def comes_and_goes(tmp_path):
-    """A program that can be taken away."""
+    """A program whose file can be moved away."""
     program = tmp_path / "engine"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {ENGINE} "$@"\n')
     program.chmod(0o755)
@@ -92,7 +92,7 @@ def comes_and_goes(tmp_path):
 def test_a_program_that_cannot_be_started_for_a_while_costs_no_game(
     comes_and_goes, tmp_path, monkeypatch
 ):
-    """It is gone after two games, and comes back at the third attempt to start it."""
+    """It is gone after two games, and back after the third failure to start it."""
     out, elsewhere, missed = tmp_path / "run", tmp_path / "elsewhere", []
     add, begin = MatchFolder.add, GameWorker.begin
 
@@ -136,7 +136,7 @@ def test_a_program_that_is_gone_for_good_ends_the_match(
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert "cannot be started: [Errno 2]" in complaint
     assert complaint.endswith("what was played is kept, and the same command goes on")
-    assert 1 <= len(results(out)) <= int(parallel)  # those that had begun
+    assert 1 <= len(results(out)) <= int(parallel)  # games that had begun
     assert all(game["attempts"] == 1 for game in results(out).values())
 
 
@@ -155,7 +155,7 @@ def test_another_version_of_a_program_is_another_player(tmp_path, capsys):
 
 
 def test_games_that_are_over_are_kept_whatever_their_programs_still_do(tmp_path, monkeypatch):
-    """Both run on after quit: the match is stopped while it waits for them."""
+    """Both keep running after `quit`, and the match is stopped while it waits for them."""
     out, stops, close = tmp_path / "run", [], GtpClient.close
 
     class Stop(runtime.StopRequest):
@@ -164,7 +164,7 @@ def test_games_that_are_over_are_kept_whatever_their_programs_still_do(tmp_path,
             stops.append(self)
 
     def stopped_meanwhile(self):
-        for stop in stops:  # none is there when programs are asked for their names
+        for stop in stops:  # empty while programs are asked for their names
             stop.requested = True
         close(self)
 
@@ -184,4 +184,4 @@ def test_as_many_files_as_programs_need(monkeypatch, capsys, tmp_path):
     limits = []
     monkeypatch.setattr(resource, "setrlimit", lambda kind, value: limits.append(value))
     gtp_opponent.allow_open_files(MatchConfig(player=Side(command="a"), games=4, parallel=10))
-    assert limits == [(296, 320)]  # of four games, each with one program, and six more to start it
+    assert limits == [(296, 320)]  # four programs; each needs six more to start

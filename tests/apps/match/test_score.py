@@ -1,4 +1,4 @@
-"""The numbers of a match, by hand."""
+"""The statistics of a match, worked by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def game(number: int, points: float | None, end: str = "score") -> Game:
 
 
 def test_the_table():
-    # As Black 2 won and 1 drawn of 3, as White 1 of 2; one void, one forfeit of the opponent.
+    # As Black 2 won and 1 drawn of 3, as White 1 won of 2; one void game, one opponent's forfeit.
     games = [
         game(0, 1.0), game(1, 0.0), game(2, 0.5), game(3, 1.0, "forfeit"), game(4, 1.0, "resign"),
         game(5, None, "void")._replace(moves=7, seconds=(60.0, 60.0)),
@@ -62,7 +62,7 @@ def test_the_score_lies_in_its_interval_where_pairs_are_broken():
     summary = match_score.summarise([*lost, *won], paired=True)
     low, high = summary["interval"]
     assert low < summary["score"] < high
-    # Three that count twice and 17 once: 17/23, no surer than 20 games, or much less so.
+    # Three pairs count twice and 17 games once: 17/23, about as certain as 20 games.
     wilson = statistics.wilson(17 / 23, 20)
     assert 1.0 < (high - low) / (wilson[1] - wilson[0]) < 1.3
 

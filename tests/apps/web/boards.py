@@ -1,4 +1,4 @@
-"""A board without a browser, and players that think of nothing."""
+"""A board without a browser, and players that do not search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIZE = 5
 
 
 class Unthinking(Thinking):
-    """Plays the first empty point, passes from four stones on, and analyses at once."""
+    """Plays the first empty point, passes once there are four stones, and analyses at once."""
 
     def __init__(self):
         super().__init__(WebConfig.of_flags({"player": "random", "size": SIZE}), "test")
@@ -46,7 +46,7 @@ class Unthinking(Thinking):
 
 
 class Board:
-    """What a board was told, and a session to speak to; engines move when they are to."""
+    """A session, and the messages that it told its board; engines move when it is their turn."""
 
     def __init__(self, folder=None):
         self.told: list[dict] = []
@@ -54,14 +54,14 @@ class Board:
         self.session = Session(self.thinking, self.told.append, folder)
 
     def does(self, do, **fields):
-        """Send a message, let engines move, and say what the board was told since."""
+        """Send a message, let engines move, and return what the board was told since."""
         count = len(self.told)
         self.session.take({"do": do, **fields})
         self.session.settle()
         return self.told[count:]
 
     def new(self, black="you", white="you", **more):
-        """A new game."""
+        """Begin a new game."""
         return self.does("new", **{"size": SIZE, "komi": 7, "black": black, "white": white, **more})
 
     def last(self, kind):

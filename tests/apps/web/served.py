@@ -1,4 +1,4 @@
-"""``gozero web`` itself, in a process of its own."""
+"""``gozero web`` itself, in its own process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 
 @contextlib.contextmanager
 def served(folder, *flags):
-    """(its address, its process); it ends by Ctrl-C, without a traceback."""
+    """Yields (its address, its process); then ends it with Ctrl-C, which leaves no traceback."""
     command = [sys.executable, "-m", "gozero.apps.cli", "web", *flags]
     with (
         (folder / "stderr").open("w+") as errors,

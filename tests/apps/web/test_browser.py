@@ -1,6 +1,6 @@
-"""The page in headless Chromium: a game by clicks, a review, games watched, a phone.
+"""The page in headless Chromium: a game played by clicks, a review, watched games, a phone.
 
-With ``GOZERO_SCREENSHOTS=DIR`` its pictures are kept, to be looked at.
+With ``GOZERO_SCREENSHOTS=DIR`` its screenshots are kept in DIR.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ pytestmark = [
 
 SIZE = 5
 GAME = "(;FF[4]SZ[5]KM[0.5]PB[A<b>]PW[B]RE[B+R];B[cc];W[aa]C[<i>far away</i>];B[bc];W[ee];B[cb])"
-WAIT = 600_000  # milliseconds, in which a search compiles
+WAIT = 600_000  # milliseconds: enough for a search to compile
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """A page of the command, on which nothing may go wrong."""
+    """A page served by the command; any console message or error fails the tests."""
     watched = tmp_path_factory.mktemp("games")
     (watched / "1.sgf").write_text(GAME)
     flags = ("--player", "random", "--size", str(SIZE), "--komi", "0.5", "--visits", "64")
@@ -84,7 +84,7 @@ def test_a_game_is_played_to_its_end_by_clicks(page):
         else:
             click(page, free[len(free) // 2])
         page.wait_for_timeout(100)
-        if page.locator(".error").count():  # suicide, say; the next point then
+        if page.locator(".error").count():  # such as suicide: then pass
             button(page, "Close this message").click()
             button(page, "Pass").click()
         page.locator(".status", has_not_text=before).wait_for()
@@ -165,7 +165,7 @@ def test_games_are_watched(page):
 
 
 def test_the_module_is_a_widget_of_a_notebook(page):
-    """`render` of anywidget's protocol, over a model that answers as a kernel would."""
+    """anywidget's `render`, with a model that answers as a kernel would."""
     sent = page.evaluate("""async () => {
       const module = await import("./board.js"), listeners = [], sent = [];
       const el = document.createElement("div");

@@ -1,4 +1,4 @@
-"""The server answers who knows the token, from its own page, on this machine; and no one else."""
+"""The server answers only those who know the token, on its own page and on this machine."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_there_is_a_most_of_boards(client):
 
 
 class Stuck:
-    """A socket whose tab neither reads nor sends; `writes` messages fit on the way."""
+    """A socket whose tab neither reads nor sends; `writes` messages fit in its buffers."""
 
     def __init__(self, writes=0):
         self.sent, self.closed, self._writes = [], None, writes
@@ -151,7 +151,7 @@ class Stuck:
 
 
 class Talkative:
-    """Tells without end, until it is closed."""
+    """A session that sends messages until it is closed."""
 
     is_full = False
 
@@ -215,7 +215,7 @@ def test_a_session_that_is_full_makes_its_tab_wait():
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory):
-    """(address, process)"""
+    """(address, process) of the command."""
     with served(tmp_path_factory.mktemp("web"), "--player", "random", "--size", "5") as both:
         yield both
 
@@ -229,7 +229,7 @@ def test_the_command_listens_on_loopback_only(command):
     assert urllib.request.urlopen(address).status == 200
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/")
-    with contextlib.suppress(OSError):  # no other address of this machine answers
+    with contextlib.suppress(OSError):  # it does not listen on other addresses
         own = socket.gethostbyname(socket.gethostname())
         if not own.startswith("127.0.0.1"):
             with pytest.raises(OSError):  # noqa: PT011

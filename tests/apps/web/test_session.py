@@ -1,4 +1,4 @@
-"""The session behind a board: a game with variations, engines, analyses, messages of all kinds."""
+"""The session behind a board: games with variations, engines, analyses, all kinds of messages."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_a_thousand_odd_messages_end_no_session():
 
 
 def test_what_the_analysis_engine_says_reaches_who_asked(monkeypatch):
-    """A komi that it refuses: the answer needs no search. An engine that ends has a successor."""
+    """It refuses this komi, so the answer needs no search. An engine that ends is replaced."""
     thinking = Thinking(WebConfig.of_flags({"player": "random", "size": 5}), "test")
     answers: queue.Queue[dict] = queue.Queue()
     tree = Variations(sgf.read(GAME.replace("KM[0.5]", "KM[200]").encode()))
