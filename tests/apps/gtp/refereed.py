@@ -1,4 +1,4 @@
-"""A whole game of two programs, refereed."""
+"""A whole game of two programs with a referee."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gozero.go.rules import Rules
 def play_game(
     black: GtpClient, white: GtpClient, size: int, komi: float, max_moves=None, handicap=()
 ) -> GameRecord:
-    """The record of a game; its comment says why it ended, if not by passes."""
+    """Play a game; the record's comment says why it ended, if not by two passes."""
     rules = Rules(size, "positional", max_moves=max_moves or roomy_limit(size))
     referee = Referee(rules, komi, (black, white), handicap)
     referee.set_up()

@@ -1,4 +1,4 @@
-"""Analysis commands: what they ask for, the lines they get, and how soon they end."""
+"""Analysis commands: their arguments, the lines they print, and how soon they end."""
 
 import io
 import itertools
@@ -119,11 +119,11 @@ def test_sabaki_finds_the_variation_at_the_end_of_a_move():
     assert [one.string[: one.start()].split()[-1] for one in found] == ["pv", "pv"]
 
 
-# --- what has come ---------------------------------------------------------------------
+# --- lines that arrive meanwhile -------------------------------------------------------
 
 
 class Pipe:
-    """A served table whose input comes when a test says so."""
+    """A server for a table of commands, whose input a test sends line by line."""
 
     def __init__(self, table, **more):
         read, write = os.pipe()
@@ -225,11 +225,11 @@ def test_what_is_done_meanwhile_ends_when_a_line_comes_and_may_fail():
     assert "pondering: internal error: RuntimeError: no more" in err.getvalue()
 
 
-# --- by a clock that does as it is told ------------------------------------------------
+# --- with a fake clock ------------------------------------------------------------------
 
 
 class Slow:
-    """`Searches` of a second for 250 steps."""
+    """Fake `Searches` that take a second for 250 steps."""
 
     settings = SearchConfig(num_simulations=1_000)
 
@@ -254,7 +254,7 @@ class Slow:
 
 
 class Sent:
-    """A `Talk` to which something is sent at a time."""
+    """A fake `Talk` to which a line is sent at the time `when`."""
 
     def __init__(self, slow, when):
         self._slow, self._when = slow, when
@@ -281,7 +281,7 @@ def test_an_analysis_is_made_in_pieces_and_reports_in_time(when):
     assert all(0.45 <= later - now < 0.65 for now, later in itertools.pairwise(times))
     visits = [visits for _, visits in shown]
     assert visits == sorted(visits)
-    if when == 9.0:  # it has done all its simulations
+    if when == 9.0:  # all simulations are done
         assert visits[-1] >= 1_000
         assert slow.now == pytest.approx(9.0, abs=0.5)
 
@@ -293,7 +293,7 @@ RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
 
 @pytest.fixture(scope="module")
 def engine():
-    """One that evaluates by a hash, and foresees that Black owns all."""
+    """An engine that evaluates by a hash, and predicts that Black owns everything."""
     evaluator = Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
     setup = lambda rules, config, seed: setups.Setup(evaluator, SearchConfig(config.simulations))
     everything = lambda key, states: (np.full(1, 2.0), np.ones((1, 9)))
@@ -333,7 +333,7 @@ def test_a_move_that_avoids_what_it_is_told_to(engine):
     said = told(engine, "kata-genmove_analyze w allow w B2,C1 1 ownership true", "undo")[0]
     assert set(re.findall(r"move (\w+)", said)) <= {"B2", "C1"}
     assert re.search(r"\nplay (B2|C1)$", said)
-    assert said.count(" -1.000000") == 9  # all is Black's
+    assert said.count(" -1.000000") == 9  # Black owns all points
 
 
 @pytest.mark.slow  # to compile

@@ -24,7 +24,7 @@ def config(**more):
 
 
 def test_it_plays_what_the_search_in_one_piece_finds():
-    """Black's centre wins at this komi, and White resigns then."""
+    """Black's centre wins at this komi, and White then resigns."""
     engine = Engine(config(komi=0.5, resign=-0.05))
     own = Annealing(engine.game.rules, 256)
     state, key = engine.game.state, jax.random.fold_in(jax.random.key(0), np.uint32(0))
@@ -39,21 +39,21 @@ def test_it_plays_what_the_search_in_one_piece_finds():
 
 @pytest.mark.parametrize(("seconds", "rounds"), [(1.0, 1), (6.5, 6), (100.0, 8)])
 def test_rounds_stop_when_the_time_is_over(seconds, rounds):
-    """By hand: a look at the clock takes a second. Of 256 simulations there are 8 rounds."""
+    """By hand: each look at the clock takes a second; 256 simulations are 8 rounds."""
     searcher = make_searcher(Rules(3, ko="simple"), config(), Clock())
     left, one_round = [], searcher._round
     searcher._round = lambda *args: left.append(float(args[4])) or one_round(*args)
     state = Engine(config()).game.state
     assert searcher.search(state, 0, 0, seconds=seconds).ok
     assert len(left) == rounds
-    # The first look is at 1 second, of which one is over by then.
+    # The first look at the clock shows that one second has passed.
     expected = [1 - max(i / 8, (i + 1) / seconds) for i in range(rounds)]
     np.testing.assert_allclose(left, np.maximum(expected, 0), atol=1e-6)
 
 
 @pytest.mark.parametrize("clock", [time.monotonic, lambda: 5.0])
 def test_without_time_there_is_a_round(clock):
-    """As `gozero warmup` plays, and a clock that has not moved on."""
+    """One round is played without time, as in `gozero warmup`, and on a clock that stands still."""
     searcher = make_searcher(Rules(3, ko="simple"), config(), clock)
     searcher.warm_up()
     assert searcher.search(Engine(config()).game.state, 0, 0, seconds=0.0).ok

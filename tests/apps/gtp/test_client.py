@@ -1,4 +1,4 @@
-"""The client and the referee, with engines of a few lines that do what no engine should."""
+"""The client and the referee, with tiny engines that misbehave."""
 
 import pathlib
 import subprocess
@@ -19,7 +19,7 @@ from gozero.apps.gtp.client import (
 from gozero.apps.sgf import GameRecord
 from tests.apps.gtp.refereed import play_game
 
-# Answers genmove with its arguments one by one, then passes; refuses what follows "refuse:".
+# Answers genmove with its arguments in turn, then passes; refuses the command after "refuse:".
 PLAYER = """
 import sys
 moves = sys.argv[1:]
@@ -47,19 +47,19 @@ def play(black: list[str], white: list[str], **settings) -> GameRecord:
 
 
 def says(text: str) -> str:
-    """A program that answers everything with one text."""
+    """A program that answers every line with the same text."""
     return f"import sys\nfor line in sys.stdin: print({text!r}, end='', flush=True)"
 
 
 def test_a_game_that_is_over_is_not_lost_by_what_is_said_of_it():
-    """Black passes, White passes: of that Black need not be told, who refuses all plays."""
+    """Black refuses all plays, but need not be told of White's pass, which ends the game."""
     assert play(["refuse:play"], []).result == "W+0.5"
     limit = play(["A1", "refuse:play"], ["A2"], max_moves=2)
     assert (limit.result, limit.comment) == ("W+0.5", "move limit")
 
 
 COMPLAINS = "import sys; sys.exit('e' * 9999)"
-DEAF = "import os, time; input(); os.close(1); time.sleep(60)"  # as if it had ended
+DEAF = "import os, time; input(); os.close(1); time.sleep(60)"  # looks as if it had ended
 ORPHANING = """
 import os, subprocess
 input()
@@ -149,7 +149,7 @@ time.sleep(60)
 
 
 def test_programs_that_hang_do_not_outlive_a_controller_that_is_killed(tmp_path):
-    """Nor does a child of theirs that has left their session."""
+    """Nor does a child process of theirs that has left their session."""
     code = "import sys; from gozero.apps.gtp.client import GtpClient; GtpClient(sys.argv[1:])"
     files = tmp_path / "program", tmp_path / "child"
     command = [sys.executable, "-c", code, sys.executable, "-c", HIDING, *map(str, files)]
@@ -175,7 +175,7 @@ def soon(is_so, seconds: float = 20.0) -> bool:
 
 
 def runs(pid: int) -> bool:
-    """Nobody may have asked yet how a process has ended."""
+    """Whether a process runs; a zombie, whose exit status nobody has read, does not."""
     try:
         state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""The flags of ``gozero gtp``: what is refused, and by which limits."""
+"""The flags of ``gozero gtp``: which are refused, and their limits."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_flags_refine_a_player_on_every_board():
 
 
 def test_flags_of_another_player_ask_for_no_named_one():
-    """They mean what they meant before players had names."""
+    """These flags mean the same as before there were named players."""
     for words in (["--search", "rave"], ["--evaluator", "playout"], ["--playouts", "mogo"]):
         config = of_line(*words)
         plain = GtpConfig(**{words[0][2:]: words[1]})

@@ -1,4 +1,4 @@
-"""GTP by a table of commands and answers, in one session."""
+"""GTP against a table of commands and answers, in one session."""
 
 import io
 import pathlib
@@ -11,7 +11,7 @@ TABLE = pathlib.Path(__file__).with_name("conformance.txt")
 
 
 def cases() -> list[tuple[str, str]]:
-    """(a command, a pattern of its answer)."""
+    """[(a command, a pattern of its answer)]."""
     lines = TABLE.read_text().splitlines()
     said = [line for line in lines if line and not line.startswith("#")]
     assert len(said) % 2 == 0

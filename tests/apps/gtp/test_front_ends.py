@@ -1,4 +1,4 @@
-"""Commands that front ends send beside the main ones: SGF files, KGS, KataGo, GoGui."""
+"""Further commands that front ends send: SGF files, KGS, KataGo, GoGui."""
 
 import json
 import re
@@ -107,7 +107,7 @@ def test_a_file_of_passes_without_end_is_refused_at_once(tmp_path):
     path.write_text("(;SZ[5]" + ";B[];W[]" * 200 + ";B[])")
     given = told("play b C3", f"loadsgf {path}", "play w C3", f"loadsgf {path} 3", "showboard")
     assert given[1] == "? cannot load file: 401 moves; on 5x5 at most 400"
-    assert given[2] == "? illegal move: C3 is occupied"  # the board is as it was
+    assert given[2] == "? illegal move: C3 is occupied"  # the board is unchanged
     assert "Moves: 2 " in given[4]
 
 
@@ -143,7 +143,7 @@ def test_rules_that_are_refused(words):
 
 
 def test_rules_change_for_the_game_so_far():
-    """White's second stone is suicide, which is refused by default, as is the board after it."""
+    """White's second stone is suicide: refused by default, and so are these rules afterwards."""
     around = moves("A2", "pass", "B2", "pass", "C1", "A1", "pass").splitlines()
     said = ('{"ko": "SIMPLE", "suicide": true}', '{"ko": "POSITIONAL", "suicide": false}')
     set_rules = [f"kata-set-rules {rules}" for rules in said]
@@ -177,7 +177,7 @@ def test_time_settings(words, said, monkeypatch):
 
 
 def test_dead_stones_by_playouts():
-    """White's stone has one liberty in Black's area, where no second eye can be."""
+    """White's stone stands in Black's area, where it has one liberty and cannot make two eyes."""
     asked = [f"final_status_list {status}" for status in ("dead", "alive", "seki", "x")]
     given = told("set_position b D1 b D2 b D3 b D4 b D5 b E3 w E1", *asked)
     assert given[1] == "= E1"

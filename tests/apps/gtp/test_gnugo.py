@@ -1,4 +1,4 @@
-"""A whole 9x9 game over GTP with GNU Go, which also says whether our moves are legal."""
+"""A whole 9x9 game over GTP against GNU Go, which also checks that our moves are legal."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ OURS += ["--simulations", "32"]
 
 
 def board_of(record: sgf.GameRecord) -> boards.Board:
-    """The last board, by sgfmill's rules."""
+    """The final board of a record, by sgfmill's rules."""
     board = boards.Board(record.size)
     for colour, action in record.moves:
         if action != record.size**2:
@@ -54,7 +54,7 @@ def test_a_game_with_gnugo(tmp_path, monkeypatch, as_here):
             assert shown(black.send("showboard"), mark) == stones
         assert black.send("final_score") == record.result
 
-    # Nobody forfeited: our rules took all of GNU Go's moves, and GNU Go all of ours.
+    # Nobody forfeited: our rules accepted all of GNU Go's moves, and GNU Go accepted ours.
     assert not record.comment
     assert [action for _, action in record.moves[-2:]] == [81, 81]
     assert (record.black, record.white) == ("gozero", "GNU Go")

@@ -1,4 +1,4 @@
-"""GTP: the protocol's lines, the engine's answers, and that nothing it is sent upsets it."""
+"""GTP: the protocol's lines, the engine's answers, and robustness against any input."""
 
 import functools
 import io
@@ -34,12 +34,12 @@ searcher = functools.cache(gtp_search.TreeSearcher)
 
 @pytest.fixture
 def compiled_once(monkeypatch):
-    """Engines with the same flags share their searcher, as an engine's games do."""
+    """Engines with the same flags share their searcher, as games of one engine do."""
     monkeypatch.setattr(gtp_search, "TreeSearcher", searcher)
 
 
 def session(script: str, config: gtp.GtpConfig = SMALL) -> list[str]:
-    """The answers to a script's lines."""
+    """The answers to the lines of a script."""
     out = io.StringIO()
     assert gtp.run(config, io.StringIO(script), out) == 0
     return answers(out.getvalue())
@@ -104,7 +104,7 @@ def test_an_error_in_a_command_is_an_answer_and_a_line():
 @pytest.mark.parametrize("end", [b"\n", b""])
 def test_a_line_that_is_too_long_is_refused_before_it_ends(end):
     class Endless(io.BytesIO):
-        """What follows the first 64 kB of the second line comes only once that is answered."""
+        """The rest of the second line, after 64 kB, comes only once the line is answered."""
 
         def readline(self, size=-1):
             asked.append(size)
@@ -233,7 +233,7 @@ KO = "boardsize 4\n" + moves("b4", "c4", "a3", "d3", "b2", "c2", "c3", "b3")
 
 def test_ko_and_superko():
     assert session(KO + "play b C3")[-1] == "? illegal move: C3 retakes a ko"
-    # A pass lifts the ko, and then the board before White's capture would be back.
+    # A pass lifts the ko, but then the retake would recreate the board before White's capture.
     twice = KO + "play b pass\nplay b C3"
     recreates = "? illegal move: C3 would recreate an earlier position (superko)"
     assert session(twice)[-1] == recreates
@@ -300,7 +300,7 @@ def test_genmove_passes_when_that_wins_and_not_when_it_loses():
     script = "play b c3\nplay w pass\n"
     assert session(script + "genmove b")[-1] == "= pass"
     assert session("komi 30\n" + script + "genmove b\nshowboard")[-2] != "= pass"
-    # Not the opponent's pass, but its own: nothing is sure yet.
+    # The last pass was Black's own, not the opponent's: a pass need not end the game.
     assert session("play w c3\nplay b pass\ngenmove b\nshowboard")[-1].count("X") == 1
 
 
@@ -365,9 +365,9 @@ def test_local_shapes_of_a_file_fix_the_size(tmp_path, capsys):
 
 
 def play_beside_reference(rules: go.Rules, seed: int) -> set[str]:
-    """The reasons of every refusal in a random game, each checked with the reference.
+    """The reasons of all refusals in a random game, each checked against the reference.
 
-    Some moves are out of turn, and some are taken back and played anew.
+    Some moves are out of turn, and some are undone and replayed.
     """
     rng, reasons, size = random.Random(seed), set(), rules.size
     game = host_game.HostGame(rules)

@@ -1,4 +1,4 @@
-"""Handicap over GTP: where the stones go, what is refused, and the game that follows."""
+"""Handicap over GTP: where the stones go, what is refused, and the game after it."""
 
 import re
 
@@ -75,17 +75,17 @@ def test_every_size_is_the_specifications():
 
 
 def test_superko_starts_at_the_handicap_position():
-    """Black fills all but one point; White cannot play there, and two passes end it."""
+    """Three handicap stones on 2x2, which White captures; Black may not recreate that position."""
     game = HostGame(Rules(2), 0.5, [0, 1, 2])
     game.play(1, 3)  # takes all three stones
     assert game.stones().tolist() == [[0, 0], [0, -1]]
     game.play(0, 1)
     game.play(1, 2)
-    game.play(0, 0)  # takes nothing; White's two stones have lost their last liberty
+    game.play(0, 0)  # takes White's two stones, which have lost their last liberty
     assert game.stones().tolist() == [[1, 1], [0, 0]]
     game.play(1, 4)
     with pytest.raises(IllegalMove, match="superko"):
-        game.play(0, 2)  # would be the three handicap stones again
+        game.play(0, 2)  # would recreate the three handicap stones
 
 
 class _Engine:

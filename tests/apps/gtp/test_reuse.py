@@ -1,4 +1,4 @@
-"""The engine's search goes on from what the last one found, where the game did."""
+"""The engine's search continues from the last tree if the game continued from there."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def test_a_search_goes_on_where_the_game_did():
     engine._searchers[5] = Clerk()
     for line in (
         ("genmove", 0),  # another game
-        ("genmove", 1),  # 0 was played
+        ("genmove", 1),  # after 0
         ("play", 0, 20),
-        ("genmove", 1),  # 1 and 20 were
-        ("genmove", 1),  # twice running
+        ("genmove", 1),  # after 1 and 20
+        ("genmove", 1),  # the same colour moves twice in a row
         ("play", 0, 21),
         ("play", 0, 22),
-        ("genmove", 1),  # Black did
+        ("genmove", 1),  # Black moved twice in a row
         ("undo",),
-        ("genmove", 1),  # the same position again: nothing was played
+        ("genmove", 1),  # the position searched last: no move since
         ("undo",),
         ("undo",),
-        ("genmove", 1),  # not that game
+        ("genmove", 1),  # not a continuation
         ("komi", 3),
         ("genmove", 0),
         ("clear",),
@@ -62,7 +62,7 @@ RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
 
 
 def make_searcher(monkeypatch, ensemble):
-    """Of 40 simulations a tree."""
+    """A searcher with 40 simulations per tree."""
     evaluator = evaluators.Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
     setup = setups.Setup(evaluator, SearchConfig(40, ensemble=ensemble))
     monkeypatch.setattr(gtp_search, "make_setup", lambda *_: setup)
@@ -136,7 +136,7 @@ def test_what_was_pondered_counts(monkeypatch):
     engine = gtp_engine.Engine(gtp_config.GtpConfig(size=3, simulations=40, ponder=True))
     visits = lambda: int(engine.searcher._kept.visits[0])
     engine.ponder(lambda: False)
-    assert engine._num_searches == 0  # it has not moved
+    assert engine._num_searches == 0  # pondering waits for its first move
     engine.genmove(0)
     assert visits() == 41
     engine.ponder(lambda: True)
@@ -145,7 +145,7 @@ def test_what_was_pondered_counts(monkeypatch):
     assert visits() >= pondered + 40
     found = engine._num_searches
     engine.ponder(lambda: False)
-    assert engine._num_searches == found  # it has thought enough
+    assert engine._num_searches == found  # it has pondered enough
     engine.game.play(1, engine.choose(1))
     engine.stop()
     engine.ponder(lambda: False)

@@ -1,6 +1,6 @@
-"""Whole sessions of the engine as a program: it keeps its time, and obeys soon. Slow.
+"""Whole sessions with the engine as a process: it keeps its time, and obeys quickly. Slow.
 
-They are for a machine that does nothing else: `uptime` should say a load below 0.5.
+Run them on an idle machine: `uptime` should show a load below 0.5.
 """
 
 import json
@@ -18,16 +18,16 @@ from gozero.apps.gtp.client import GtpClient
 
 pytestmark = pytest.mark.slow
 OURS = [sys.executable, "-m", "gozero.apps.cli", "gtp", "--evaluator", "playout", "--size", "5"]
-MOST_MOVES = 60  # of a game
+MOST_MOVES = 60  # in a game
 
 
 class Timer:
-    """A player's time, as a referee keeps it; both systems of byo-yomi.
+    """A player's time as a referee keeps it, in either system of byo-yomi.
 
     Args:
-      main: seconds.
-      period: seconds of a period after them; 0: there is none.
-      stones: of a period.
+      main: main time in seconds.
+      period: seconds of each period after the main time; 0: none.
+      stones: moves per period.
     """
 
     def __init__(self, main: float, period: float, stones: int):
@@ -37,7 +37,7 @@ class Timer:
         return f"{max(self.left, 0):.2f} {self.to_play}"
 
     def spend(self, seconds: float) -> bool:
-        """Whether a move that took so long was in time."""
+        """Charge the seconds of a move; returns whether it was in time."""
         self.left -= seconds
         if self.left < 0 and self.to_play == 0 and self.period > 0:
             self.left, self.to_play = self.left + self.period, self.stones
@@ -51,7 +51,10 @@ class Timer:
 
 
 def play_on_time(engine: GtpClient, main: float, period: float, stones: int) -> tuple[int, float]:
-    """(moves of a game, the longest); both colours are the engine's.
+    """Play a game in which the engine plays both colours.
+
+    Returns:
+      (the number of moves, the seconds of the longest).
 
     Raises:
       AssertionError: a colour has lost on time.
@@ -80,18 +83,18 @@ SYSTEMS = [
 
 @pytest.mark.parametrize(("games", "line", "main", "period", "stones"), SYSTEMS)
 def test_no_game_is_lost_on_time(games, line, main, period, stones):
-    """100 in all."""
+    """100 games in all."""
     with GtpClient([*OURS, "--simulations", "20000"], timeout=300) as engine:
         engine.send(line)
         played = [play_on_time(engine, main, period, stones) for _ in range(games)]
     longest = max(longest for _, longest in played)
     moves = sum(number for number, _ in played)
     print(f"{line}: {games} games, {moves} moves, the longest {longest:.3f} s, none lost on time")
-    assert longest > 0.02  # it does use its time
+    assert longest > 0.02  # it does use some time
 
 
 class Session:
-    """The engine, and when it says what."""
+    """The engine's process, and the lines that it prints with their times."""
 
     def __init__(self, *flags: str, **environment: str):
         self._process = subprocess.Popen(
@@ -102,7 +105,7 @@ class Session:
             text=True,
             bufsize=1,
         )
-        self.reports = 0  # lines of analyses
+        self.reports = 0  # analysis lines so far
         self._said: queue.Queue[tuple[float, str]] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -119,7 +122,7 @@ class Session:
         return sent
 
     def wait_for(self, start: str, timeout: float = 120.0) -> float:
-        """When a line came that starts so, of those that nobody has waited for."""
+        """The time of the next line that starts with `start`; skips lines before it."""
         while True:
             when, line = self._said.get(timeout=timeout)
             if line.startswith(start):
@@ -139,7 +142,7 @@ def test_whatever_is_sent_is_obeyed_within_200_ms():
         session.send(line)
         session.wait_for("info ")
         time.sleep(1.0)
-        for number in range(20):  # one after the other
+        for number in range(20):  # one at a time
             sent = session.send(f"{100 + number} name")
             late.append(session.wait_for(f"={100 + number}") - sent)
             session.send(line)
@@ -160,7 +163,7 @@ def test_whatever_is_sent_is_obeyed_within_200_ms():
 
 
 def test_what_is_sent_while_it_compiles_is_obeyed(tmp_path):
-    """From the start on, JAX's import too; and it ends when it is told to, though it compiles."""
+    """Even right after the start, while JAX is imported; and `quit` ends it while it compiles."""
     session, late = Session("--size", "6", JAX_COMPILATION_CACHE_DIR=str(tmp_path / "1")), []
     session.send("1 name")
     session.wait_for("=1")
@@ -213,7 +216,7 @@ main()
 
 
 def test_sabakis_client_analyses(tmp_path):
-    """`@sabaki/gtp` 3.0.0 has been seen."""
+    """Tested with `@sabaki/gtp` 3.0.0."""
     if shutil.which("node") is None or not os.path.isdir(f"{SABAKI}/node_modules/@sabaki/gtp"):
         pytest.skip(
             "needs node; and GOZERO_SABAKI, a folder in which `npm install @sabaki/gtp` ran"

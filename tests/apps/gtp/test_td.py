@@ -17,7 +17,7 @@ from tests.apps.match.match_runs import results
 
 
 class Clock:
-    """Each look takes a second."""
+    """A clock that advances a second at each look."""
 
     now = 0.0
 
@@ -28,7 +28,7 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def nothing(tmp_path_factory):
-    """Local shapes of 3x3 that are worth nothing yet."""
+    """Local shapes of 3x3 with weights of 0."""
     path, chosen = tmp_path_factory.mktemp("shapes") / "zeros.npz", shapes.Shapes(3, largest=1)
     shape_weights.save(path, chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32))
     return path
@@ -40,7 +40,7 @@ def config(shapes, **more):
 
 
 def test_it_learns_before_each_move(nothing):
-    """Black's centre wins at this komi; from weights of 0 nothing but the simulations says so."""
+    """Black's centre wins at this komi; with weights of 0, only the simulations can show it."""
     engine = Engine(config(nothing, komi=0.5))
     assert engine.genmove(0) == 4
     found = engine.searcher.search(engine.game.state, 1, 1)
@@ -59,8 +59,8 @@ def test_it_resigns(nothing):
     [(1.0, 256, 1), (6.5, 256, 3), (100.0, 256, 4), (100.0, 300, 4), (100.0, 20, 1)],
 )
 def test_simulations_stop_when_the_time_is_over(nothing, seconds, simulations, pieces):
-    """By hand: a piece takes a second, and so does looking at the clock before the next one. Of
-    64 simulations, and none of fewer comes after them."""
+    """By hand: a piece of 64 simulations takes a second, and so does each look at the clock before
+    the next one. No shorter piece follows."""
     engine = Engine(config(nothing, seconds=seconds, simulations=simulations), Clock())
     searcher, made = engine.searcher, []
     learn = searcher._learn
@@ -68,7 +68,7 @@ def test_simulations_stop_when_the_time_is_over(nothing, seconds, simulations, p
     found = searcher.search(engine.game.state, 0, 0, seconds=seconds)
     assert found.ok
     assert len(made) == pieces
-    assert all((a != b).any() for a, b in itertools.pairwise(made))  # it goes on
+    assert all((a != b).any() for a, b in itertools.pairwise(made))  # it keeps learning
 
 
 @pytest.mark.parametrize(("reuse", "seconds"), [(True, None), (True, 1.0), (False, None)])

@@ -1,4 +1,4 @@
-"""GTP's time and resignation, by clocks that do as they are told."""
+"""GTP's time control and resignation, with fake clocks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.search.evaluators import hash_evaluate
 
 
 class Clock:
-    """Seconds; each look takes `tick`."""
+    """A clock that advances `tick` seconds at each look."""
 
     def __init__(self, tick=0.0):
         self.now, self.tick = 0.0, tick
@@ -42,7 +42,7 @@ class Clock:
 
 
 class Thinker:
-    """A searcher that asks for nothing but the time."""
+    """A searcher that only records the time that it is given."""
 
     def __init__(self, engine, thinks=0.0):
         self.engine, self.thinks, self.asked, self.resigns = engine, thinks, [], False
@@ -85,7 +85,7 @@ def test_time_left_over_the_moves_expected():
         "genmove b",
         "time_left w 0 0",
         "genmove w",
-        "time_settings 0 30 0",  # GTP's way to say that there is none
+        "time_settings 0 30 0",  # means no limit in GTP
         "genmove b",
     )
     assert not [answer for answer in given if answer.startswith("?")]
@@ -107,9 +107,9 @@ def test_the_engine_keeps_time_where_the_controller_says_nothing():
     clock = GameClock()
     clock.set(20.0, 30.0, 2)
     seconds = lambda: clock.for_move(0, 81, 60)
-    assert seconds() == pytest.approx(0.95 * 15)  # what a stone will have
+    assert seconds() == pytest.approx(0.95 * 15)  # the time for each stone in the first period
     clock.spend(0, 15.0)
-    clock.spend(0, 8.0)  # over the main time
+    clock.spend(0, 8.0)  # exceeds the main time
     assert seconds() == pytest.approx(0.95 * 15)
     clock.spend(0, 20.0)
     assert seconds() == pytest.approx(0.95 * 10)  # one stone more
@@ -121,9 +121,9 @@ def test_the_engine_keeps_time_where_the_controller_says_nothing():
     clock.spend(1, 990.0)
     assert clock.for_move(1, 81, 80) == pytest.approx(0.95)
     assert clock.for_move(0, 81, 80) == pytest.approx(95)
-    clock.set_left(0, -0.2, 0)  # as controllers say it
+    clock.set_left(0, -0.2, 0)  # some controllers report negative times
     assert clock.for_move(0, 81, 80) == 0
-    clock.set(60.0, 30.0, 1)  # by KGS, three periods are left, each for a stone
+    clock.set(60.0, 30.0, 1)  # KGS: three periods left, of one stone each
     clock.set_left(0, 30.0, 3)
     assert clock.for_move(0, 81, 0) == pytest.approx(0.95 * 30)
     clock.spend(0, 12.0)
@@ -150,11 +150,11 @@ def test_a_machine_that_is_late_gets_more_time():
     clock.set(0.0, 1.0, 1)
     clock.spend(0, 0.45, 0.5)
     assert clock.for_move(1, 81, 0) == pytest.approx(0.5)
-    clock.spend(0, 0.7, 0.5)  # of either colour: it is the same machine
+    clock.spend(0, 0.7, 0.5)  # lateness counts for both colours
     assert clock.for_move(1, 81, 0) == pytest.approx(1 - 3 * 0.2 - 0.2)
     clock.spend(1, 0.2, 0.2)
     assert clock.for_move(0, 81, 0) == pytest.approx(1 - 4 * 0.18)
-    clock.spend(1, 0.9)  # it was given nothing: that says nothing
+    clock.spend(1, 0.9)  # no time was given: lateness is unknown
     assert clock.for_move(0, 81, 0) == pytest.approx(0.5 - 0.162)
     clock.spend(0, 30.0, 0.2)
     assert clock.for_move(0, 81, 0) == 0.0
@@ -200,7 +200,7 @@ def test_flags():
 
 
 def hopeless(params, key, observations):
-    """Lost for whoever is to move or has moved: that is, at even depths for the root's player."""
+    """Lost for the player to move at even depths, won at odd ones: lost for the root's player."""
     evaluation = hash_evaluate(10, 1.0, 0.0)(params, key, observations)
     return Evaluation(evaluation.prior_logits, jnp.where(observations % 2 == 0, -0.99, 0.99))
 
@@ -211,7 +211,7 @@ def observe_depth(context, position, trail):
 
 @pytest.fixture(scope="module")
 def lost():
-    """A searcher of a game that Black has lost, whatever it does; its time, and its config."""
+    """(a searcher of a game that Black has lost, whatever it does; its clock)."""
     setup = setups.Setup(
         evaluators.Evaluator(hopeless, None, observe_depth, Puct()),
         SearchConfig(num_simulations=60),
@@ -240,7 +240,7 @@ def test_a_limit_of_time_ends_the_search_and_keeps_its_tree(lost):
     assert int(searcher._kept.visits[0]) == 17  # one chunk
     state = go.play(rules, state, found.action)
     other = searcher.search(state, 1, 3, [found.action], 1.0)
-    assert int(searcher._kept.visits[0]) > 17  # what was found counts
+    assert int(searcher._kept.visits[0]) > 17  # the kept tree counts
     assert not other.resigns
     assert searcher._timed._advance.jitted._cache_size() == 1
 
@@ -248,7 +248,7 @@ def test_a_limit_of_time_ends_the_search_and_keeps_its_tree(lost):
 def test_compiling_is_done_before_the_clock_runs():
     engine, thinker = thinking()
     session(engine, "clear_board", "komi 7", "boardsize 9")
-    assert thinker.warmed == 0  # no clock: the first genmove is soon enough
+    assert thinker.warmed == 0  # no clock: compiling at the first genmove is soon enough
     session(engine, "time_settings 300 0 0")
     assert thinker.warmed == 1
     session(engine, "clear_board", "boardsize 9", "genmove b")
