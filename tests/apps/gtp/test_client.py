@@ -19,7 +19,7 @@ from gozero.apps.gtp.client import (
 from gozero.apps.sgf import GameRecord
 from tests.apps.gtp.refereed import play_game
 
-# Answers genmove with its arguments in turn, then passes; refuses the command after "refuse:".
+# Answers genmove with its arguments in turn, then passes; refuses commands named as "refuse:NAME".
 PLAYER = """
 import sys
 moves = sys.argv[1:]

@@ -143,7 +143,7 @@ def test_rules_that_are_refused(words):
 
 
 def test_rules_change_for_the_game_so_far():
-    """White's second stone is suicide: refused by default, and so are these rules afterwards."""
+    """White's second stone is suicide: refused by default. Once played, no rules may ban it."""
     around = moves("A2", "pass", "B2", "pass", "C1", "A1", "pass").splitlines()
     said = ('{"ko": "SIMPLE", "suicide": true}', '{"ko": "POSITIONAL", "suicide": false}')
     set_rules = [f"kata-set-rules {rules}" for rules in said]
