@@ -16,10 +16,10 @@
 #
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/gozero/gozero/blob/main/notebooks/batched_selfplay.ipynb)
 #
-# One search is a long chain of small steps, and a computer is bad at those. A thousand searches in
-# lockstep are a chain of *large* steps, and those it likes. This notebook plays many games of
-# a network against itself at once, shows what a batch gains, and looks at what comes out: the
-# data that a network learns from.
+# One search is a long sequence of small steps, which computers do inefficiently. A thousand
+# searches in lockstep are a sequence of *large* steps, which they do efficiently. This notebook
+# plays many games of a network against itself at once, measures what batching gains, and looks at
+# the data that a network learns from.
 
 # %%
 import importlib.util
@@ -67,13 +67,13 @@ evaluator = gozero.network_evaluator(rules, config, params)
 # %% [markdown]
 # ## Lanes
 #
-# `SelfPlayConfig` says how many *lanes* there are. Each lane is a game; when one ends, the lane
-# begins the next at once, so no lane ever waits. All lanes make a move together: a search of
-# `SIMULATIONS` simulations in each, of which every step evaluates one position of every lane
+# `SelfPlayConfig` sets the number of *lanes*. Each lane plays a game; when it ends, the lane
+# starts the next one at once, so no lane ever waits. All lanes move together, after a search of
+# `SIMULATIONS` simulations in each; every step of the searches evaluates one position of each lane
 # in a single call of the network.
 #
-# `start` makes the first positions and `make_play_moves` compiles a function that plays some moves
-# of all of them. What it carries, `lanes`, stays on the device.
+# `start` makes the first positions, and `make_play_moves` returns a jitted function that plays some
+# moves in all lanes. Their state stays on the device.
 
 
 # %%
@@ -85,9 +85,9 @@ def self_play(lanes, moves):
 
 
 # %% [markdown]
-# ## What a batch gains
+# ## What batching gains
 #
-# The same work with 1, 8 and more lanes: moves a second, all lanes together.
+# The same work with 1, 8 and more lanes, in moves per second of all lanes together.
 
 # %%
 for lanes in sorted({1, 8, GAMES}):
@@ -101,13 +101,14 @@ for lanes in sorted({1, 8, GAMES}):
     print(f"{lanes:4} lanes: {rate:8,.0f} moves/s, {rate * SIMULATIONS:10,.0f} simulations/s")
 
 # %% [markdown]
-# On two cores the gain ends when they are busy. A GPU or TPU has room for thousands of lanes.
+# Two cores are soon busy, and then more lanes gain nothing. A GPU or TPU has room for thousands of
+# lanes.
 #
 # ## Whole games
 #
-# Now play `MOVES` moves of every lane, and look at sixteen of the games. `Move` is what a move
-# leaves behind, with axes [moves, lanes]: the position, what the search would play (the *policy
-# target*), and, where a game ended, who won.
+# Now play `MOVES` moves in every lane, and look at sixteen of the games. A `Move` records them,
+# with axes [moves, lanes]: the position, the search's policy (the *policy target*), and, where a
+# game ended, who won.
 
 # %%
 states, play_moves = self_play(GAMES, MOVES)
@@ -120,11 +121,11 @@ print(f"{moves.ended.size} moves, {ended} games ended; Black won {(moves.outcome
 games_svg(boards[:, :16], title="Sixteen lanes; a board that clears begins the next game")
 
 # %% [markdown]
-# ## What is learnt from
+# ## Training data
 #
 # A network learns two things from each position: to play as the search did, and who won. The search
-# knows more than the network that guided it, which is why learning from it helps. Here
-# is the move at which the two differed most (`surprise` is the distance in nats).
+# is stronger than the network that guided it, which is why learning from it helps. Here
+# is the move at which the two differed most (`surprise` is their divergence in nats).
 
 # %%
 move, lane = np.unravel_index(moves.surprise.argmax(), moves.surprise.shape)
@@ -137,7 +138,7 @@ board_svg(
 
 # %% [markdown]
 # The outcome is known only when the game is over, so it has to be carried back to the positions of
-# the same game. Values belong to the player to move: what is +1 for Black is -1 for White.
+# the same game. Values are for the player to move: +1 for Black is -1 for White.
 
 # %%
 value, known = np.zeros(moves.ended.shape), np.zeros(moves.ended.shape, bool)

@@ -15,8 +15,8 @@
 #
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/gozero/gozero/blob/main/notebooks/first_search.ipynb)
 #
-# `gozero` plays Go in batch: the rules and the tree search are JAX functions, and a thousand
-# games cost one call. This notebook plays a thousand games at random, then searches three
+# `gozero` plays Go in batches: the rules and the tree search are JAX functions, and one call
+# plays a thousand games. This notebook plays a thousand random games, then searches three
 # positions at once and draws where the search looked.
 #
 # Run the cells from top to bottom. The first call of each function compiles it, which takes
@@ -60,9 +60,9 @@ print(f"gozero {gozero.__version__} on {jax.devices()[0].device_kind}")
 # %% [markdown]
 # ## A thousand boards
 #
-# `gozero.init`, `legal_actions` and `play` are for one game. `jax.vmap` makes them work on a
-# batch, and `jax.jit` compiles the whole loop into one program. An action is a point, row by
-# row from the top left, and the last action, `rules.pass_action`, is the pass. Here a player
+# `gozero.init`, `legal_actions` and `play` work on one game. `jax.vmap` applies them to a
+# batch, and `jax.jit` compiles the whole loop into one program. Actions number the points row
+# by row from the top left; the last action, `rules.pass_action`, is the pass. Here a player
 # passes only when no point is legal.
 
 
@@ -91,8 +91,8 @@ print(
 )
 
 # %% [markdown]
-# `states` holds all of them: the same structure as one game, with a leading axis. Here is the
-# first, and the score of each (area scoring: Black's area less White's, less komi).
+# `states` holds all the games: the same structure as one game, with a leading axis. Here are the
+# first board and the mean score (area scoring: Black's area minus White's, minus komi).
 
 # %%
 stones = jax.vmap(lambda state: gozero.stones(rules, state))(states)
@@ -103,9 +103,9 @@ board_svg(stones[0], title=f"Board 0 after {MOVES} random moves")
 # %% [markdown]
 # ## Three positions, one search
 #
-# First the empty board. Then a fight: five white stones in the middle have one liberty left,
-# at H5. In one position it is Black's turn, who can capture them there; in the other it is
-# White's, who can run.
+# The first is the empty board. The others are a fight: five white stones in the middle have one
+# liberty left, at H5. In one position Black is to move and can capture them there; in the other
+# White is to move and can run.
 
 # %%
 FIGHT = "C6 C5 D6 D5 E6 E5 F6 F5 G6 G5 C4 A8 D4 J8 E4 A2 F4 J2 G4 C8 B5"
@@ -124,13 +124,13 @@ games = [after(""), after(FIGHT + " G8"), after(FIGHT)]
 positions = jax.tree.map(lambda *leaves: jnp.stack(leaves), *games)
 
 # %% [markdown]
-# A search needs an evaluation of positions. `playout_evaluator` plays each position to the end
-# at random and counts; `network_evaluator` uses a policy and value network instead, in the
-# same place. All trees grow in lockstep, one simulation of each at a time.
+# A search needs an evaluator of positions. `playout_evaluator` plays each position to the end
+# at random and scores the result; `network_evaluator` can take its place, with a policy and value
+# network. All trees grow in lockstep, by one simulation each at a time.
 #
-# `select` is the rule that descends a tree: it weighs the value of a move against how
-# seldom it was tried. Each evaluator has the one that suits it. Playouts have no prior
-# policy, so each of 82 actions has a prior of 1/82, and their rule explores more.
+# `select` is the rule that chooses actions in the tree: it weighs the value of an action against
+# how rarely it was tried. Each evaluator has a rule that suits it. Playouts have no policy, so
+# each of the 82 actions has a prior of 1/82, and their rule explores more.
 
 # %%
 evaluator = gozero.playout_evaluator(rules)
@@ -153,9 +153,9 @@ print(f"{simulations} simulations in {seconds:.2f} s: {simulations / seconds:,.0
 # %% [markdown]
 # ## Where the search looked
 #
-# `result.visits` counts how many simulations took each action at the root. A move that turns
-# out well is taken more often, so the most visited move is the one to play. The value is that
-# of the player to move, from -1 (lost) to +1 (won).
+# `result.visits` counts the simulations through each action of the root. A move that turns out
+# well is chosen more often, so the most visited move is the one to play. The value is for the
+# player to move, from -1 (lost) to +1 (won).
 
 # %%
 for i, name in enumerate(names):
@@ -177,22 +177,22 @@ draw(0)
 
 # %% [markdown]
 # On the empty board nothing stands out. The visits are spread over many points, because random
-# play to the end hardly distinguishes one opening from another; a network learns to.
+# playouts hardly distinguish one opening from another; a network learns to.
 
 # %%
 draw(1)
 
 # %% [markdown]
-# Black to play. H5 takes five stones, and is the darkest circle by far: the search has tried
-# the other points as well, seen that they leave Black with less, and come back to H5.
+# Black to play. H5 captures five stones, and is the darkest circle by far: the search has tried
+# the other points too, found that they are worse for Black, and returned to H5.
 
 # %%
 draw(2)
 
 # %% [markdown]
 # White to play, and the same point matters for the opposite reason: at H5 the five stones get
-# new liberties. White is behind all the same, as the value says. Both players see the vital
-# point, each for itself.
+# new liberties. White is still behind, as the value shows. H5 is the vital point for both
+# players.
 #
-# To go further: raise `SIMULATIONS` and watch the visits gather; or put other moves into
+# To go further, raise `SIMULATIONS` and watch the visits concentrate, or put other moves into
 # `FIGHT`. `gozero selfplay` plays whole games this way, and `python -m train` learns from them.

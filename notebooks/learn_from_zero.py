@@ -16,9 +16,9 @@
 #
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/gozero/gozero/blob/main/notebooks/learn_from_zero.ipynb)
 #
-# A network with random weights plays against itself, learns from the games, and plays better ones.
-# This is AlphaZero's loop, written out here in some sixty lines, for Go on 5x5 and for Connect
-# Four: the loop does not know which game it plays. It takes two to three minutes on two CPU cores.
+# A network with random weights plays against itself, learns from the games, and then plays better.
+# This is AlphaZero's loop, written here in about sixty lines, for Go on 5x5 and for Connect Four:
+# the loop does not depend on the game. It takes two to three minutes on two CPU cores.
 
 # %%
 import importlib.util
@@ -61,18 +61,18 @@ SEED = int(os.environ.get("GOZERO_SEED", "0"))
 # %% [markdown]
 # ## The loop
 #
-# **Play.** `lax.scan` makes `MOVES` moves of all games. Each is a search guided by the network as
-# it is now; what is kept is what the network saw, what the search would play, and who won.
-# A game that is over begins anew.
+# **Play.** `lax.scan` plays `moves` moves in all games, each by a search guided by the current
+# network. It keeps the network's inputs, the search's policies, and who won. When a game is over,
+# a new one starts in its place.
 
 
 # %%
 class Row(NamedTuple):
-    seen: jax.Array  # [T, B, ...] what the network saw
-    policy: jax.Array  # [T, B, A] what the search would play
-    over: jax.Array  # [T, B] the game was over after this move
-    result: jax.Array  # [T, B] then: +1 the player of this move won, -1 lost
-    value: jax.Array  # [T, B] the target: the result, for the player of this move
+    seen: jax.Array  # [T, B, ...] the network's inputs
+    policy: jax.Array  # [T, B, A] the search's policy
+    over: jax.Array  # [T, B] whether the game was over after this move
+    result: jax.Array  # [T, B] if so: +1 if the player of this move won, -1 if it lost
+    value: jax.Array  # [T, B] the target: the result for the player of this move
 
 
 def make_play(game, evaluator, see, moves):
@@ -84,7 +84,7 @@ def make_play(game, evaluator, see, moves):
         own = evaluator._replace(params=params)
         found = gozero.search(game, own, search_key, states, search_config)
         after = jax.vmap(game.play)(states, found.action)
-        over, value = jax.vmap(game.outcome)(after)  # for the player to move then, the opponent
+        over, value = jax.vmap(game.outcome)(after)  # for the player to move next
         fresh = jax.vmap(game.init)(jax.random.split(new_key, GAMES))
         again = jax.tree.map(lambda new, old: jax.vmap(jnp.where)(over, new, old), fresh, after)
         seen = jax.vmap(see)(states)
@@ -99,9 +99,9 @@ def make_play(game, evaluator, see, moves):
 
 
 # %% [markdown]
-# **Say who won.** The result is known at a game's end. Walking back through the moves carries it to
-# those before: each belongs to the other player, so the sign flips at every step. Moves of games
-# that have not ended are left out.
+# **Say who won.** The result is known at a game's end. A backward pass through the moves carries it
+# to the earlier ones; players alternate, so the sign flips at every step. Moves of games that have
+# not ended are left out.
 
 
 # %%
@@ -118,8 +118,8 @@ def with_results(rows):
 
 
 # %% [markdown]
-# **Learn.** The loss is the policy's cross-entropy and the value's squared error. Rows of the last
-# few iterations are drawn at random.
+# **Learn.** The loss is the policy's cross-entropy plus the value's squared error. Batches are
+# drawn at random from the rows of the last few iterations.
 
 
 # %%
@@ -139,13 +139,13 @@ def make_learn(net, optimizer):
 
 
 def flat(rows, known):
-    """The rows of games that ended, [N, ...], on the host."""
+    """The rows of finished games, [N, ...], on the host."""
     take = lambda x: np.asarray(x).reshape(-1, *x.shape[2:])[np.asarray(known).ravel()]
     return jax.tree.map(take, (rows.seen, rows.policy, rows.value))
 
 
 def learn(game, evaluator, net, see, moves, iterations=ITERATIONS, keep=8, batch=256):
-    """The parameters after each iteration, and the policy's loss."""
+    """The final parameters, and the policy loss after each iteration that had enough rows."""
     optimizer = optax.adamw(3e-3, weight_decay=1e-4)
     play, step = make_play(game, evaluator, see, moves), make_learn(net, optimizer)
     params, key = evaluator.params, jax.random.key(SEED)
@@ -173,8 +173,8 @@ def learn(game, evaluator, net, see, moves, iterations=ITERATIONS, keep=8, batch
 # %% [markdown]
 # ## Go on 5x5
 #
-# This game is solved: Black begins in the centre and owns the whole board, 25 points. With 24
-# points of komi White would need a single point more. The network knows none of that.
+# This game is solved: Black opens in the centre and owns the whole board, 25 points, so it wins
+# even with a komi of 24. The network knows nothing of this.
 
 # %%
 rules = gozero.Rules(size=5, ko="simple", max_moves=50)
@@ -187,14 +187,14 @@ params, losses = learn(go, untrained, net, see, moves=48)
 trained = untrained._replace(params=params)
 
 # %% [markdown]
-# The loss falls: the network comes closer to what the search plays, while the search itself becomes
+# The loss falls: the network gets closer to the search's policy, while that policy itself gets
 # sharper.
 
 # %%
 curve(losses or [0.0, 0.0], 0.0, 3.5, "Policy loss, by iteration")
 
 # %% [markdown]
-# What does it think of the empty board? First before, then after.
+# What does the network think of the empty board? First before training, then after.
 
 # %%
 empty = gozero.init(rules, komi=7.0)
@@ -213,7 +213,8 @@ opinion(untrained.params, "Before")
 opinion(params, "After")
 
 # %% [markdown]
-# And is it stronger? A match against what it was before, the same search on either side.
+# Is it stronger? It plays a match against the untrained network, with the same search on both
+# sides.
 
 # %%
 match_search = to_win(gumbel_search(SIMULATIONS))
@@ -227,8 +228,8 @@ match
 # %% [markdown]
 # ## Connect Four
 #
-# Another game, the same loop. What changes is the game, and the network, which is made for what the
-# game observes.
+# Another game, the same loop. Only the game changes, and the network, which is built for the game's
+# observations.
 
 # %%
 four = gozero.connect_four_game()
@@ -251,6 +252,6 @@ print("first move, by column:", np.round(np.asarray(jax.nn.softmax(said.policy_l
 # The centre column is the best first move of Connect Four, and the only one that wins.
 #
 # From here on it is a matter of time and care. `python -m train --preset 5x5` (from a checkout) is
-# the same loop with all that a long run wants: a replay ring on the device, checkpoints, random
-# openings, resignation, symmetries, evaluations, several devices. `experiments/solved_5x5`
-# and `experiments/zero_strength` say how far that got.
+# the same loop with everything that a long run needs: a replay buffer on the device, checkpoints,
+# random openings, resignation, symmetries, evaluations, several devices. `experiments/solved_5x5`
+# and `experiments/zero_strength` report how far that got.

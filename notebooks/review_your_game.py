@@ -16,9 +16,9 @@
 #
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/gozero/gozero/blob/main/notebooks/review_your_game.ipynb)
 #
-# Where was the game lost? This notebook takes a game as an SGF, lets the search look at every
-# position of it, all of them at once, and shows the curve of the game, the moves that cost the
-# most, and what would have been better. Put your own game in place of the one here.
+# Where was the game lost? This notebook takes a game as an SGF, searches all its positions at
+# once, and shows the curve of the game, the moves that cost the most, and what would have been
+# better. Put your own game in place of the one here.
 
 # %%
 import importlib.util
@@ -51,7 +51,7 @@ from gozero.go import coords
 # %%
 SIMULATIONS = int(os.environ.get("GOZERO_SIMULATIONS", "100"))
 MISTAKES = int(os.environ.get("GOZERO_MISTAKES", "3"))
-MOVES = int(os.environ.get("GOZERO_MOVES", "1000"))  # of the game, at most
+MOVES = int(os.environ.get("GOZERO_MOVES", "1000"))  # the most moves of the game to review
 
 # %% [markdown]
 # ## The game
@@ -78,9 +78,9 @@ print(f"{record.black} against {record.white}, {record.result}, {len(record.move
 # %% [markdown]
 # ## Look at every position
 #
-# Each position of the game is the root of a search, and all the searches run in lockstep: sixty
-# positions cost hardly more than a few. On 9x9 and 7x7 the network that comes with the package
-# evaluates them; on other sizes playouts do.
+# Each position of the game is the root of a search, and all searches run in lockstep, so sixty
+# positions take hardly longer than a few. On 9x9 and 7x7 the network that comes with the package
+# evaluates the positions; on other sizes playouts do.
 
 # %%
 config = ReviewConfig.of_flags(
@@ -140,8 +140,8 @@ for number in worst:
 #
 # ## Who owns what
 #
-# At the end of the game, and halfway: a small black or white square where the search expects that
-# colour to own the point.
+# Ownership halfway through the game and at the end: a small black or white square marks a point
+# that the search expects that colour to own.
 
 # %%
 halfway = positions[len(positions) // 2]
@@ -159,9 +159,9 @@ games_svg(np.stack([position.stones for position in positions])[:, None], cell=2
 # %% [markdown]
 # ## As files
 #
-# The same as a web page, or as an SGF with the better moves as variations, which any Go program
-# opens. On the command line: `gozero review game.sgf --out report.html`, and for a season of games
-# `gozero review games/*.sgf --out report.html`.
+# The same review as a web page, or as an SGF with the better moves as variations, which any Go
+# program can open. On the command line: `gozero review game.sgf --out report.html`, and for many
+# games `gozero review games/*.sgf --out report.html`.
 
 # %%
 (folder / "report.html").write_text(report.page([reviewed], MISTAKES))

@@ -16,10 +16,10 @@
 #
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/gozero/gozero/blob/main/notebooks/tpu_mesh.ipynb)
 #
-# A TPU slice has several chips, a server several GPUs. This notebook divides self-play and learning
-# among the devices of a *mesh*, and shows that nothing about the program changes: not the boards,
-# bit for bit, and not a line of the search. Without an accelerator it makes four devices of the
-# CPU, so that it runs anywhere.
+# A TPU slice has several chips, and a server several GPUs. This notebook divides self-play and
+# learning among the devices of a *mesh*, and shows that nothing else changes: the games are the
+# same, bit for bit, and so is the code of the search. Without an accelerator it splits the CPU into
+# four devices, so that it runs anywhere.
 
 # %%
 import importlib.util
@@ -41,7 +41,7 @@ import jax
 
 DEVICES = int(os.environ.get("GOZERO_DEVICES", "4"))
 if jax.config.jax_platforms in (None, "", "cpu") and not os.environ.get("TPU_NAME"):
-    jax.config.update("jax_num_cpu_devices", DEVICES)  # counts only where the CPU is all there is
+    jax.config.update("jax_num_cpu_devices", DEVICES)  # has an effect only if there is just the CPU
 
 import jax.numpy as jnp
 import numpy as np
@@ -62,7 +62,7 @@ from gozero.search.move_choice import Temperature
 
 # %%
 SIMULATIONS = int(os.environ.get("GOZERO_SIMULATIONS", "16"))
-GAMES = int(os.environ.get("GOZERO_GAMES", "32"))  # of all devices together
+GAMES = int(os.environ.get("GOZERO_GAMES", "32"))  # on all devices together
 MOVES = int(os.environ.get("GOZERO_MOVES", "20"))
 SEED = int(os.environ.get("GOZERO_SEED", "0"))
 SIZE = 7
@@ -73,9 +73,9 @@ print(f"{mesh.size} devices: {', '.join(str(device) for device in mesh.devices.f
 # %% [markdown]
 # ## Self-play divided among devices
 #
-# Games do not know of each other, so each device gets its share of the lanes and plays them in
-# loops of its own. Given the `mesh`, `make_play_moves` wraps the very same function in
-# `jax.shard_map`; the parameters lie whole on every device.
+# Games are independent, so each device gets its share of the lanes and plays them in its own
+# loops. Given the `mesh`, `make_play_moves` wraps the very same function in `jax.shard_map`; the
+# parameters are replicated on every device.
 
 # %%
 rules = gozero.Rules(size=SIZE)
@@ -103,8 +103,8 @@ print(f"{games} games, {MOVES} moves each: {games * MOVES / seconds:,.0f} moves/
 # %% [markdown]
 # ## Do the devices wait for each other?
 #
-# The compiled program says. If devices exchanged anything there would be an `all-reduce`,
-# `all-gather` or `collective-permute` in it.
+# The compiled program shows it. If devices exchanged anything it would contain an `all-reduce`,
+# `all-gather` or `collective-permute`.
 
 # %%
 COLLECTIVE = r"\b(all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
@@ -114,8 +114,8 @@ print(f"self-play: {len(found)} exchanges between devices")
 # %% [markdown]
 # ## Are they the same games?
 #
-# Now the share of each device again, alone, on one device, without a mesh. What a lane draws
-# depends on the seed, the share and the lane, never on where it is computed.
+# Now each device's share is played again, alone on one device, without a mesh. A lane's random
+# numbers depend on the seed, the share and the lane, never on the device.
 
 # %%
 alone = settings(games // mesh.size)
@@ -137,9 +137,9 @@ games_svg(boards[:, some], labels=labels, title="A game of each device", cell=14
 # %% [markdown]
 # ## Learning on the same mesh
 #
-# Here devices must talk: a step learns from the positions of all of them. It is enough to say how
-# the arrays lie, the batch divided and the parameters whole. The compiler puts in the exchange, one
-# sum of gradients over all devices.
+# Here devices must communicate: a step learns from the positions of all of them. It is enough to
+# give the sharding of the arrays: the batch is divided, the parameters are replicated. The compiler
+# inserts the communication, one sum of gradients over all devices.
 
 # %%
 divided, whole = NamedSharding(mesh, Spec(devices.AXIS)), NamedSharding(mesh, Spec())
@@ -156,7 +156,7 @@ def step(params, seen, policy):
     return jax.tree.map(lambda p, g: p - 1e-3 * g, params, gradients), value
 
 
-# What the network saw at the first move of each game, and what the search would play there.
+# The network's input at the first move of each game, and the search's policy there.
 start = jax.vmap(lambda _: gozero.init(rules, komi=9.0))(jnp.arange(games))
 seen = jax.vmap(lambda state: evaluator.observe(state, state.position, None))(start)
 policy = jnp.asarray(moves.policy_target)[0]
@@ -169,12 +169,12 @@ _, value_alone = step(params, seen, policy)
 print(f"loss {float(value):.5f} on the mesh, {float(value_alone):.5f} on one device")
 
 # %% [markdown]
-# The losses agree but for the last digits: floating-point numbers are summed in another order.
-# Games, boards and visits are exact, because the search adds whole numbers.
+# The losses agree except in the last digits, because floating-point numbers are summed in another
+# order. Games, boards and visits agree exactly, because the search adds integers.
 #
 # ## On a real TPU
 #
 # Install with `pip install gozero 'jax[tpu]'` and run this notebook as it is. On several
 # hosts the same command runs on each: `python -m train --preset 9x9-gpu --coordinator auto`.
 # `python -m train --preset 19x19-slice --dry-run --target v5litepod-16` compiles for a slice that
-# need not be there, and says what it would take and cost. See `docs/accelerators.md`.
+# need not be present, and estimates the time and cost. See `docs/accelerators.md`.

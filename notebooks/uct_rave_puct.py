@@ -16,10 +16,10 @@
 #
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/gozero/gozero/blob/main/notebooks/uct_rave_puct.ipynb)
 #
-# A search tree has to spend few simulations on many moves. This notebook shows three ways to
-# choose among them, on a small board and with trees small enough to draw: UCT, which knows
-# nothing but its own results; RAVE, which lets moves learn from each other; and PUCT, which asks
-# a network first. The position is the same for all three.
+# A tree search has to divide few simulations among many moves. This notebook shows three ways to
+# do so, on a small board and with trees small enough to draw: UCT, which knows only its own
+# results; RAVE, which shares results among positions; and PUCT, which asks a network first. The
+# position is the same for all three.
 
 # %%
 import importlib.util
@@ -66,7 +66,7 @@ name = functools.partial(coords.to_gtp, SIZE)
 # %% [markdown]
 # ## The position
 #
-# Black is to move. The white stone in the middle has one liberty left, D5: a play there takes
+# Black is to move. The white stone in the middle has one liberty left, D5: a move there captures
 # it. A good search should find that soon.
 
 # %%
@@ -78,7 +78,8 @@ stones = gozero.stones(rules, state)
 board_svg(stones, title="Black to play")
 
 # %% [markdown]
-# One function searches with any rule. `gozero.search` works on a batch; here it is a batch of one.
+# One function searches with any selection rule. `gozero.search` works on a batch, here of one
+# position.
 
 
 # %%
@@ -96,35 +97,34 @@ def board(result, title):
 # %% [markdown]
 # ## UCT: every move for itself
 #
-# UCT (Kocsis and Szepesvári, 2006) goes to the move with the largest *upper confidence bound*:
-# its mean result so far, and a bonus that shrinks as the move is tried:
+# UCT (Kocsis and Szepesvári, 2006) chooses the move with the largest *upper confidence bound*:
+# its mean result so far, plus a bonus that shrinks as the move is tried:
 #
 #     mean(a) + c * sqrt(ln N / N(a))
 #
-# A move that was never tried has an infinite bound. So each of the moves is tried once before
-# any is tried twice, and here there are more than forty. The values come from *playouts*: games
-# played on at random to the end.
+# A move that was never tried has an infinite bound, so each of the more than forty moves is tried
+# once before any is tried twice. The values come from *playouts*: games played to the end at
+# random.
 
 # %%
 uct = search(gozero.playout_evaluator(rules), select=Ucb1(c=0.25))
 board(uct, f"UCT, {SIMULATIONS} simulations")
 
 # %% [markdown]
-# The numbers are the percentage of wins of each move, and below it how often it was tried. Most of
-# the simulations went into trying everything. The tree says the same: the few most visited
-# moves are shown, with the best answers to them, and no branch is thick.
+# The numbers are each move's percentage of wins, and below it how often it was tried. Most of the
+# simulations went into trying everything. The tree shows the same: it has the few most visited
+# moves, with the best answers to them, and no branch is thick.
 
 # %%
 tree_svg(uct.tree, name=name, depth=2, width=4, title="UCT")
 
 # %% [markdown]
-# ## RAVE: moves learn from each other
+# ## RAVE: later moves count too
 #
 # In Go a move is often good now *and* a little later. RAVE (Gelly and Silver, 2007 and 2011) uses
-# that: a simulation that Black won counts for every move that Black played in it, not only for the
-# first. That is the *all-moves-as-first* value, `amaf(a)`. It is there after a handful of
-# simulations for every move, but it is biased, so the more a move was really tried, the less it
-# counts:
+# this: a simulation that Black won counts for every move that Black played in it, not only for the
+# first. This gives the *all-moves-as-first* value, `amaf(a)`. Every move has one after a handful
+# of simulations, but it is biased, so it counts less the more often the move itself was tried:
 #
 #     (1 - beta) * mean(a) + beta * amaf(a),   beta = N' / (N + N' + 4 N N' b^2)
 
@@ -136,18 +136,18 @@ board(rave, f"MC-RAVE, {SIMULATIONS} simulations")
 tree_svg(rave.tree, name=name, depth=2, width=4, title="MC-RAVE")
 
 # %% [markdown]
-# The same number of simulations, and far fewer of them on moves that never had a chance. Untried
-# moves have a value as well, so nothing has to be tried just to have been tried.
+# With the same number of simulations, far fewer went to moves that never had a chance. Untried
+# moves have a value too, so no move has to be tried only because it is untried.
 #
-# ## PUCT: ask first
+# ## PUCT: ask a network first
 #
 # PUCT (Silver et al., 2017) takes a *prior* `P(a)` from a network: how likely a good player is to
-# play there. The bonus is shared out by it:
+# play there. The bonus is proportional to it:
 #
 #     mean(a) + c * P(a) * sqrt(N) / (1 + N(a))
 #
-# And in place of a playout the network says who is ahead. The package comes with a network for
-# 7x7 that learnt by playing against itself. Before any search it thinks this:
+# The network's estimate of who is ahead replaces the playout. The package comes with a network for
+# 7x7 that learnt by playing against itself. Before any search its prior is this:
 
 # %%
 config, params, _ = weights.load(players.NETWORKS[SIZE])
@@ -167,8 +167,8 @@ tree_svg(puct.tree, name=name, depth=2, width=4, title="PUCT")
 # %% [markdown]
 # ## Side by side
 #
-# How the simulations of each search were spent: the share of its favourite move, and how many
-# moves had any.
+# How each search spent its simulations: the share of its favourite move, and the number of moves
+# tried.
 
 # %%
 for title, result in [("UCT", uct), ("MC-RAVE", rave), ("PUCT", puct)]:
@@ -181,6 +181,6 @@ for title, result in [("UCT", uct), ("MC-RAVE", rave), ("PUCT", puct)]:
 
 # %% [markdown]
 # UCT and MC-RAVE need no training, and with many simulations both find good moves:
-# `experiments/against_gnugo` measures how good. PUCT needs a network, and then far fewer
+# `experiments/against_gnugo` measures how good they are. PUCT needs a network, but then far fewer
 # simulations. To see the differences shrink, raise `SIMULATIONS` to 2000; to see where RAVE's bias
 # hurts, look for a position in which the order of the moves matters.

@@ -16,9 +16,9 @@
 #
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/gozero/gozero/blob/main/notebooks/your_own_game.ipynb)
 #
-# The search knows no Go. It plays any game of two players who move in turns, of which one wins
-# what the other loses. This notebook writes one from nothing, *four in a row on an open board of
-# six by six*, checks it, searches it, and plays a match: in less than a hundred lines of code.
+# The search knows nothing about Go. It plays any two-player zero-sum game with alternating moves.
+# This notebook writes one from scratch, *four in a row on an open board of six by six*, checks it,
+# searches it, and plays a match, in less than a hundred lines of code.
 
 # %%
 import importlib.util
@@ -58,10 +58,10 @@ SIZE, LINE = 6, 4
 # ## The rules
 #
 # A state is any structure of arrays, here two boards: the stones of the player to move and those of
-# the opponent. After a move they swap, so the rules never ask who is Black.
+# the opponent. They are swapped after each move, so the rules need not know who is Black.
 #
-# All functions are for *one* game. JAX makes them work on thousands at once (`vmap`), which has one
-# consequence: there is no `if` on what is on the board. Both sides are computed, and `where`
+# All functions are for *one* game. `jax.vmap` applies them to thousands at once, which has one
+# consequence: no `if` may depend on the board. Both alternatives are computed, and `where`
 # chooses.
 
 
@@ -78,7 +78,7 @@ def init(key):
 
 def has_line(stones):
     """Whether there are `LINE` stones in a row: across, down, or along a diagonal."""
-    wide = jnp.pad(stones, LINE)  # so that nothing goes round the edge
+    wide = jnp.pad(stones, LINE)  # so that nothing wraps around the edge
     found = jnp.bool_(False)
     for down, right in [(0, 1), (1, 0), (1, 1), (1, -1)]:
         line = wide
@@ -89,7 +89,7 @@ def has_line(stones):
 
 
 def outcome(board):
-    """Whether it is over, and what it is worth to the player to move: -1, or 0 for a draw."""
+    """Whether the game is over, and its value for the player to move: -1, or 0 for a draw."""
     lost = has_line(board.other)  # the opponent has just moved
     full = (board.own | board.other).all()
     return lost | full, jnp.where(lost, -1.0, 0.0)
@@ -100,7 +100,7 @@ def legal(board):
 
 
 def play(board, action):
-    """A stone of the player to move; nothing changes once the game is over."""
+    """Plays a stone of the player to move; nothing changes once the game is over."""
     over = outcome(board)[0]
     point = jnp.arange(SIZE**2).reshape(SIZE, SIZE) == action
     after = Board(board.other, board.own | point)
@@ -108,7 +108,7 @@ def play(board, action):
 
 
 def observe(board):
-    """What a network would see: a plane for each player, [rows, columns, 2]."""
+    """The input of a network: a plane for each player, [rows, columns, 2]."""
     return jnp.stack([board.own, board.other], axis=-1).astype(jnp.float32)
 
 
@@ -125,10 +125,10 @@ game = gozero.Game(
 # %% [markdown]
 # That is the game. Everything below uses it.
 #
-# ## Does it obey the rules of rules?
+# ## Check the rules
 #
-# Play many random games and look: a move must be on an empty point, a game must end, and a value
-# must be the mover's. (`tests/games/contract.py` in the repository does this thoroughly.)
+# Play many random games and check that every move adds one stone until the game is over, and that
+# every game ends. (`tests/games/contract.py` in the repository checks games thoroughly.)
 
 
 # %%
@@ -154,8 +154,8 @@ print(f"1,000 random games: {float(plies.mean()):.1f} moves on average, {drawn:.
 # %% [markdown]
 # ## Search it
 #
-# Without a network, `rollout_evaluator` says what a position is worth by playing on at random to
-# the end. Here is a position where the player to move (Black) has three in a row, open on one side:
+# Without a network, `rollout_evaluator` evaluates a position by playing to the end at random. Here
+# is a position where the player to move (Black) has three in a row, open on one side:
 
 
 # %%
@@ -177,7 +177,8 @@ result = search(jax.random.key(SEED), jax.tree.map(lambda x: x[None], board))
 show(board, result.visits[0], title=f"Black to move: value {float(result.value[0]):+.2f}")
 
 # %% [markdown]
-# And the same position with White to move. White has to stop the line, and the search says so:
+# Here is the same position with White to move. White has to block the line, and the search finds
+# this:
 
 # %%
 swapped = Board(board.other, board.own)
@@ -187,7 +188,7 @@ show(swapped, result.visits[0], False, f"White to move: value {float(result.valu
 # %% [markdown]
 # ## A match
 #
-# The search against random moves, all games at once, each player first in half of them.
+# The search plays against random moves, all games at once; each player moves first in half of them.
 
 # %%
 player = search_player(game, evaluator, config)
@@ -195,7 +196,7 @@ match = arena.play_match(game, player, random_player(game), jax.random.key(SEED)
 print(match.summary())
 
 # %% [markdown]
-# The games are a table of actions, [moves, games], -1 after the end. Replayed, they move:
+# The games are an array of actions, [moves, games], with -1 after the end. Here they are replayed:
 
 # %%
 shown = min(8, GAMES)
@@ -215,6 +216,6 @@ games_svg(boards, labels=labels, title="Four in a row: search against random mov
 #
 # - `gozero.rollout_evaluator(game, first_plays=True)` with `Rave()` and `Amaf()` searches by
 #   MC-RAVE.
-# - A network learns it: `network.of_game(game)` in the notebook `learn_from_zero`.
-# - With a line in `gozero/games/registry.py` it has a name, and `gozero match --game NAME` and
-#   `python -m train --preset connect4 --game NAME` know it.
+# - A network can learn it: see `network.of_game(game)` in the notebook `learn_from_zero`.
+# - With a line in `gozero/games/registry.py` it has a name, which `gozero match --game NAME` and
+#   `python -m train --preset connect4 --game NAME` accept.
