@@ -1,12 +1,12 @@
 #!/bin/bash
-# A run on four nodes in step, which begins again where it was after a lost node or the time limit:
+# A run on four nodes in lockstep, which resumes after a lost node or the time limit:
 #   sbatch deploy/slurm.sh
-# and workers that come and go, as many as there is room for:
+# and workers that may come and go, as many as there is room for:
 #   sbatch --array=0-31 --requeue --time=4:00:00 --gres=gpu:1 --wrap \
 #     'python -m train worker --out /shared/run'
-# What a million games of 9x9-gpu cost here nobody can say ahead, for the compiler of GPUs gives no
-# times: `python -m train status --out ...` says games a second. One v5e (a TPU) takes 1.3 hours,
-# $1.58, by the estimate of `python -m train --preset 9x9-gpu --dry-run --target v5e`.
+# The cost of a million games of 9x9-gpu here cannot be estimated in advance, since the GPU compiler
+# gives no times; `python -m train status --out ...` prints games/s. One v5e (a TPU) takes
+# 1.3 hours, $1.58, by the estimate of `python -m train --preset 9x9-gpu --dry-run --target v5e`.
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
 #SBATCH --gres=gpu:8

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The first hour on a machine with a TPU or a GPU: is everything right there, how fast is it, and how far
-# are the estimates off? With 2 behind the folder the next two hours as well: the whole suite, an hour of
-# learning 9x9 from zero, and a match of what has learnt against GNU Go (apt-get install gnugo).
+# The first hour on a machine with a TPU or a GPU: is everything correct there, how fast is it, and how far
+# off are the estimates? With 2 after the folder also the next two hours: the whole test suite, an hour of
+# learning 9x9 from zero, and a match of the trained network against GNU Go (apt-get install gnugo).
 #
 #   experiments/accelerators/first_hour.sh v5e|v6e|v5p|h100|cpu [FOLDER [2]]
 #
-# From a checkout with .venv (see README.md; PYTHON=... for another one). Rows, logs and a run go to FOLDER,
-# runs/first-hour if none is given. A step that fails, or takes longer than it may, is named at the end, and the
-# next one goes on; the same command goes on with rows and the run. Exit status: 0 if every step is done, else 1.
-# cpu is a rehearsal anywhere: the same steps, so small that they take a few minutes.
+# Run it in a checkout with .venv (see README.md; PYTHON=... for another interpreter). Rows, logs and a run go to
+# FOLDER, by default runs/first-hour. A step that fails or exceeds its time limit is named at the end, and the
+# next one starts; the same command resumes the rows and the run. Exit status: 0 if every step is done, else 1.
+# cpu is a rehearsal on any machine: the same steps, so small that they take a few minutes.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -18,7 +18,7 @@ case ${1:-} in
       tests/search/test_figures.py tests/search/test_large_batches.py)
     first=(rules playouts-9x9)
     more=(search puct rave play-9x9-gpu learn-9x9-gpu playouts-19x19)
-    musts=(playouts-9x9=20e6 puct-9x9=0.5e6) # units a second
+    musts=(playouts-9x9=20e6 puct-9x9=0.5e6) # units per second
     run=(--preset 9x9-gpu)
     minutes=12 hour=60 suite=(tests) match=()
     ;;
@@ -44,7 +44,7 @@ step() { # NAME MINUTES COMMAND...
   tail -n 3 "$out/$name.log"
 }
 
-rows() { # PROGRAM...: rows with measured columns beside the estimates, kept as they come; fails if one has an error
+rows() { # PROGRAM...: rows with measured columns beside the estimates, saved as they come; fails if one has an error
   $python -m experiments.accelerators.run --target "$target" --skip --out "$out/rows.jsonl" \
     --texts "$out/texts" --timeout 600 --programs "$@" && ! grep '"error": "' "$out/rows.jsonl"
 }
@@ -57,26 +57,26 @@ from gozero.compile import ahead
 print(jax.__version__, jax.devices())
 assert jax.default_backend() == ahead.target('$target').platform, 'install JAX with its extra for the device'"
 
-# Whole numbers must be the same everywhere: rules, playouts, trees against their plain oracles.
+# Integers must be the same everywhere: rules, playouts and trees against their plain oracles.
 step exact 12 $python -m pytest -q "${exact[@]}"
 
 step rules 5 bash -c 'rows "$@"' rows "${first[@]}"
 step programs 25 bash -c 'rows "$@"' rows "${more[@]}"
-if [[ $target == h100 ]]; then # a search that is one launch: README.md, Launches of a simulation
+if [[ $target == h100 ]]; then # a search in one launch: README.md, Launches of a simulation
   buffers=FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES,DYNAMIC_SLICE_FUSION,CONVOLUTION,WHILE,CONDITIONAL
   step one-launch 8 env "XLA_FLAGS=--xla_gpu_enable_command_buffer=$buffers" $python -m experiments.accelerators.run \
     --target h100 --programs search-9x9 puct-9x9 rave-9x9 --out "$out/one-launch.jsonl"
 fi
 step table 1 $python -m experiments.accelerators.run --target "$target" --table --out "$out/rows.jsonl" \
   --before experiments/accelerators/results/before.jsonl
-cat "$out/table.log" # what was measured beside what was estimated, row by row
+cat "$out/table.log" # measurements beside estimates, row by row
 step musts 1 $python -m experiments.accelerators.first_hour "$out/rows.jsonl" --must "${musts[@]}"
 
-# Does it learn there? The same command goes on with the run afterwards.
+# Does it learn there? The same command resumes the run later.
 step train $((minutes + 2)) $python -m train "${run[@]}" --minutes "$minutes" --out "$out/run"
 
 if [[ $hours == 2 ]]; then
-  # One process: a TPU has room for no other, and each takes most of a GPU's memory.
+  # One process, since a TPU allows no other and each takes most of a GPU's memory.
   step suite 60 $python -m pytest -q "${suite[@]}"
   # From zero, in a run of its own.
   step zero $((hour + 3)) $python -m train "${run[@]}" --minutes "$hour" --out "$out/zero"
