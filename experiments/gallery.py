@@ -11,11 +11,11 @@ README = FOLDER / "README.md"
 
 
 class Entry(NamedTuple):
-    """What the gallery says of an experiment beside its figures."""
+    """What the gallery says about an experiment, besides its figures."""
 
     shows: str
     full: str
-    """How long a whole run takes on two cores, by its README's records."""
+    """How long a full run takes on two cores, according to the records in its README."""
 
 
 ENTRIES = {

@@ -74,7 +74,7 @@ def _rules(target: Target, size: int, batch: int, ko: str) -> Program:
 COMPARED = {9: 1.3, 19: 0.3}
 """Boards that a TPU compares stone by stone per move, for superko: the maximum over the batch,
 averaged over random games (counted on a CPU with 2,048 games of 9x9 and 512 of 19x19: 1.0 and 0.1;
-without the close look 4.8 and 1.1). The searches here start from the empty board, where there are
+without `closely` 4.8 and 1.1). The searches here start from the empty board, where there are
 none; self-play games are assumed to be like random ones."""
 
 

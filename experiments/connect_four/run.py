@@ -1,4 +1,4 @@
-"""Connect Four from zero: does it open in the centre, beat plain MCTS and keep solved results?
+"""Connect Four from zero: does it open in the centre, never lose to MCTS, keep solved results?
 
     python -m experiments.connect_four.run --minutes 60 [--out DIR]
 

@@ -150,7 +150,7 @@ class Sweep:
     title: str
     x_label: str
     x_scale: Scale = "linear"
-    """"names": the x axis shows the points' labels, in the order of their x."""
+    """With "names" the x axis shows the points' labels, in the order of their x."""
 
     chained: bool = False
     """Whether each point's opponent is the previous point of its series; the figure then shows the

@@ -14,7 +14,7 @@ from gozero.runs.settings import check, seed_setting, setting
 
 @dataclasses.dataclass(frozen=True)
 class ThroughputConfig(ExperimentConfig):
-    """Measure speed, each row against a peer or a bound in the same run."""
+    """Measure speed; each row is compared with a peer or a bound in the same run."""
 
     subject: tyro.conf.Positional[
         Literal[
@@ -46,10 +46,10 @@ class ThroughputConfig(ExperimentConfig):
     """The seed of the recorded games and the roots."""
 
     weights: pathlib.Path | None = setting(None, unset="none")
-    """A network of KataGo, NAME.bin.gz, for the subject katago."""
+    """A KataGo network, NAME.bin.gz, for the subject katago."""
 
     katago: str = setting("katago")
-    """KataGo's program, which the subject katago measures beside ours if it is there."""
+    """KataGo's executable, with which the subject katago compares ours if it is installed."""
 
     EXAMPLES = (
         "python -m experiments.throughput.run search --quick",

@@ -117,9 +117,7 @@ def _overlapped(config: ThroughputConfig, report: Report) -> None:
                 Result(
                     row=f"trees beside evaluations of 5 ms, batches of {batch:,}, {groups} groups",
                     unit="evaluations/s",
-                    must=1.7
-                    if batch == 2048
-                    else None,  # where trees and evaluations take about as long
+                    must=1.7 if batch == 2048 else None,  # both take about equally long
                     note=f"a step of one group takes {step * 1e3:.1f} ms, so at most "
                     f"{step / _LATENCY:.2f}x; the device is busy for {busy:.0%}; 82 actions, "
                     f"PUCT; {num_cores()} cores",

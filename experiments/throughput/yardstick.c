@@ -3,20 +3,20 @@
  *     gcc -O3 -march=native -DSIZE=9 yardstick.c -o yardstick -lm
  *     ./yardstick [playouts] [seed] [--amaf]
  *
- * From the empty board a player chooses uniformly among the legal points that are no eye of
- * his own, and passes only if there is none; two passes end the game, and so does the cap of
- * 3 * SIZE^2 moves. Simple ko, no suicide. An eye: all four neighbours are own stones or off
- * the board, and fewer than two diagonals are hostile (none, on the first line).
+ * From the empty board a player chooses uniformly among the legal points that are not an eye
+ * of its own, and passes only if there is none; two passes end the game, and so does the cap
+ * of 3 * SIZE^2 moves. Simple ko, no suicide. An eye: all four neighbours are own stones or
+ * off the board, and fewer than two diagonals are hostile (none, on the first line).
  *
- * This is how the fast engines before us do it (libEGO and its kin): chains carry
- * pseudo-liberties, one for each pair of a stone and an empty point beside it, which cost an
- * addition to keep where true liberties cost a search. A chain is captured when it has none.
- * It is quick because its common path has few branches: each empty point and each
+ * The method is that of earlier fast engines (libEGO and its relatives): chains carry
+ * pseudo-liberties, one for each pair of a stone and an adjacent empty point. Updating them
+ * costs an addition, where true liberties cost a search. A chain without any is captured.
+ * The engine is fast because its common path has few branches: each empty point and each
  * point off the board has a "chain" of its own, so that liberties can be added to and taken
- * from all four neighbours without asking what they are.
+ * from all four neighbours without checking what they are.
  *
- * It prints one JSON object: playouts a second, the mean length of a game with its passes and
- * Black's win rate at komi 6.5 with their standard errors, ns a move.
+ * It prints one JSON object: playouts per second, the mean length of a game including passes
+ * and Black's win rate at komi 6.5 with their standard errors, and ns per move.
  */
 #include <math.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@
 #error "SIZE: 2 to 25"
 #endif
 
-/* For what takes the colour or the options as an argument: a copy of the code for each. */
+/* Functions that take the colour or the options are compiled separately for each value. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Rows are STRIDE cells, the last of them off the board: it is the right-hand border of its
@@ -41,13 +41,13 @@ enum { STRIDE = SIZE + 1, CELLS = STRIDE * (SIZE + 2) + 1, POINTS = SIZE * SIZE 
 enum { EMPTY = 0, BLACK = 1, WHITE = 2, BORDER = 3 };
 enum { MOVE_CAP = 3 * POINTS, WORDS = (CELLS + 63) / 64 };
 enum { NO_POINT = 0 };                 /* a border cell */
-enum { LIBERTIES_OF_NO_CHAIN = 8192 }; /* of cells without a stone: never comes near zero */
+enum { LIBERTIES_OF_NO_CHAIN = 8192 }; /* of cells without a stone: never close to zero */
 
 static const int NEIGHBOURS[4] = {-STRIDE, -1, 1, STRIDE};
 static const int DIAGONALS[4] = {-STRIDE - 1, -STRIDE + 1, STRIDE - 1, STRIDE + 1};
 
 /* `around` counts a cell's neighbours in three fields of four bits. The border counts as
- * stones of both colours there, so that "walled in by own stones" is one comparison. */
+ * stones of both colours, so that "surrounded by own stones" is one comparison. */
 #define EMPTY_FIELD 0
 #define STONE_FIELD(colour) (4 * (colour))
 #define FIELD(counts, shift) (((counts) >> (shift)) & 15)
@@ -58,13 +58,13 @@ typedef struct {
     uint16_t around[CELLS];
     uint16_t chain[CELLS];    /* the chain's name: a cell of it */
     uint16_t next[CELLS];     /* the chain's stones in a ring */
-    int16_t liberties[CELLS]; /* of a chain, by its name: pseudo-liberties */
-    uint16_t stones[CELLS];   /* of a chain, by its name: how many */
-    uint16_t empty[POINTS];   /* the empty points in no order, */
-    uint16_t place[CELLS];    /* where each stands there, */
-    int num_empty;            /* and how many they are */
+    int16_t liberties[CELLS]; /* pseudo-liberties of a chain, by its name */
+    uint16_t stones[CELLS];   /* number of stones of a chain, by its name */
+    uint16_t empty[POINTS];   /* the empty points, unordered */
+    uint16_t place[CELLS];    /* each empty point's index there */
+    int num_empty;            /* the number of empty points */
     int ko;                   /* where the player to move may not play, or NO_POINT */
-    uint64_t first[3][WORDS]; /* by colour: the points it was first to play at (with --amaf) */
+    uint64_t first[3][WORDS]; /* by colour: the points where it played first (with --amaf) */
 } Board;
 
 static uint8_t first_line[CELLS]; /* 1: the point has a neighbour off the board */
@@ -73,7 +73,7 @@ static uint8_t first_line[CELLS]; /* 1: the point has a neighbour off the board 
 
 static uint64_t random_state;
 
-/* Uniform in 0 .. n - 1, but for n / 2^32. */
+/* Uniform in 0 .. n - 1, up to a bias of n / 2^32. */
 static inline uint32_t random_below(uint32_t n) {
     random_state += 0xA0761D6478BD642Full;
     const uint64_t other = random_state ^ 0xE7037ED1A0B428DBull;
@@ -129,15 +129,15 @@ static inline void add_liberties(Board *b, int p, int change) {
     for (int d = 0; d < 4; d++) b->liberties[b->chain[p + NEIGHBOURS[d]]] += (int16_t)change;
 }
 
-/* `p` is empty and has no neighbour but own stones and the border: is it an eye? */
+/* Whether `p`, an empty point with only own stones and border as neighbours, is an eye. */
 static inline int few_hostile_diagonals(const Board *b, int p, int opponent) {
     int hostile = first_line[p];
     for (int d = 0; d < 4; d++) hostile += b->colour[p + DIAGONALS[d]] == opponent;
     return hostile < 2;
 }
 
-/* The stone on `p`, which no empty point adjoins, has taken a liberty from each of its
- * neighbours: has it one through an own chain, or by a capture? */
+/* A stone on `p`, which has no empty neighbour, has taken a liberty from each neighbour.
+ * Returns whether it has a liberty through an own chain, or by a capture. */
 static inline int not_suicide(const Board *b, int p, int own) {
     int lives = 0;
     for (int d = 0; d < 4; d++) {
@@ -175,7 +175,7 @@ static int capture(Board *b, int first, int colour) {
         b->chain[stone] = b->next[stone] = (uint16_t)stone;
         b->liberties[stone] = LIBERTIES_OF_NO_CHAIN;
         add_empty(b, stone);
-        /* Stones of the chain still to come gain liberties too; their turn wipes that out. */
+        /* Remaining stones of the chain gain liberties too, which are reset when they go. */
         for (int d = 0; d < 4; d++) {
             int q = stone + NEIGHBOURS[d];
             b->around[q] -= (uint16_t)STONE_COMES(colour);
@@ -187,7 +187,8 @@ static int capture(Board *b, int first, int colour) {
     return count;
 }
 
-/* Plays at the empty point `p` unless that is the ko, an own eye or suicide. Was it played? */
+/* Plays at the empty point `p` unless that is the ko, an own eye or suicide; returns whether
+ * it was played. */
 ALWAYS_INLINE int try_point(Board *b, int p, int own) {
     const int opponent = BLACK + WHITE - own;
     const int around = b->around[p];
@@ -221,7 +222,7 @@ ALWAYS_INLINE int try_point(Board *b, int p, int own) {
             victim = q;
         }
     }
-    /* A single stone taken from among enemy stones only: to retake would recreate the board. */
+    /* One stone was captured, from a point with only enemy stones around: retaking is a ko. */
     const int walled_in = FIELD(around, STONE_FIELD(opponent)) == 4;
     b->ko = captured == 1 && walled_in ? victim : NO_POINT;
     return 1;
@@ -263,8 +264,9 @@ ALWAYS_INLINE int play_out(Board *b, int amaf) {
     return moves;
 }
 
-/* Black's area less White's. After two passes no two empty points adjoin, so it is exact;
- * in a game cut at the cap an empty point counts only for who has all of its neighbours. */
+/* Black's area minus White's. It is exact after two passes, when no two empty points are
+ * adjacent; in a game cut at the cap an empty point counts only for a player who has all of
+ * its neighbours. */
 static int area_difference(const Board *b) {
     int difference = 0;
     for (int p = 0; p < CELLS; p++) {
@@ -280,7 +282,7 @@ static int area_difference(const Board *b) {
 
 typedef struct {
     long wins;        /* Black's, at komi 6.5 */
-    long first_plays; /* points where Black was first to play */
+    long first_plays; /* points where Black played first */
     double moves, squared_moves;
 } Sums;
 
