@@ -2,8 +2,8 @@
 
 Bradley & Terry (1952): P(i beats j) = 1 / (1 + 10^((R_j - R_i) / 400)); a draw is half a win for
 each. The ratings are those that make the results most likely, with one player, the anchor, at 0. A
-weak prior, a normal distribution of each rating about the anchor's, keeps the rating of a player
-who won or lost everything finite.
+weak prior, a normal distribution of the difference of two players who met, keeps the rating of a
+player who won or lost everything finite.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize, special
+from scipy.sparse import csgraph
 
 PRIOR_ELO = 5000.0
-"""The prior's standard deviation: it shifts a rating of 200 Elo from 64 games by less than 1."""
+"""The prior's standard deviation: it shifts a difference of 200 Elo from 64 games by less than 1.
+
+It is of differences, so that a run's first network, which won everything, is not rated lower with
+every network that is better than it.
+"""
 
 _NATURAL = math.log(10) / 400
 """One Elo, in the logistic's own unit."""
@@ -65,7 +70,8 @@ def rate(
       wanted: the players whose ratings to compute; None for all, which takes time by the square of
         their number.
       confidence: of the intervals.
-      prior: its standard deviation, in Elo.
+      prior: its standard deviation, in Elo. Players without a chain of matches to the anchor also
+        have it about the anchor's rating.
 
     Returns:
       {player: rating}, of those wanted; the anchor's is 0 without an interval.
@@ -102,10 +108,19 @@ class _Fit:
 
     def __init__(self, points: np.ndarray, precision: float):
         self.points, self.games = points, points + points.T
-        self.precision = precision
+        self.precision = precision * self._linked()
         self.free = np.arange(len(points)) > 0
         self.best = self._climb(np.zeros(len(points)), self.free)
         self.covariance = np.linalg.inv(-self._curvature(self.best)[1:, 1:])
+
+    def _linked(self) -> np.ndarray:
+        """bool[n, n]: the pairs of players whose difference has a prior."""
+        linked = self.games > 0
+        group = csgraph.connected_components(linked, directed=False)[1]
+        apart = group != group[0]
+        linked[0] |= apart
+        linked[:, 0] |= apart
+        return linked
 
     def rating(self, i: int, drop: float) -> Rating:
         scored, games = float(self.points[i].sum()), float(self.games[i].sum())
@@ -137,16 +152,17 @@ class _Fit:
         """The log-likelihood plus the logarithm of the prior."""
         ahead = ratings[:, None] - ratings[None, :]
         likelihood = np.sum(self.points * special.log_expit(ahead))
-        return float(likelihood - self.precision * np.sum(ratings**2) / 2)
+        return float(likelihood - np.sum(self.precision * ahead**2) / 4)  # each pair is in it twice
 
     def _slope(self, ratings: np.ndarray) -> np.ndarray:
-        expected = special.expit(ratings[:, None] - ratings[None, :])
-        return np.sum(self.points - self.games * expected, axis=1) - self.precision * ratings
+        ahead = ratings[:, None] - ratings[None, :]
+        expected = self.games * special.expit(ahead)
+        return np.sum(self.points - expected - self.precision * ahead, axis=1)
 
     def _curvature(self, ratings: np.ndarray) -> np.ndarray:
         expected = special.expit(ratings[:, None] - ratings[None, :])
-        between = self.games * expected * expected.T
-        return between - np.diag(between.sum(axis=1) + self.precision)
+        between = self.games * expected * expected.T + self.precision
+        return between - np.diag(between.sum(axis=1))
 
     def _climb(self, ratings: np.ndarray, free: np.ndarray) -> np.ndarray:
         """The ratings with the free ones at their best; the height is concave."""

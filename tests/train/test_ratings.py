@@ -15,8 +15,9 @@ DROP = 1.959964**2 / 2
 
 
 def height(ratings, results, prior=PRIOR_ELO):
-    """The log-likelihood of {player: Elo}, term by term."""
-    total = -sum(elo**2 for elo in ratings.values()) / (2 * prior**2)
+    """The log-likelihood of {player: Elo} plus the prior's logarithm, term by term."""
+    pairs = {result[:2] for result in results}
+    total = -sum((ratings[a] - ratings[b]) ** 2 for a, b in pairs) / (2 * prior**2)
     for first, second, points, games in results:
         wins = statistics.expected_score(ratings[first] - ratings[second])
         total += points * math.log(wins) + (games - points) * math.log1p(-wins)
@@ -99,6 +100,16 @@ def test_who_won_or_lost_everything_is_finite(points):
     assert least == pytest.approx(602, abs=2)
     assert most < 2 * PRIOR_ELO
     assert found.low * found.high > 0
+
+
+def test_who_comes_later_does_not_move_who_won_everything():
+    """In a run the first network beats chance in every game, and each later one that before it."""
+    first = [Result("1", "chance", 64, 64)]
+    later = [Result(str(i), str(i - 1), 40, 64) for i in range(2, 12)]
+    alone = rate(first, "chance")["1"].elo
+    rating = rate(first + later, "chance")
+    assert rating["1"].elo == pytest.approx(alone, abs=1)
+    assert rating["11"].elo == pytest.approx(alone + 10 * statistics.elo(40 / 64), abs=3)
 
 
 def test_players_apart_from_the_anchor_are_known_only_to_the_prior():
