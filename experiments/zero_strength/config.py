@@ -43,9 +43,9 @@ _9X9 = {"size": 9, "komi": 7.0, "openings": 2}
 
 MATCHES = {
     "7x7-rave": Match(_network(7), 200, (0.60, 1.0), opponent=_RAVE, **_7X7),
-    "7x7-gnugo": Match(_network(7), 200, (0.50, 1.0), 0.70, **_7X7),
-    "9x9-rave": Match(_network(9), 200, opponent=_RAVE, **_9X9),
-    "9x9-gnugo": Match(_network(9), 200, **_9X9),
+    "7x7-gnugo": Match(_network(7), 200, (0.97, 1.0), **_7X7),
+    "9x9-rave": Match(_network(9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
+    "9x9-gnugo": Match(_network(9), 400, (0.90, 1.0), 0.95, **_9X9),
 }
 """The matches, named by board and opponent."""
 
