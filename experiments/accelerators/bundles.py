@@ -275,7 +275,7 @@ def _search_kernels(size: int, batch: int) -> dict[str, tuple[Callable, tuple, i
     shape = jax.ShapeDtypeStruct
     number = lambda name: jnp.float32 if "prior" in name else jnp.int32
     numbers = [shape((nodes, *trees), number(name)) for name in Numbers._fields]
-    new = [shape(trees, number(name)) for name in lane_trees.New._fields]
+    new = [shape(trees, number(name)) for name in lane_trees.TreeUpdate._fields]
     of_tree = shape(trees, jnp.int32), shape(trees, jnp.int32), shape(trees, jnp.uint32)
     path = shape((levels, *trees), jnp.int32)
     position = jax.eval_shape(lambda: go.empty_position(go.Rules(size)))
@@ -291,7 +291,7 @@ def _search_kernels(size: int, batch: int) -> dict[str, tuple[Callable, tuple, i
         return lane_trees.back_up(choose, numbers, new, path, length, value, of_trees, 0)
 
     blocks = math.ceil(trees[0] / 8)
-    given = Numbers(*numbers), lane_trees.New(*new), path, *of_tree
+    given = Numbers(*numbers), lane_trees.TreeUpdate(*new), path, *of_tree
     return {
         "descend": (descend, (Numbers(*numbers),), blocks),
         "read_along": (lane_trees.read_along, (flat(words, nodes), flat(levels)), batch // 128),

@@ -23,11 +23,11 @@ from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import (
     Elsewhere,
-    Judged,
+    RulesResult,
+    apply_rules,
     check_evaluation,
     evaluation_of,
     filled_up,
-    judge,
 )
 from gozero.search.game import (
     Evaluate,
@@ -45,7 +45,7 @@ from gozero.search.tree import Tree
 
 
 class Apart:
-    """The pieces of a search that leaves judging and evaluating positions to other programs.
+    """The pieces of a search in which other programs apply the rules and evaluate positions.
 
     The host calls these programs. They are compiled only once for roots and leaves, and all
     programs are compiled at the same time. This is for rules and evaluators that take long to
@@ -199,9 +199,9 @@ def _step(game: Game, config: SearchConfig, asking, ask, running: Running) -> Ru
 
 
 def _elsewhere(ask: Callable) -> Elsewhere:
-    def say(*question: Any) -> tuple[Judged, Evaluation]:
-        judged, said, heuristic = ask(question)
-        return judged, said if heuristic is None else together(heuristic, said)
+    def say(*question: Any) -> tuple[RulesResult, Evaluation]:
+        by_rules, said, heuristic = ask(question)
+        return by_rules, said if heuristic is None else together(heuristic, said)
 
     return Elsewhere(say)
 
@@ -211,9 +211,9 @@ def _by_observations(observe: Callable | None, ask: Callable) -> Evaluator:
 
 
 class _Functions(NamedTuple):
-    """Functions of (key, contexts, positions, trail); all but `judge` take params before these."""
+    """Functions of (key, contexts, positions, trail); `evaluate` and `heuristic` take params first."""
 
-    judge: Callable  # takes no key
+    apply_rules: Callable  # takes no key
     evaluate: Callable
     heuristic: Callable | None
 
@@ -225,7 +225,7 @@ def _functions(game: Game, evaluator: Evaluator) -> _Functions:
         heuristic = functools.partial(_heuristic, history, evaluate.heuristic)
         evaluate = evaluate.evaluate
     evaluate = functools.partial(_evaluate, history, evaluate, heuristic is not None)
-    return _Functions(functools.partial(judge, history), evaluate, heuristic)
+    return _Functions(functools.partial(apply_rules, history), evaluate, heuristic)
 
 
 class _Answers:
@@ -249,11 +249,11 @@ class _Answers:
         self.heuristic = None if own is None else Trimmed(own, given, deep)
         moved = self.evaluate.said.positions  # None: the evaluator does not change positions
         self._moves = moved is not None
-        judged = contexts, positions if moved is None else moved, trail
-        self.judge = Trimmed(functions.judge, judged, stages.seldom_options)
+        rules_input = contexts, positions if moved is None else moved, trail
+        self.rules = Trimmed(functions.apply_rules, rules_input, stages.seldom_options)
 
     def __call__(self, params: Leaves, asked: Leaves, beside: Any = None) -> tuple:
-        """(`Judged`, `Evaluation`, `Heuristic` or None).
+        """(`RulesResult`, `Evaluation`, `Heuristic` or None).
 
         Args:
           params, asked: leaves of the parameters and of the question.
@@ -263,12 +263,12 @@ class _Answers:
         given = [*params, *asked]
         waiting = None if beside is None else beside.submit(self.evaluate, given)
         own = self.heuristic and self.heuristic(given)
-        judged = None if self._moves else self.judge(self._judged(asked))
+        by_rules = None if self._moves else self.rules(self._rules_input(asked))
         said = self.evaluate(given) if waiting is None else waiting.result()
-        return judged or self.judge(self._judged(asked, said.positions)), said, own
+        return by_rules or self.rules(self._rules_input(asked, said.positions)), said, own
 
-    def _judged(self, asked: Leaves, positions: Any = None) -> Leaves:
-        """The input leaves of `judge`."""
+    def _rules_input(self, asked: Leaves, positions: Any = None) -> Leaves:
+        """The input leaves of `rules`."""
         begin, end = self._num_before, self._num_before + self._num_positions
         positions = asked[begin:end] if positions is None else jax.tree.leaves(positions)
         return [*asked[1:begin], *positions, *asked[end:]]
@@ -276,20 +276,20 @@ class _Answers:
     @property
     def others(self) -> list[Trimmed]:
         """The programs other than the evaluator, the longest to compile first."""
-        return [x for x in (self.heuristic, self.judge) if x is not None]
+        return [x for x in (self.heuristic, self.rules) if x is not None]
 
     @property
     def said(self) -> tuple:
         """The types of the answers."""
-        return self.judge.said, self.evaluate.said, self.heuristic and self.heuristic.said
+        return self.rules.said, self.evaluate.said, self.heuristic and self.heuristic.said
 
     @property
     def needed(self) -> list[bool]:
         """Which of the question's leaves any of the programs needs."""
         of_all = [x.needed[self._num_params :] for x in (self.evaluate, self.heuristic) if x]
-        judged, end = self.judge.needed, self._num_before - 1 + self._num_positions
-        own = [False] * self._num_positions if self._moves else judged[self._num_before - 1 : end]
-        of_all.append([False, *judged[: self._num_before - 1], *own, *judged[end:]])
+        used, end = self.rules.needed, self._num_before - 1 + self._num_positions
+        own = [False] * self._num_positions if self._moves else used[self._num_before - 1 : end]
+        of_all.append([False, *used[: self._num_before - 1], *own, *used[end:]])
         return [any(each) for each in zip(*of_all, strict=True)]
 
 

@@ -87,7 +87,7 @@ def _choose_at(
     tie_seeds: jax.Array,
     credit: Credit | None,
     tree_full,
-    slots: trees.Slots,
+    slots: trees.PathSlots,
 ) -> dict[str, jax.Array]:
     """The changed arrays, by name."""
     node = jnp.maximum(path.nodes[slots.level, slots.index], trees.ROOT)

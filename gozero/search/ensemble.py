@@ -212,7 +212,7 @@ def by_turns(
     return lax.while_loop(lambda carry: carry[0] < end, turn, (start, grown))[1]
 
 
-def merged_roots(tree: Tree, ensemble: Ensemble) -> root.Found:
+def merged_roots(tree: Tree, ensemble: Ensemble) -> root.RootResult:
     """The merged root of each game's trees; priors are averaged, because their noise differs."""
     num_games = tree.num_trees // ensemble.trees
     by_game = lambda x: x.reshape(num_games, ensemble.trees, *x.shape[1:])
@@ -228,7 +228,7 @@ def merged_roots(tree: Tree, ensemble: Ensemble) -> root.Found:
         total=jnp.sum(visits, axis=1),
     )
     if tree.proven is None or of_trees.proven is None:
-        return root.Found(edges, value, None)
+        return root.RootResult(edges, value, None)
     # A proof in one tree holds for all; and together they may prove all actions, each some.
     results = jnp.max(by_game(of_trees.proven), axis=1)
     of_legal = jnp.where(edges.legal, results, -1)
@@ -236,4 +236,4 @@ def merged_roots(tree: Tree, ensemble: Ensemble) -> root.Found:
     proven = jnp.max(by_game(rows.read(tree.proven, tree.row(ROOT))), axis=1)
     proven = jnp.maximum(proven, jax.vmap(proofs.of_actions)(of_legal, has_untried))
     edges = edges._replace(q=proofs.exact_or(results, edges.q), proven=results)
-    return root.Found(edges, proofs.exact_or(proven, value), proven)
+    return root.RootResult(edges, proofs.exact_or(proven, value), proven)

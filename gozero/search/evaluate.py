@@ -41,7 +41,7 @@ class Evaluated(NamedTuple):
         return jnp.zeros((num_trees, 2, num_actions), bool)
 
 
-class Judged(NamedTuple):
+class RulesResult(NamedTuple):
     """The rules of the game applied to B positions."""
 
     legal: jax.Array  # bool[B, A]
@@ -51,10 +51,10 @@ class Judged(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """Replaces an evaluator where other programs judge and evaluate (`compile.apart`)."""
+    """Replaces an evaluator where other programs apply the rules and evaluate (`compile.apart`)."""
 
-    say: Callable[..., tuple[Judged, Evaluation]]
-    """(key, contexts, positions, trail) -> the results of `judge` and `evaluation_of`."""
+    say: Callable[..., tuple[RulesResult, Evaluation]]
+    """(key, contexts, positions, trail) -> the results of `apply_rules` and `evaluation_of`."""
     observe: None = None
 
     def prepared(self) -> Elsewhere:
@@ -66,15 +66,15 @@ def evaluate_positions(
 ) -> Evaluated:
     """Legality, result and evaluation of B positions."""
     if isinstance(evaluator, Elsewhere):
-        judged, evaluation = evaluator.say(key, contexts, positions, trail)
-        check_evaluation(evaluation, judged.legal.shape)
+        by_rules, evaluation = evaluator.say(key, contexts, positions, trail)
+        check_evaluation(evaluation, by_rules.legal.shape)
     else:
-        judged = judge(game, contexts, positions, trail)
+        by_rules = apply_rules(game, contexts, positions, trail)
         evaluation = evaluation_of(game, evaluator, key, contexts, positions, trail)
-        check_evaluation(evaluation, judged.legal.shape)
+        check_evaluation(evaluation, by_rules.legal.shape)
         if evaluation.positions is not None:
-            judged = judge(game, contexts, evaluation.positions, trail)
-    return evaluated_as(*judged[:3], evaluation, judged.score)
+            by_rules = apply_rules(game, contexts, evaluation.positions, trail)
+    return evaluated_as(*by_rules[:3], evaluation, by_rules.score)
 
 
 def with_utility(
@@ -95,13 +95,13 @@ def with_utility(
     return evaluated._replace(utility=values.to_fixed(found))
 
 
-def judge(game: History, contexts, positions, trail: Trail) -> Judged:
+def apply_rules(game: History, contexts, positions, trail: Trail) -> RulesResult:
     """Apply the rules of the game to B positions."""
     legal = jax.vmap(game.legal)(contexts, positions, trail)
     if game.scored is None:
-        return Judged(legal, *jax.vmap(game.outcome)(contexts, positions))
+        return RulesResult(legal, *jax.vmap(game.outcome)(contexts, positions))
     over, exact, points = jax.vmap(game.scored)(contexts, positions)
-    return Judged(legal, over, exact, score.final(points))
+    return RulesResult(legal, over, exact, score.final(points))
 
 
 def evaluation_of(
@@ -116,7 +116,7 @@ def evaluated_as(
     legal, over, exact, evaluation: Evaluation, points: jax.Array | None = None
 ) -> Evaluated:
     """Combine the rules and the evaluation of B positions: legal bool[B, A], over bool[B], exact
-    f32[B], and points f32[B, 2] as `Judged.score`."""
+    f32[B], and points f32[B, 2] as `RulesResult.score`."""
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
     heuristic = evaluation.heuristic
     if heuristic is not None:

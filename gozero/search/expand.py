@@ -95,7 +95,7 @@ def _add_in_kernel(
 ) -> Tree:
     """`add_leaf` in one kernel on a GPU: see `in_kernel`."""
     kept = in_kernel.leaves_of(positions)
-    new = in_kernel.New(kept, evaluated.prior, evaluated.over, leaf.grows, leaf.action)
+    new = in_kernel.NewNodes(kept, evaluated.prior, evaluated.over, leaf.grows, leaf.action)
     own = in_kernel.at_roots(config, draws.gumbel)
     ask = in_kernel.Ask(
         leaf.path,

@@ -29,7 +29,7 @@ from gozero.search import values
 from gozero.search.edges import Edges, SelectionRule, as_rule, best_edge, tie_break
 
 
-class New(NamedTuple):
+class NewNodes(NamedTuple):
     """New nodes with their evaluations: roots, or nodes below the ends of the paths."""
 
     positions: tuple[jax.Array, ...]  # their leaves, [B, width] each; or all their words u32[n, B]
@@ -44,7 +44,7 @@ class Ask(NamedTuple):
 
     path: Any  # tree.Path; None: the roots alone
     tie_seeds: jax.Array  # u32[B]
-    new: New | None = None
+    new: NewNodes | None = None
     value: jax.Array | None = None  # i32[B]: to back up
     first_play: jax.Array | None = None  # bool[B, 2, A]: `Evaluation.first_play`, to credit
     tree_full: jax.Array | None = None  # bool[B]: as in `select.Leaf`
@@ -121,7 +121,7 @@ def credited(evaluated: Any, config: Any) -> jax.Array | None:
 
 
 def leaves_of(positions: Any) -> tuple[jax.Array, ...]:
-    """The leaves of positions [B], for `New`."""
+    """The leaves of positions [B], for `NewNodes`."""
     return tuple(x.reshape(len(x), -1) for x in jax.tree.leaves(positions))
 
 
@@ -258,7 +258,7 @@ class _Program:
 
     # --- the new node -----------------------------------------------------------------
 
-    def begin(self, new: New) -> None:
+    def begin(self, new: NewNodes) -> None:
         """Write a blank tree with its root."""
         for array, blank in zip(jax.tree.leaves(self.tree), self.settings.blank, strict=True):
             if len(array.shape) == 1:
@@ -291,7 +291,7 @@ class _Program:
 
         lax.fori_loop(0, self.tree.capacity, one, jnp.int32(0))
 
-    def add_node(self, new: New) -> None:
+    def add_node(self, new: NewNodes) -> None:
         tree, b, grows = self.tree, self.number, self.grows
         parent = self.ask.path.nodes[self.old_length, b]
         row, parent_row = self.base + self.new_node, self.base + parent
@@ -312,7 +312,7 @@ class _Program:
         self.write_node(new, self.new_node, grows)
         tree.size[b] = tree.size[b] + grows.astype(jnp.int32)
 
-    def write_node(self, new: New, node: jax.Array, where: jax.Array) -> None:
+    def write_node(self, new: NewNodes, node: jax.Array, where: jax.Array) -> None:
         """Write a node's evaluation, if `where`."""
         tree, b, row = self.tree, self.number, self.base + node
         prior = self.row_of(new.prior, b, self.is_action)
@@ -328,7 +328,7 @@ class _Program:
         self.put(tree.over, row, new.over[b], where)
         self.put(tree.value, row, self.ask.value[b], where)
 
-    def write_position(self, new: New, row: jax.Array, where: jax.Array) -> None:
+    def write_position(self, new: NewNodes, row: jax.Array, where: jax.Array) -> None:
         codec, first = self.tree.codec, 0
         start = dict.fromkeys(codec.dtypes, 0)
         together = new.positions[0].dtype == jnp.uint32 and new.positions[0].shape[1] == len(

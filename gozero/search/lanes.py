@@ -221,7 +221,7 @@ def _new_node(
     slot: jax.Array | int,
     config: SearchConfig,
     draws: Draws,
-) -> lane_trees.New:
+) -> lane_trees.TreeUpdate:
     untried, untried_prior = best_untried(
         jnp.concatenate([leaf.left, evaluated.prior]),
         config.select,
@@ -230,7 +230,7 @@ def _new_node(
     )
     num_trees = found.size.size
     node = jnp.where(leaf.grows, found.size, NO_NODE)
-    return lane_trees.New(
+    return lane_trees.TreeUpdate(
         node=node,
         parent=end.node,
         action=leaf.action,

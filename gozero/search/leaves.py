@@ -24,7 +24,7 @@ from gozero.search.game import Evaluator, History
 from gozero.search.tree import NO_NODE, Path, Tree
 
 
-class _Found(NamedTuple):
+class _LeafPaths(NamedTuple):
     """K leaves of each tree."""
 
     nodes: jax.Array  # i32[K, D + 1, B]: the paths
@@ -88,7 +88,7 @@ def simulate(
     return lax.fori_loop(0, count, back_up, tree), ok & jnp.all(by_leaf.ok, axis=0)
 
 
-def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _Found]:
+def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _LeafPaths]:
     """Add the new nodes without evaluations or children, with virtual losses on their paths."""
     num_levels = select.num_levels(config)
 
@@ -111,12 +111,12 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
             grown = choose.write_untried(grown, parent_row, leaf.left, *untried)
         grown = backup.lose(grown, path, config.virtual_loss, config.score_utility)
         grown = expand.choose_again(grown, path, None, config, draws, leaf.tree_full)
-        here = _Found(path.nodes, path.length, leaf.grows, leaf.tree_full)
+        here = _LeafPaths(path.nodes, path.length, leaf.grows, leaf.tree_full)
         put = functools.partial(lax.dynamic_update_index_in_dim, index=k, axis=0)
         return grown, jax.tree.map(put, found, here)
 
     count = config.leaves
-    blank = _Found(
+    blank = _LeafPaths(
         nodes=jnp.full((count, num_levels, tree.num_trees), NO_NODE, jnp.int32),
         length=jnp.zeros((count, tree.num_trees), jnp.int32),
         grows=jnp.zeros((count, tree.num_trees), bool),

@@ -74,7 +74,7 @@ def new_trees(
         with jax.ensure_compile_time_eval():
             none = jax.tree.map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), roots)
             blank = allocate(none, 1)
-        new = in_kernel.New(in_kernel.words_of(roots), evaluated.prior, evaluated.over)
+        new = in_kernel.NewNodes(in_kernel.words_of(roots), evaluated.prior, evaluated.over)
         played = in_kernel.credited(evaluated, config)
         own = in_kernel.at_roots(config, draws.gumbel)
         ask = in_kernel.Ask(None, draws.tie_seeds, new, evaluated.value, played, root=own)
@@ -195,7 +195,7 @@ def evaluated_edges(tree: Tree) -> Edges:
     return trees.by_action(tree, ROOT, tree.num_actions).edges
 
 
-class Found(NamedTuple):
+class RootResult(NamedTuple):
     """The results of a search at B roots."""
 
     edges: Edges  # [B, A]
@@ -203,13 +203,13 @@ class Found(NamedTuple):
     proven: jax.Array | None  # i8[B], if the trees keep proofs
 
 
-def found(tree: Tree) -> Found:
+def result(tree: Tree) -> RootResult:
     """The results at the roots of trees."""
     edges = trees.all_edges(tree, ROOT)
     if tree.proven is None:
-        return Found(edges, edges.value, None)
+        return RootResult(edges, edges.value, None)
     proven = rows.read(tree.proven, tree.row(ROOT))
-    return Found(edges, proofs.exact_or(proven, edges.value), proven)
+    return RootResult(edges, proofs.exact_or(proven, edges.value), proven)
 
 
 _WIDTHS = 8, 32

@@ -429,18 +429,18 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
         edges = lanes.root_actions(tree).edges
         value, proven = edges.value, None
     elif group is None:
-        edges, value, proven = root.found(tree)
+        edges, value, proven = root.result(tree)
     else:
         edges, value, proven = ensemble.merged_roots(tree, group)
         simulations, gumbel = simulations * group.trees, gumbel[:: group.trees]
         ok = jnp.all(ok.reshape(-1, group.trees), axis=1)
     keys = jax.random.split(running.choice_key, ok.shape[0])
-    judged = edges
+    final_edges = edges
     by_rule = config.score_utility is not None and config.plays_by_rule
     if (config.final_move == "eval" or by_rule) and isinstance(tree, Tree):
-        judged = root.evaluated_edges(tree)
+        final_edges = root.evaluated_edges(tree)
     return SearchResult(
-        action=jax.vmap(functools.partial(root.final_action, config))(keys, judged, gumbel),
+        action=jax.vmap(functools.partial(root.final_action, config))(keys, final_edges, gumbel),
         visits=edges.visits,
         q=edges.q,
         policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),

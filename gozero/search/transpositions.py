@@ -83,7 +83,7 @@ def _words(x: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(x, unsigned).reshape(-1).astype(jnp.uint32)
 
 
-class Found(NamedTuple):
+class Lookup(NamedTuple):
     """The results of looking up B keys in the tables."""
 
     node: jax.Array  # i32[B]: the node with this key; NO_NODE if there is none
@@ -128,7 +128,7 @@ def _first_slot(tree: Tree, index: jax.Array, key: jax.Array) -> jax.Array:
     return index * count + bucket * trees.WAYS
 
 
-def look_up(tree: Tree, slots: jax.Array, key: jax.Array) -> Found:
+def look_up(tree: Tree, slots: jax.Array, key: jax.Array) -> Lookup:
     """Look up keys u32[B, 2], each in its tree's table."""
     assert tree.shared is not None
     first = _first_slot(tree, jnp.arange(tree.num_trees, dtype=jnp.int32), key)
@@ -140,7 +140,7 @@ def look_up(tree: Tree, slots: jax.Array, key: jax.Array) -> Found:
     way = jnp.where(
         jnp.any(free, axis=1), jnp.argmax(free, axis=1), key[:, 1] & np.uint32(trees.WAYS - 1)
     )
-    return Found(node, first + way.astype(jnp.int32))
+    return Lookup(node, first + way.astype(jnp.int32))
 
 
 class _Leaf(NamedTuple):
@@ -159,7 +159,7 @@ class _Leaf(NamedTuple):
     needs: jax.Array  # bool[B]: ... once the evaluator has been called
 
 
-class State(NamedTuple):
+class SimulationState(NamedTuple):
     """B trees in the middle of their simulations."""
 
     tree: Tree
@@ -189,7 +189,7 @@ def simulate(
     tree = running.tree
     slots = table(tree) if is_new else table_of(tree)
     none = jnp.zeros(tree.num_trees, jnp.int32)
-    state = State(tree, slots, none, none, running.ok)
+    state = SimulationState(tree, slots, none, none, running.ok)
     by_step = _one_by_one if config.leaves == 1 else _by_leaves
     state = by_step(game, evaluator, config, running, state)
     steps = jnp.int32(config.num_simulations // config.leaves)
@@ -197,8 +197,8 @@ def simulate(
 
 
 def _one_by_one(
-    game: History, evaluator: Evaluator, config: SearchConfig, running: Any, state: State
-) -> State:
+    game: History, evaluator: Evaluator, config: SearchConfig, running: Any, state: SimulationState
+) -> SimulationState:
     """All simulations, with at most one waiting leaf in each tree."""
     sharing = config.sharing
     assert sharing is not None
@@ -248,7 +248,12 @@ def _ask(
 
 
 def _find(
-    game: History, contexts, config: SearchConfig, draws: Draws, state: State, has_more: jax.Array
+    game: History,
+    contexts,
+    config: SearchConfig,
+    draws: Draws,
+    state: SimulationState,
+    has_more: jax.Array,
 ) -> _Leaf:
     """The next leaf of each tree where `has_more`, bool[B], with what is known of it."""
     tree, sharing = state.tree, config.sharing
@@ -280,7 +285,9 @@ def _find(
     )
 
 
-def _add(config: SearchConfig, draws: Draws, state: State, found: _Leaf) -> State:
+def _add(
+    config: SearchConfig, draws: Draws, state: SimulationState, found: _Leaf
+) -> SimulationState:
     """Add the leaves that are ready, and back up their values.
 
     With several leaves a step, leaves that wait are added too, with virtual losses on their paths.
@@ -395,8 +402,8 @@ def _wait(waiting: _Waiting, found: _Leaf, node: jax.Array) -> _Waiting:
 
 
 def _by_leaves(
-    game: History, evaluator: Evaluator, config: SearchConfig, running: Any, state: State
-) -> State:
+    game: History, evaluator: Evaluator, config: SearchConfig, running: Any, state: SimulationState
+) -> SimulationState:
     """All simulations, with several waiting leaves in each tree."""
     sharing, draws, contexts = config.sharing, running.draws, running.contexts
     assert sharing is not None
@@ -442,11 +449,11 @@ def _by_leaves(
 def _back_up(
     config: SearchConfig,
     draws: Draws,
-    state: State,
+    state: SimulationState,
     waiting: _Waiting,
     said: jax.Array,
     ends: jax.Array,
-) -> State:
+) -> SimulationState:
     """Write and back up evaluations f32[B, K, A + 1] of the trees whose step `ends`, bool[B]."""
     tree, (num_trees, count) = state.tree, waiting.length.shape
     assert tree.shared is not None

@@ -226,7 +226,7 @@ class Path(NamedTuple):
         return jnp.take_along_axis(self.nodes, self.length[None], axis=0)[0]
 
 
-class Slots(NamedTuple):
+class PathSlots(NamedTuple):
     """M places on the paths."""
 
     index: jax.Array  # i32[M]: the tree
@@ -241,13 +241,13 @@ class Packed(NamedTuple):
     alive: jax.Array  # i32[D + 1]: the number of nodes on each level
     ends: jax.Array  # i32[D + 1]: the number of nodes on this level and those above it
 
-    def slots(self, number: jax.Array) -> Slots:
+    def slots(self, number: jax.Array) -> PathSlots:
         """The places of the nodes with numbers i32[M], which start at 0."""
         at = jnp.sum(number[:, None] >= self.ends[None], axis=1, dtype=jnp.int32)
         at = jnp.minimum(at, self.ends.size - 1)
         counts = number < self.ends[-1]
         place = jnp.where(counts, number - (self.ends - self.alive)[at], 0)
-        return Slots(self.order[place], jnp.where(counts, at, 0), counts)
+        return PathSlots(self.order[place], jnp.where(counts, at, 0), counts)
 
 
 def packed(last: jax.Array, num_levels: int, first_level: int = 0) -> Packed:

@@ -129,7 +129,7 @@ AT_ONCE = {"leaves": FIVE, "virtual_loss": 3}
 
 
 @jax.jit
-def _judged(sets, may, params):
+def _evaluated(sets, may, params):
     said = evaluate(params, jax.random.key(0), sets)
     return jax.vmap(checked)(may, said._replace(first_play=None))
 
@@ -147,7 +147,7 @@ class Plain:
         taken, last = state
         over = taken.bit_count() >= TAKEN
         may = [not (taken >> a & 1 or (last + 1) % NUMBERS == a or over) for a in range(NUMBERS)]
-        prior, value, _ = _judged(np.array([taken], np.uint32), np.array([may]), self.params)
+        prior, value, _ = _evaluated(np.array([taken], np.uint32), np.array([may]), self.params)
         exact = 1.0 if mcts.mix(taken) % 2 == 0 else -1.0
         return np.asarray(prior)[0], exact if over else float(value[0]), over
 

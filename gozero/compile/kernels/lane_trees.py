@@ -52,7 +52,7 @@ class End(NamedTuple):
     untried_prior: jax.Array
 
 
-class New(NamedTuple):
+class TreeUpdate(NamedTuple):
     """What a simulation adds to a tree, [trees] each; a node NO_NODE: nothing."""
 
     node: jax.Array  # the node that is added
@@ -127,7 +127,7 @@ def _descend(given: tuple[Numbers], out: tuple[Any, End, Any]) -> None:
 def back_up(
     choose: Callable,
     numbers: Numbers,
-    new: New,
+    new: TreeUpdate,
     nodes: jax.Array,
     length: jax.Array,
     value: jax.Array,
@@ -187,15 +187,15 @@ def _back_up(choose: Callable, first_level: int, given: tuple, out: Numbers) -> 
     lax.fori_loop(0, last, one_up, jnp.int32(0))
 
 
-def _write_new(numbers: Numbers, new: New, out: Numbers) -> None:
+def _write_new(numbers: Numbers, new: TreeUpdate, out: Numbers) -> None:
     """Writes all numbers, with those of the new nodes and their parents replaced."""
     is_new = _is_at(numbers.next, new.node)
     is_parent = _is_at(numbers.next, new.parent) & (new.node != NO_NODE)[None]
     for name in Numbers._fields:
         x = getattr(numbers, name)[...]
-        if name in New._fields:
+        if name in TreeUpdate._fields:
             x = jnp.where(is_new, getattr(new, name)[None], x)
-        if f"parent_{name}" in New._fields:
+        if f"parent_{name}" in TreeUpdate._fields:
             x = jnp.where(is_parent, getattr(new, f"parent_{name}")[None], x)
         getattr(out, name)[...] = x
 
