@@ -334,7 +334,9 @@ def test_invariant_7_a_match_lowers_for_every_platform():
     player, game = search_player(rules, evaluator, config, reuse_subtree=True), go_game(rules)
 
     def one_ply(params, states, bits):
-        lanes = arena.Lanes(states, jnp.full((2, 2), -1), jnp.ones(2, bool), jnp.zeros(2, bool))
+        lanes = arena.MatchLanes(
+            states, jnp.full((2, 2), -1), jnp.ones(2, bool), jnp.zeros(2, bool)
+        )
         turn = Turn(states, arena.look(game, states), lanes.recent)
         key, memory = jax.random.wrap_key_data(bits), player.begin(params, states)
         choice = arena.think(player.choose, params, key, jnp.int32(1), turn, memory)

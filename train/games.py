@@ -24,7 +24,7 @@ from gozero import struct
 from gozero.compile import indexing
 from gozero.play import selfplay
 from gozero.play.rows import Rows, of_game, stored_policy
-from gozero.play.selfplay import Lanes, Move, SelfPlayConfig
+from gozero.play.selfplay import Move, SelfPlayConfig, SelfPlayLanes
 from gozero.search.game import Evaluator, Game, Points, Trail, history_of
 from train import buffer as buffers
 from train import calibration
@@ -58,7 +58,7 @@ class Games(struct.PyTreeNode):
 class Playing(struct.PyTreeNode):
     """The whole state of self-play for training; donated from call to call."""
 
-    lanes: Lanes
+    lanes: SelfPlayLanes
     games: Games
     buffer: Buffer
 

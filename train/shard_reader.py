@@ -57,7 +57,7 @@ class Handed(NamedTuple):
     size: int  # bytes
 
 
-class Found(NamedTuple):
+class ReadResult(NamedTuple):
     """The result of reading an assigned shard."""
 
     turn: int  # of the shard, in the order of all that were assigned
@@ -220,7 +220,7 @@ class ShardReader:
         said = hosts.said_by_first(handed)
         return [Handed(host, Place(*place), key, size) for host, place, key, size in said]
 
-    def _read_some(self, handed: list[Handed], own: Iterator[int]) -> list[Found]:
+    def _read_some(self, handed: list[Handed], own: Iterator[int]) -> list[ReadResult]:
         """Read this process's next shards, until there are rows for a chunk on each device."""
         found, room = [], self.chunk * self.devices
         for turn in own:
@@ -230,18 +230,18 @@ class ShardReader:
                 break
         return found
 
-    def _read(self, turn: int, key: str) -> Found:
+    def _read(self, turn: int, key: str) -> ReadResult:
         name = f"{self.shared.name}/{key}"
         try:
             data = self.shared.get(key, shards.MOST_BYTES)
             shard = shards.read(name, self.plan.said, *self._kept, data)
         except OSError as error:  # a shared disk was away for a moment, say: not the shard's fault
             self._later(key, f"shard {error}")
-            return Found(turn, LATER, None)
+            return ReadResult(turn, LATER, None)
         except ValueError as error:
             _tell_skipped(error)
-            return Found(turn, SKIPPED, None)
-        return Found(turn, shard.about.rows, shard)
+            return ReadResult(turn, SKIPPED, None)
+        return ReadResult(turn, shard.about.rows, shard)
 
     def _count(self, handed: list[Handed], told: list[list[list[int]]]) -> dict[int, int]:
         """Record what each process has read, [turn, rows] each; returns the numbers given to the

@@ -24,7 +24,7 @@ Stones = tuple[jax.Array, ...]
 """u32 words of four columns each, scalars for one game."""
 
 
-class Board(NamedTuple):
+class ConnectFourBoard(NamedTuple):
     own: Stones  # of the player to move
     other: Stones
 
@@ -43,20 +43,22 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
             raise ValueError(f"{name}: {size} is not from 1 to {most}")
     blank = tuple(np.uint32(0) for _ in range(-(-width // 4)))
 
-    def init(key: jax.Array) -> Board:
+    def init(key: jax.Array) -> ConnectFourBoard:
         del key
-        return Board(*(tuple(jnp.zeros((), jnp.uint32) for _ in blank) for _ in range(2)))
+        return ConnectFourBoard(
+            *(tuple(jnp.zeros((), jnp.uint32) for _ in blank) for _ in range(2))
+        )
 
-    def is_open(board: Board) -> jax.Array:
+    def is_open(board: ConnectFourBoard) -> jax.Array:
         """bool[width]: the column is not full."""
         column = lax.iota(jnp.uint32, width)
         return ~_has(_taken(board), column, jnp.full_like(column, height - 1))
 
-    def outcome(board: Board) -> tuple[jax.Array, jax.Array]:
+    def outcome(board: ConnectFourBoard) -> tuple[jax.Array, jax.Array]:
         lost = has_line(board.other)
         return lost | ~is_open(board).any(), jnp.where(lost, np.float32(-1), np.float32(0))
 
-    def play(board: Board, action: jax.Array) -> Board:
+    def play(board: ConnectFourBoard, action: jax.Array) -> ConnectFourBoard:
         """The stone lands on top of its column: adding 1 to the column's bits carries there."""
         over, taken = outcome(board)[0], _taken(board)
         bottom = np.uint32(1) << (8 * (action % 4)).astype(jnp.uint32)
@@ -64,10 +66,10 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
         for w, word in enumerate(taken):
             here = jnp.where(action // 4 == w, bottom, np.uint32(0))
             added.append(board.own[w] | ((word + here) & ~word))
-        swapped = Board(board.other, tuple(added))
+        swapped = ConnectFourBoard(board.other, tuple(added))
         return jax.tree.map(lambda new, old: jnp.where(over, old, new), swapped, board)
 
-    def observe(board: Board) -> jax.Array:
+    def observe(board: ConnectFourBoard) -> jax.Array:
         row, column = (lax.broadcasted_iota(jnp.uint32, (height, width), i) for i in (0, 1))
         planes = [_has(stones, column, height - 1 - row) for stones in board]
         began = jnp.broadcast_to(first_to_move(board), planes[0].shape)
@@ -90,7 +92,7 @@ def mirrored(planes: jax.Array, policy: jax.Array) -> tuple[jax.Array, jax.Array
     return jnp.stack([planes, planes[:, ::-1]]), jnp.stack([policy, policy[::-1]])
 
 
-def first_to_move(board: Board) -> jax.Array:
+def first_to_move(board: ConnectFourBoard) -> jax.Array:
     """bool[]: whether the player to move began the game: both have the same number of stones."""
     count = lambda stones: functools.reduce(jnp.add, map(lax.population_count, stones))
     return count(board.own) == count(board.other)
@@ -105,7 +107,7 @@ def has_line(stones: Stones) -> jax.Array:
     return found != 0
 
 
-def _taken(board: Board) -> Stones:
+def _taken(board: ConnectFourBoard) -> Stones:
     return tuple(a | b for a, b in zip(board.own, board.other, strict=True))
 
 

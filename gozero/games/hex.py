@@ -28,7 +28,7 @@ Rows = tuple[jax.Array, ...]
 """A u16 word for each row, with the left column in its lowest bit; scalars for one game."""
 
 
-class Board(NamedTuple):
+class HexBoard(NamedTuple):
     stones: tuple[Rows, Rows]  # the first player's, and the second's
     joined: tuple[Rows, Rows]  # those connected to the top (first player) or the left (second)
     to_play: jax.Array  # u8[]: FIRST or SECOND
@@ -49,22 +49,22 @@ def hex_game(size: int = 11) -> Game:
     top = tuple(np.where(ends, full, np.uint16(0)))
     left = (np.uint16(1),) * size
 
-    def init(key: jax.Array) -> Board:
+    def init(key: jax.Array) -> HexBoard:
         del key
         empty = lambda: tuple(jnp.zeros((), jnp.uint16) for _ in range(size))
-        return Board((empty(), empty()), (empty(), empty()), jnp.zeros((), jnp.uint8))
+        return HexBoard((empty(), empty()), (empty(), empty()), jnp.zeros((), jnp.uint8))
 
-    def is_over(board: Board) -> jax.Array:
+    def is_over(board: HexBoard) -> jax.Array:
         """bool[]: whether the player who moved last has connected both sides."""
         through_down = board.joined[FIRST][-1]
         through_across = functools.reduce(jnp.bitwise_or, board.joined[SECOND]) >> (size - 1)
         return jnp.where(board.to_play == FIRST, through_across, through_down) != 0
 
-    def outcome(board: Board) -> tuple[jax.Array, jax.Array]:
+    def outcome(board: HexBoard) -> tuple[jax.Array, jax.Array]:
         over = is_over(board)
         return over, jnp.where(over, np.float32(-1), np.float32(0))
 
-    def play(board: Board, action: jax.Array) -> Board:
+    def play(board: HexBoard, action: jax.Array) -> HexBoard:
         is_first, over = board.to_play == FIRST, is_over(board)
         column = np.uint16(1) << (action % size).astype(jnp.uint16)
         stone = [
@@ -76,9 +76,9 @@ def hex_game(size: int = 11) -> Game:
         led_on = _flood(start, mine)
         put = lambda new, old: (_where(is_first, new, old[0]), _where(is_first, old[1], new))
         to_play = jnp.where(over, board.to_play, np.uint8(SECOND) - board.to_play)
-        return Board(put(mine, board.stones), put(led_on, board.joined), to_play)
+        return HexBoard(put(mine, board.stones), put(led_on, board.joined), to_play)
 
-    def observe(board: Board) -> jax.Array:
+    def observe(board: HexBoard) -> jax.Array:
         is_first, (first, second) = board.to_play == FIRST, map(_unpack, board.stones)
         own, other = jnp.where(is_first, first, second), jnp.where(is_first, second, first)
         downward = jnp.broadcast_to(is_first, own.shape)

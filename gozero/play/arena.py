@@ -46,7 +46,7 @@ _PLIES_AHEAD = 2
 """Plies that the host dispatches before it reads results, so that the device never waits for it."""
 
 
-class Lanes(NamedTuple):
+class MatchLanes(NamedTuple):
     """A batch of games in all of which the same player is to move."""
 
     states: Any  # [P]
@@ -55,7 +55,7 @@ class Lanes(NamedTuple):
     resigned: jax.Array  # bool[P]: the player to move resigned; or the lane has no game
 
 
-class Played(NamedTuple):
+class FinishedGame(NamedTuple):
     """A finished game."""
 
     number: int
@@ -170,7 +170,7 @@ def play_games(
     lanes: int,
     start: Callable[[np.ndarray], Any],
     progress: Callable[[int, int], None] | None = None,
-) -> Iterator[Played]:
+) -> Iterator[FinishedGame]:
     """Play games, and yield each as soon as it is known to be over.
 
     Args:
@@ -189,7 +189,7 @@ def play_games(
 class _Batch:
     """P lanes, and the host's records of the games in them."""
 
-    def __init__(self, lanes: Lanes, memories: list, numbers: np.ndarray):
+    def __init__(self, lanes: MatchLanes, memories: list, numbers: np.ndarray):
         self.lanes, self.memories = lanes, memories
         self.numbers = numbers  # i64[P]: the games' numbers, or _IDLE
         size = len(numbers)
@@ -229,7 +229,7 @@ class _Match:
         states = self._start(np.where(numbers == _IDLE, some, numbers))
         return jax.tree.map(jnp.asarray, states)
 
-    def play(self, progress: Callable[[int, int], None] | None) -> Iterator[Played]:
+    def play(self, progress: Callable[[int, int], None] | None) -> Iterator[FinishedGame]:
         asked: deque = deque()
         for ply in itertools.count():
             asked.append([self._take_turns(ply, half) for half in range(2)])
@@ -277,7 +277,9 @@ class _Match:
         for lane in np.flatnonzero(fresh):
             batch.actions[lane] = []
 
-    def _settle(self, ply: int, half: int, turn: tuple[jax.Array, jax.Array]) -> Iterator[Played]:
+    def _settle(
+        self, ply: int, half: int, turn: tuple[jax.Array, jax.Array]
+    ) -> Iterator[FinishedGame]:
         """Wait for a turn's results, record them, and yield the games that have ended."""
         batch, who = self._batches[half], (ply + half) % 2
         played, over = jax.device_get(turn)
@@ -295,10 +297,10 @@ class _Match:
             batch.numbers[ended] = _IDLE
 
 
-def _played(batch: _Batch, lane: int, ends: _Ends) -> Played:
+def _played(batch: _Batch, lane: int, ends: _Ends) -> FinishedGame:
     actions, resigned = tuple(batch.actions[lane]), bool(ends.resigned[lane])
     for_mover = -1 if resigned else int(np.sign(ends.value[lane]))
-    return Played(
+    return FinishedGame(
         number=int(batch.numbers[lane]),
         actions=actions,
         outcome=for_mover if len(actions) % 2 == 0 else -for_mover,
@@ -326,8 +328,8 @@ def think(
 
 @functools.partial(jax.jit, static_argnames="game")
 def advance(
-    game: Game, lanes: Lanes, legal: jax.Array, choice: Choice
-) -> tuple[Lanes, jax.Array, jax.Array]:
+    game: Game, lanes: MatchLanes, legal: jax.Array, choice: Choice
+) -> tuple[MatchLanes, jax.Array, jax.Array]:
     """Play the chosen actions in [P] games.
 
     In finished games it plays passes, so that little is left to search there.
@@ -348,17 +350,17 @@ def advance(
     after = jax.vmap(game.play)(states, action)
     played = jnp.where(ended, NO_ACTION, action)
     ok = lanes.ok & (was_over | (choice.ok & is_legal))
-    lanes = Lanes(after, jnp.stack([lanes.recent[1], played]), ok, resigned)
+    lanes = MatchLanes(after, jnp.stack([lanes.recent[1], played]), ok, resigned)
     return lanes, played, _over(game, lanes)
 
 
-def _over(game: Game, lanes: Lanes) -> jax.Array:
+def _over(game: Game, lanes: MatchLanes) -> jax.Array:
     """bool[P]: which games are over, by the rules or by resignation."""
     return is_over(game, lanes.states) | lanes.resigned
 
 
 @jax.jit
-def _restart(lanes: Lanes, fresh: jax.Array, states: Any) -> Lanes:
+def _restart(lanes: MatchLanes, fresh: jax.Array, states: Any) -> MatchLanes:
     """Begin new games in the lanes `fresh` bool[P]; their recent actions become NO_ACTION, so that
     players forget the last games."""
 
@@ -370,23 +372,23 @@ def _restart(lanes: Lanes, fresh: jax.Array, states: Any) -> Lanes:
     return chosen._replace(recent=jnp.where(fresh, NO_ACTION, lanes.recent))
 
 
-def _lanes(states: Any, idle: Any) -> Lanes:
+def _lanes(states: Any, idle: Any) -> MatchLanes:
     recent = jnp.full((2, len(idle)), NO_ACTION, jnp.int32)
-    return Lanes(states, recent, jnp.ones(len(idle), bool), jnp.asarray(idle))
+    return MatchLanes(states, recent, jnp.ones(len(idle), bool), jnp.asarray(idle))
 
 
 class _Ends(NamedTuple):
     """The results of [P] games; meaningful where they are over."""
 
     value: jax.Array  # f32[P], for the player to move
-    score: jax.Array  # f32[P]: in Go, as `Played.score`; else 0
+    score: jax.Array  # f32[P]: in Go, as `FinishedGame.score`; else 0
     truncated: jax.Array  # bool[P]
     resigned: jax.Array  # bool[P]
     ok: jax.Array  # bool[P]
 
 
 @functools.partial(jax.jit, static_argnames="game")
-def _ends(game: Game, lanes: Lanes) -> _Ends:
+def _ends(game: Game, lanes: MatchLanes) -> _Ends:
     value = jax.vmap(lambda state: game.outcome(state)[1])(lanes.states)
     score, truncated = jnp.zeros_like(value), jnp.zeros_like(lanes.ok)
     if (points := game.points) is not None:
@@ -415,7 +417,9 @@ def _with_komi(states: Any, komi: Any, numbers: np.ndarray) -> Any:
     return states.replace(komi=of_games)
 
 
-def _result(game: Game, games: Sequence[Played], start: Any, opening: np.ndarray) -> MatchResult:
+def _result(
+    game: Game, games: Sequence[FinishedGame], start: Any, opening: np.ndarray
+) -> MatchResult:
     """The match's result from its games, in order, and their openings i[T, B]."""
     numbers = np.arange(len(games))
     mover = (_colours(start) + np.sum(opening != NO_ACTION, axis=0)) % 2  # after the opening

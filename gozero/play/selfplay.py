@@ -5,7 +5,7 @@
     play_moves = make_play_moves(config, evaluator, num_moves=4)
     lanes, moves = play_moves(evaluator.params, lanes)  # `Move`, [T, B]
 
-`move` plays one move in every lane; the whole state is one pytree of arrays, `Lanes`. Self-play
+`move` plays one move in every lane; the whole state is one pytree of arrays, `SelfPlayLanes`. Self-play
 runs either for a number of games (`SelfPlayConfig.num_games`) or without end; in the first case the
 moves of games beyond the last are marked `NO_GAME`. The host keeps the moves of a game until it
 ends, or `train.games` does so on the device.
@@ -69,7 +69,7 @@ def search_config(
     return config.roomy if reuse_subtree else config
 
 
-class Lanes(struct.PyTreeNode):
+class SelfPlayLanes(struct.PyTreeNode):
     """The games in play: the whole state of self-play, donated from call to call."""
 
     states: Any  # [B]
@@ -111,7 +111,7 @@ class Move(NamedTuple):
     raw_value: jax.Array | None = None  # f32[B], for the mover
 
 
-def start(config: SelfPlayConfig, seed: int, shard: int | jax.Array = 0) -> Lanes:
+def start(config: SelfPlayConfig, seed: int, shard: int | jax.Array = 0) -> SelfPlayLanes:
     """The lanes at the beginning of the first games.
 
     Args:
@@ -124,7 +124,7 @@ def start(config: SelfPlayConfig, seed: int, shard: int | jax.Array = 0) -> Lane
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> Lanes:
+def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> SelfPlayLanes:
     own_key, batch_key = jax.random.split(seed_key)
     keys = jax.random.split(jax.random.fold_in(own_key, shard), 5)
     key, new_key, opening_key, may_key, phase_key = keys
@@ -136,7 +136,7 @@ def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> Lan
     if config.reuse_subtree:
         roots = positions_of(game, states)
         tree = reuse.empty(roots, game.num_actions, config.search, config.prior_counts)
-    return Lanes(
+    return SelfPlayLanes(
         states=states,
         opening=config.openings.draw(opening_key, config.batch),
         game=jnp.arange(config.batch, dtype=jnp.int32),
@@ -169,7 +169,7 @@ def memory(config: SelfPlayConfig) -> Memory:
     return max(sizes, key=lambda size: size.total)
 
 
-def start_on(config: SelfPlayConfig, seed: int, mesh: Mesh) -> Lanes:
+def start_on(config: SelfPlayConfig, seed: int, mesh: Mesh) -> SelfPlayLanes:
     """The first games on each device of a mesh (`devices.make_mesh`), each with its share of the
     batch: arrays [D, ...]."""
     own = _share(config, mesh)
@@ -183,7 +183,7 @@ def _share(config: SelfPlayConfig, mesh: Mesh) -> SelfPlayConfig:
 
 def make_play_moves(
     config: SelfPlayConfig, evaluator: Evaluator, num_moves: int, mesh: Mesh | None = None
-) -> Callable[[Any, Lanes], tuple[Lanes, Move]]:
+) -> Callable[[Any, SelfPlayLanes], tuple[SelfPlayLanes, Move]]:
     """``play_moves(params, lanes) -> (lanes, moves[num_moves, B])``, jitted; lanes are donated.
 
     Args:
@@ -197,7 +197,7 @@ def make_play_moves(
         return jax.jit(play, donate_argnums=1)
     own = _share(config, mesh)
 
-    def of_one_device(params: Any, lanes: Lanes) -> tuple[Lanes, Move]:
+    def of_one_device(params: Any, lanes: SelfPlayLanes) -> tuple[SelfPlayLanes, Move]:
         shard = mesh.size, lax.axis_index(devices.AXIS)
         lanes, moves = _play_moves(
             own, evaluator, num_moves, params, devices.unstack(lanes), *shard
@@ -214,13 +214,13 @@ def _play_moves(
     evaluator: Evaluator,
     num_moves: int,
     params: Any,
-    lanes: Lanes,
+    lanes: SelfPlayLanes,
     num_shards: int = 1,
     shard: int | jax.Array = 0,
-) -> tuple[Lanes, Move]:
+) -> tuple[SelfPlayLanes, Move]:
     params = evaluator._replace(params=params).prepared().params  # once, not at every move
 
-    def one(lanes: Lanes, _: None) -> tuple[Lanes, Move]:
+    def one(lanes: SelfPlayLanes, _: None) -> tuple[SelfPlayLanes, Move]:
         lanes, made = move(config, evaluator, params, lanes)
         return lanes, made._replace(prior=None, raw_value=None)
 
@@ -235,9 +235,9 @@ def move(
     config: SelfPlayConfig,
     evaluator: Evaluator,
     params: Any,
-    lanes: Lanes,
+    lanes: SelfPlayLanes,
     num_simulations: int | None = None,
-) -> tuple[Lanes, Move]:
+) -> tuple[SelfPlayLanes, Move]:
     """Play one move in every lane; a lane whose game ends then starts the next game.
 
     Args:
@@ -378,7 +378,9 @@ def _end(game: Game, after: Any, ply: jax.Array, resigned: jax.Array) -> dict[st
     return {"ended": over | resigned, "outcome": outcome, **own}
 
 
-def _begin_next(config: SelfPlayConfig, key: jax.Array, lanes: Lanes, made: Move) -> Lanes:
+def _begin_next(
+    config: SelfPlayConfig, key: jax.Array, lanes: SelfPlayLanes, made: Move
+) -> SelfPlayLanes:
     """Begin the next game, with its own random draws, in every lane whose game has ended."""
     new_key, opening_key, may_key = stages.split_key(key, 3)
     ended = made.ended

@@ -211,7 +211,7 @@ def _by_observations(observe: Callable | None, ask: Callable) -> Evaluator:
 
 
 class _Functions(NamedTuple):
-    """Functions of (key, contexts, positions, trail); `evaluate` and `heuristic` take params first."""
+    """Functions of (key, contexts, positions, trail); `evaluate`, `heuristic` take params first."""
 
     apply_rules: Callable  # takes no key
     evaluate: Callable

@@ -68,7 +68,7 @@ class Task(NamedTuple):
     root: go.Position  # of one game: the position where games begin
 
 
-class Lanes(NamedTuple):
+class TdLanes(NamedTuple):
     """B games in lockstep."""
 
     positions: go.Position  # [B]
@@ -86,10 +86,10 @@ class StepStats(NamedTuple):
     moves: jax.Array  # i32[]: moves of the games that ended
 
 
-def start(config: TdConfig, root: go.Position, count: int) -> Lanes:
+def start(config: TdConfig, root: go.Position, count: int) -> TdLanes:
     """The lanes of `count` games that have not begun, from the position of one game."""
     first = local_shape.entries(config.shapes, root.black, root.white)
-    return Lanes(
+    return TdLanes(
         positions=jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), root),
         moves=jnp.zeros(count, jnp.int32),
         active=jnp.broadcast_to(first, (config.plies, count, first.size)),
@@ -99,11 +99,11 @@ def start(config: TdConfig, root: go.Position, count: int) -> Lanes:
 def step(
     config: TdConfig,
     task: Task,
-    lanes: Lanes,
+    lanes: TdLanes,
     weights: jax.Array,
     rate: jax.Array,
     key: jax.Array,
-) -> tuple[Lanes, jax.Array, StepStats]:
+) -> tuple[TdLanes, jax.Array, StepStats]:
     """Play one move in every game and learn from it. A game that ends restarts at the root.
 
     Args:
@@ -143,16 +143,16 @@ def step(
         black_wins=jnp.sum(jnp.where(over, result, 0.0)),
         moves=jnp.sum(jnp.where(over, moves, 0)),
     )
-    lanes = Lanes(positions, moves, jnp.concatenate([active[None], lanes.active[:-1]]))
+    lanes = TdLanes(positions, moves, jnp.concatenate([active[None], lanes.active[:-1]]))
     return _anew(config, task, lanes, over), weights, stats
 
 
-def _anew(config: TdConfig, task: Task, lanes: Lanes, over: jax.Array) -> Lanes:
+def _anew(config: TdConfig, task: Task, lanes: TdLanes, over: jax.Array) -> TdLanes:
     """The lanes, with those that are over reset to the root."""
     fresh = start(config, task.root, over.size)
     active = jnp.where(over[None, :, None], fresh.active, lanes.active)
     pick = lambda begin, x: jnp.where(over, begin, x)
-    return Lanes(
+    return TdLanes(
         positions=jax.tree.map(pick, fresh.positions, lanes.positions),
         moves=pick(fresh.moves, lanes.moves),
         active=active,

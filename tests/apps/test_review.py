@@ -43,16 +43,16 @@ QUIET = sgf.GameRecord(3, moves=moves("pass", "pass"), result="B+8.5", black="An
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
     """Reviews with the same settings share their compiled program."""
-    judge, made = analyse._judge, {}
+    make, made = analyse._make_review, {}
 
-    def judge_of(rules, config):
+    def review_of(rules, config):
         key = rules, dataclasses.replace(config, games=("any",), out=None)
         if key not in made:
-            made[key] = judge(rules, config)
+            made[key] = make(rules, config)
         return made[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analyse, "_judge", judge_of)
+        patch.setattr(analyse, "_make_review", review_of)
         yield made
 
 
@@ -112,7 +112,7 @@ def test_losses_are_of_the_player_who_moved():
     values = (0.2, 0.4, -0.3, 0.6)
     for best, lost in ((at("B2"), [0.3, 0.05, 0.15, 0.0]), (at("A2"), [0.3, 0.0, 0.15, 0.0])):
         line = [found(value, best) for value in values]
-        ones = analyse._judged(record, states, line)
+        ones = analyse._reviewed_positions(record, states, line)
         assert [one.lost for one in ones] == pytest.approx(lost)
         assert [one.win for one in ones] == pytest.approx([0.6, 0.3, 0.35, 0.2])
         assert {one.variation for one in ones} == {(best,)}

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.games import hex
-from gozero.games.hex import FIRST, Board
+from gozero.games.hex import FIRST, HexBoard
 from gozero.search.game import Evaluation, Evaluator
 
 
 def fill_evaluator(size: int) -> Evaluator:
     """An evaluator by one fill per position, with its first plays; uniform priors."""
 
-    def evaluate(params, key, boards: Board) -> Evaluation:
+    def evaluate(params, key, boards: HexBoard) -> Evaluation:
         count = boards.to_play.shape[0]
         random = jax.random.uniform(key, (count, size * size))
         value, played = jax.vmap(_fill)(boards, random)
@@ -26,7 +26,7 @@ def fill_evaluator(size: int) -> Evaluator:
     return Evaluator(evaluate, observe=lambda context, board, trail: board)
 
 
-def _fill(board: Board, random: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _fill(board: HexBoard, random: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(value f32[], first_play bool[2, A]): points are filled in random order, the mover first."""
     first, second = (hex._unpack(rows) for rows in board.stones)
     vacant = ~(first | second).reshape(-1)

@@ -13,7 +13,7 @@ from tests.reference.connect_four import ConnectFour
 from tests.reference.hex import Hex
 
 
-def connect_four_state(plain: ConnectFour) -> connect_four.Board:
+def connect_four_state(plain: ConnectFour) -> connect_four.ConnectFourBoard:
     cells = np.array(plain.cells) * plain.to_play
     bit = (np.uint32(1) << np.arange(plain.height, dtype=np.uint32))[:, None]
 
@@ -22,10 +22,10 @@ def connect_four_state(plain: ConnectFour) -> connect_four.Board:
         words = [columns[i : i + 4] for i in range(0, plain.width, 4)]
         return tuple(np.uint32(sum(x << 8 * i for i, x in enumerate(word))) for word in words)
 
-    return connect_four.Board(stones(cells == 1), stones(cells == -1))
+    return connect_four.ConnectFourBoard(stones(cells == 1), stones(cells == -1))
 
 
-def hex_states(plains: list[Hex]) -> hex.Board:
+def hex_states(plains: list[Hex]) -> hex.HexBoard:
     """States [B] of unfinished games, so that their stones may be played in any order."""
     sequences = []
     for plain in plains:

@@ -184,7 +184,7 @@ def op_by_op(monkeypatch):
         return [jnp.asarray(ref.words) for ref in out]
 
     def plan(platform, count, words):
-        return lane_loop.Plan(platform, (math.ceil(count / 2),), blocks=1, games=2)
+        return lane_loop.BlockPlan(platform, (math.ceil(count / 2),), blocks=1, games=2)
 
     monkeypatch.setattr(triton, "load", load)
     monkeypatch.setattr(triton, "store", store)

@@ -88,7 +88,7 @@ def by_feature(found: Features, amounts: jax.Array) -> Strengths:
 # --- from games -----------------------------------------------------------------------
 
 
-class Played(NamedTuple):
+class GameChoices(NamedTuple):
     """The choices of some games, and where each comes from."""
 
     choices: Choices  # [N]
@@ -97,7 +97,7 @@ class Played(NamedTuple):
     illegal: dict[int, int]  # {game: the number of its first illegal move}; such games are left out
 
 
-def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], Played]:
+def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], GameChoices]:
     """The games of a board size, and their choices. What is left out is printed to stderr.
 
     Args:
@@ -131,7 +131,7 @@ def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], Played]:
     return games, played
 
 
-def of_games(rules: go.Rules, games: Sequence[GameRecord]) -> Played:
+def of_games(rules: go.Rules, games: Sequence[GameRecord]) -> GameChoices:
     """All choices of some games in which the move played is one that a playout may play.
 
     Passes, and moves that fill an own eye, are no choices, but they count as the previous move.
@@ -155,7 +155,7 @@ def of_games(rules: go.Rules, games: Sequence[GameRecord]) -> Played:
         where.append(np.nonzero(kept) + np.array([[1], [first]]))
     choices = jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *parts)
     number, game = np.concatenate(where, axis=1).astype(np.int32)
-    return Played(choices, game, number, illegal)
+    return GameChoices(choices, game, number, illegal)
 
 
 def _arrays(rules, games, length):

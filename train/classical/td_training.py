@@ -33,11 +33,11 @@ RANDOM_GAMES = 256  # against the random player, measured at the end
 _LEAST_RATE = 0.02
 
 
-class State(NamedTuple):
+class TdState(NamedTuple):
     """Everything that the next step depends on, except the seed."""
 
     taken: jax.Array  # i32[]: steps taken
-    lanes: td.Lanes
+    lanes: td.TdLanes
     weights: jax.Array  # f32[K + 1]
 
 
@@ -92,7 +92,7 @@ def task_of(config: TdConfig, komi: float) -> td.Task:
 # --- learning -------------------------------------------------------------------------
 
 
-def _learn(asked: TdFlags, config: TdConfig, task: td.Task, state: State, stop) -> State:
+def _learn(asked: TdFlags, config: TdConfig, task: td.Task, state: TdState, stop) -> TdState:
     run = make_run(config, asked.steps, asked.rate)
     key = jax.random.key(asked.seed)
     started = saved = time.perf_counter()
@@ -115,15 +115,15 @@ def _learn(asked: TdFlags, config: TdConfig, task: td.Task, state: State, stop) 
 def make_run(config: TdConfig, steps: int, rate: float):
     """(task, state, key) -> (state, stats), jitted: takes some steps, up to `steps` in all."""
 
-    def run(task: td.Task, state: State, key: jax.Array) -> tuple[State, td.StepStats]:
-        def one(state: State, _):
+    def run(task: td.Task, state: TdState, key: jax.Array) -> tuple[TdState, td.StepStats]:
+        def one(state: TdState, _):
             alpha = rate * jnp.maximum(_LEAST_RATE, 1.0 - state.taken / steps)
             step_key = jax.random.fold_in(key, state.taken)
             goes_on = state.taken < steps
             lanes, weights, stats = td.step(
                 config, task, state.lanes, state.weights, alpha, step_key
             )
-            new = State(state.taken + 1, lanes, weights)
+            new = TdState(state.taken + 1, lanes, weights)
             stats = jax.tree.map(lambda x: jnp.where(goes_on, x, 0), stats)
             return jax.tree.map(lambda a, b: jnp.where(goes_on, a, b), new, state), stats
 
@@ -165,7 +165,7 @@ def wins_against_random(
 # --- checkpoints ----------------------------------------------------------------------
 
 
-def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> State:
+def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> TdState:
     """The state to start from: the checkpoint's, or a new one.
 
     Raises:
@@ -178,7 +178,7 @@ def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> State:
             raise ValueError(f"--weights {asked.weights}: of {learnt.shapes}, not {config.shapes}")
         weights = learnt.weights
     lanes = td.start(config, task.root, asked.games)
-    state = State(jnp.int32(0), lanes, jnp.asarray(weights))
+    state = TdState(jnp.int32(0), lanes, jnp.asarray(weights))
     if not asked.resume:
         asked.out.parent.mkdir(parents=True, exist_ok=True)
         return state
@@ -192,9 +192,9 @@ def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> State:
     return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(found[k]) for k in held])
 
 
-def save_checkpoint(asked: TdFlags, state: State) -> None:
+def save_checkpoint(asked: TdFlags, state: TdState) -> None:
     arrays.write(asked.checkpoint, "checkpoint", _held(state), {"flags": asked.same})
 
 
-def _held(state: State) -> dict[str, jax.Array]:
+def _held(state: TdState) -> dict[str, jax.Array]:
     return {f"leaf_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(state))}

@@ -36,7 +36,7 @@ class Asked(NamedTuple):
     avoid: Any  # i32[2, A]: depth until which a player avoids an action; 0: it does not
 
 
-class Found(NamedTuple):
+class Analysis(NamedTuple):
     """The results of a search for positions [B]; Q and values are for the player to move."""
 
     visits: jax.Array  # i32[B, A]
@@ -50,7 +50,7 @@ class Found(NamedTuple):
 
 
 class Told(NamedTuple):
-    """`Found`, and forecasts of how the games will end."""
+    """`Analysis`, and forecasts of how the games will end."""
 
     visits: jax.Array
     q: jax.Array
@@ -97,7 +97,7 @@ def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
     return avoiding, evaluator
 
 
-def found_by(settings: SearchConfig, running: pieces.Running) -> Found:
+def analysis_of(settings: SearchConfig, running: pieces.Running) -> Analysis:
     """The results of a search so far. If a game has several trees, the lines are the first's."""
     result = pieces.finish(running, settings)
     tree, trees_each = result.tree, settings.ensemble.trees if settings.ensemble else 1
@@ -107,7 +107,7 @@ def found_by(settings: SearchConfig, running: pieces.Running) -> Found:
     nodes = jnp.take_along_axis(edges.nodes, each, axis=1)
     lines, visits = lines_below(tree, nodes, LINE)
     prior = jnp.nan_to_num(edges.edges.prior[::trees_each], nan=-1.0, neginf=-1.0)
-    return Found(
+    return Analysis(
         result.visits,
         result.q,
         jnp.maximum(prior, -1.0),
@@ -137,7 +137,7 @@ class Searches:
             return pieces.advance(game, evaluator, running, settings, steps)
 
         def tell(running: pieces.Running, key: jax.Array, states: GameState) -> Told:
-            found = found_by(settings, running)
+            found = analysis_of(settings, running)
             many = found.actions.shape[1]
             step = jax.vmap(lambda s, a: play(rules, s, a), in_axes=(None, 0))
             after = jax.vmap(step)(states, found.actions)
@@ -154,7 +154,7 @@ class Searches:
             )
 
         self._begin, self._tell = executables.jit(begin), executables.jit(tell)
-        self.found = executables.jit(functools.partial(found_by, settings))
+        self.found = executables.jit(functools.partial(analysis_of, settings))
         self._advance = executables.jit(advance, donate_argnums=1)
         self._key = jax.random.key(seed)
         self._compiled: set[int] = set()

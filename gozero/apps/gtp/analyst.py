@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.apps.analysis.search import Asked, Found, Searches, Told, found_by
+from gozero.apps.analysis.search import Analysis, Asked, Searches, Told, analysis_of
 from gozero.apps.forecast import forecast
 from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.config import GtpConfig
@@ -61,7 +61,7 @@ class Outlook:
         lead, owners = jax.device_get(self._now(self._key, state))
         return lead[0], owners[0]
 
-    def learn(self, found: Found) -> bool:
+    def learn(self, found: Analysis) -> bool:
         """Forecast the game after one more of the search's visited moves; False if none is left."""
         tried = found.actions[found.visits[found.actions] > 0]
         action = next((int(a) for a in tried if int(a) not in self._known), None)
@@ -70,7 +70,7 @@ class Outlook:
         self._known[action] = self._foreseen(self._after(self._state, jnp.int32(action)))
         return True
 
-    def told(self, found: Found) -> Told:
+    def told(self, found: Analysis) -> Told:
         """The search's results with the forecasts; a missing lead is that of the root, a missing
         ownership NaN."""
         unknown = self._root[0], np.full_like(self._root[1], np.nan)
@@ -84,7 +84,7 @@ class Analyst:
     def __init__(self, rules: Rules, config: GtpConfig, clock: Callable[[], float]):
         self._rules, self._config, self._clock = rules, config, clock
         self._jobs: dict[Any, InBackground] = {}
-        self._tellers: dict[Searcher, Callable[[Running], Found]] = {}  # compiled
+        self._tellers: dict[Searcher, Callable[[Running], Analysis]] = {}  # compiled
 
     @functools.cached_property
     def _searches(self) -> Searches:
@@ -187,7 +187,7 @@ class Analyst:
 
         def work():
             assert searcher.settings is not None  # it has a tree
-            tell = jax.jit(functools.partial(found_by, searcher.settings))
+            tell = jax.jit(functools.partial(analysis_of, searcher.settings))
             self._tellers[searcher] = tell.lower(shapes).compile()
 
         return self._is_done(searcher, work, seconds)
@@ -200,7 +200,7 @@ class _Search:
         self._searches, self._running = searches, running
         self._chunk, self._done = _FIRST_STEPS, 0
         self._last = searches.settings.num_simulations // searches.settings.leaves
-        self.found: Found | None = None  # the last result reported
+        self.found: Analysis | None = None  # the last result reported
 
     def advance(self, clock: Callable[[], float]) -> bool:
         """Run some more steps; False if all are done."""
@@ -212,18 +212,18 @@ class _Search:
         self._chunk = next_chunk(self._chunk, clock() - before, PIECE)
         return True
 
-    def tell(self) -> Found:
+    def tell(self) -> Analysis:
         """The result so far."""
         self.found = _first(self._searches.found(self._running))
         return self.found
 
 
-def _first(found: Found) -> Found:
+def _first(found: Analysis) -> Analysis:
     """The first game's result, copied to the host."""
-    return Found(*(field[0] for field in jax.device_get(found)))
+    return Analysis(*(field[0] for field in jax.device_get(found)))
 
 
-def _told(found: Found, outlook: Outlook | None) -> Told:
+def _told(found: Analysis, outlook: Outlook | None) -> Told:
     """The result with the forecasts, or with empty ones (0 and NaN) if there is no outlook."""
     if outlook is not None:
         return outlook.told(found)
@@ -231,6 +231,6 @@ def _told(found: Found, outlook: Outlook | None) -> Told:
     return _with_ends(found, nothing, [nothing] * len(found.actions))
 
 
-def _with_ends(found: Found, now: tuple, each: list[tuple]) -> Told:
+def _with_ends(found: Analysis, now: tuple, each: list[tuple]) -> Told:
     (lead, owners), (leads, ownerships) = now, map(np.array, zip(*each, strict=True))
     return Told(*found, lead, owners, leads, ownerships)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gozero.apps.gtp.analyst import Analyst, Reports
     from gozero.apps.gtp.protocol import Talk
-    from gozero.apps.gtp.search import Found, Look, Searcher
+    from gozero.apps.gtp.search import Look, SearchedMove, Searcher
     from gozero.apps.host_game import HostGame
     from gozero.apps.sgf import GameRecord
     from gozero.go.coords import KoRule
@@ -366,7 +366,7 @@ class Engine:
             searcher, _state_for(self.game, colour), reports, seconds is not None, talk
         )
 
-    def _search(self, colour: int, seconds: float | None, look: Look | None) -> Found:
+    def _search(self, colour: int, seconds: float | None, look: Look | None) -> SearchedMove:
         """Search for a colour; continues the last search if the game went on from there."""
         self._num_searches += 1
         game, played = self.game, self._played_since_the_search(colour)

@@ -63,7 +63,7 @@ whether to end the search."""
 _TD_SIMULATIONS_A_LOOK = 2 * TD_LANES
 
 
-class Found(NamedTuple):
+class SearchedMove(NamedTuple):
     """The result of a search, for the colour that it searched for."""
 
     action: int  # the most visited
@@ -104,7 +104,7 @@ class Searcher:
 
     A subclass defines `_begin`, which makes the kept state; `_follow`, which advances it by an
     action that was played; `_whole`, a search of all simulations; and `_within`, one with a time
-    limit. These two return the fields of `Found` and the new kept state; their last argument is a
+    limit. These two return the fields of `SearchedMove` and the new kept state; their last argument is a
     `Look`, or None.
     """
 
@@ -141,7 +141,7 @@ class Searcher:
         seconds: float | None = None,
         look: Look | None = None,
         avoid: np.ndarray | None = None,
-    ) -> Found:
+    ) -> SearchedMove:
         """Search a game that is not over, for a colour.
 
         Args:
@@ -169,7 +169,7 @@ class Searcher:
             found, kept = self._within(seconds, key, game, mover, kept, look)
         self._kept = kept if self._reuse else None
         action, value, ok, resigns = found
-        return Found(int(action), float(value), bool(ok), bool(resigns))
+        return SearchedMove(int(action), float(value), bool(ok), bool(resigns))
 
 
 class TreeSearcher(Searcher):
@@ -199,7 +199,7 @@ class TreeSearcher(Searcher):
         resign = config.resign
 
         def told(result: SearchResult) -> tuple:
-            """The fields of `Found`."""
+            """The fields of `SearchedMove`."""
             resigns = move_choice.resignations(result.value, result.visits, result.q, resign)
             return result.action[0], result.value[0], result.ok[0], resigns[0]
 

@@ -25,7 +25,7 @@ from gozero.games.registry import NamedGame
 from gozero.go.coords import result_text
 from gozero.go.rules import BLACK, Rules
 from gozero.play import arena, devices
-from gozero.play.arena import Played
+from gozero.play.arena import FinishedGame
 from gozero.play.lockstep import PLIES, LockstepPlayer
 from gozero.play.player import Choice, Player
 from gozero.play.setups import Made, make_player
@@ -182,7 +182,7 @@ def _result(
     rules: Rules | NamedGame,
     names: tuple[str, str],
     opening: Sequence[int],
-    played: Played,
+    played: FinishedGame,
 ) -> tuple[GameLine, GameRecord | str]:
     """The finished game's line and record."""
     black = config.black(played.number)

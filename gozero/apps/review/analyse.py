@@ -27,7 +27,7 @@ VARIATION = 10
 """The most moves of a variation."""
 
 
-class Judged(NamedTuple):
+class ReviewedPosition(NamedTuple):
     """The evaluation of a position of a game; winning probabilities are from 0 to 1."""
 
     stones: np.ndarray  # i8[size, size]: +1 Black, -1 White
@@ -46,7 +46,7 @@ class Reviewed(NamedTuple):
 
     name: str
     record: GameRecord
-    positions: list[Judged]
+    positions: list[ReviewedPosition]
 
     def mistakes(self, count: int) -> list[int]:
         """The positions whose moves lost the most, in descending order; only losses from 1% on."""
@@ -79,14 +79,14 @@ def analyse(
     rules = Rules(sizes[0], config.ko, config.suicide, limit, config.looks_back)
     lines = [_states(rules, name, record) for name, record in games]
     states = [state for line in lines for state in line]
-    judge = _judge(rules, config)
+    review = _make_review(rules, config)
     told, batch = [], config.batch  # always full: another number would be compiled anew
     for start in range(0, len(states), batch):
         chunk = states[start : start + batch]
         padded = chunk + chunk[-1:] * (batch - len(chunk))
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
         found = jax.device_get(
-            judge(jax.random.fold_in(jax.random.key(config.seed), start), stacked)
+            review(jax.random.fold_in(jax.random.key(config.seed), start), stacked)
         )
         told += [jax.tree.map(lambda x, i=i: x[i], found) for i in range(len(chunk))]
         if progress:
@@ -96,7 +96,7 @@ def analyse(
     reviewed, first = [], 0
     for (name, record), line in zip(games, lines, strict=True):
         of_game = told[first : first + len(line)]
-        reviewed.append(Reviewed(name, record, _judged(record, line, of_game)))
+        reviewed.append(Reviewed(name, record, _reviewed_positions(record, line, of_game)))
         first += len(line)
     return reviewed
 
@@ -118,7 +118,7 @@ def _states(rules: Rules, name: str, record: GameRecord) -> list[GameState]:
     return [jax.device_get(state) for state in [*states, game.state]]
 
 
-class _Found(NamedTuple):
+class _DeviceResults(NamedTuple):
     """The device's results for positions [B]; values are for the player to move."""
 
     stones: jax.Array
@@ -131,13 +131,15 @@ class _Found(NamedTuple):
     ownership: jax.Array
 
 
-def _judge(rules: Rules, config: ReviewConfig) -> Callable[[jax.Array, GameState], _Found]:
+def _make_review(
+    rules: Rules, config: ReviewConfig
+) -> Callable[[jax.Array, GameState], _DeviceResults]:
     setup = make_setup(rules, config, config.seed)
     game, foresee = go_game(rules), forecast(rules, config.weights, config.score_playouts)
     trees = 1 if setup.search.ensemble is None else setup.search.ensemble.trees
     params, own = setup.evaluator.params, setup.evaluator._replace(params=None)
 
-    def judge(params: Any, key: jax.Array, states: GameState) -> _Found:
+    def review(params: Any, key: jax.Array, states: GameState) -> _DeviceResults:
         search_key, score_key = jax.random.split(key)
         evaluator = own._replace(params=params)
         result = search(game, evaluator, search_key, states, setup.search)
@@ -145,7 +147,7 @@ def _judge(rules: Rules, config: ReviewConfig) -> Callable[[jax.Array, GameState
         won = jnp.sign(jnp.where(states.to_play == 0, score, -score))
         lead, owners = foresee(score_key, states)
         area = jax.vmap(lambda s: scoring.ownership(rules, s))(states).reshape(owners.shape)
-        return _Found(
+        return _DeviceResults(
             jax.vmap(lambda s: position_stones(rules, s.position))(states),
             over,
             jnp.where(over, won, result.value),
@@ -156,12 +158,12 @@ def _judge(rules: Rules, config: ReviewConfig) -> Callable[[jax.Array, GameState
             jnp.where(over[:, None], area.astype(jnp.float32), owners),
         )
 
-    return functools.partial(executables.jit(judge), params)
+    return functools.partial(executables.jit(review), params)
 
 
-def _judged(
-    record: GameRecord, states: Sequence[GameState], found: Sequence[_Found]
-) -> list[Judged]:
+def _reviewed_positions(
+    record: GameRecord, states: Sequence[GameState], found: Sequence[_DeviceResults]
+) -> list[ReviewedPosition]:
     colours = [int(state.position.to_play) for state in states]
     signs = [1 if colour == 0 else -1 for colour in colours]
     wins = [(1 + sign * float(one.value)) / 2 for sign, one in zip(signs, found, strict=True)]
@@ -172,7 +174,7 @@ def _judged(
         same = played is None or variation[:1] == (played,)
         lost = 0.0 if same else max(0.0, signs[i] * (wins[i] - wins[i + 1]))
         positions.append(
-            Judged(
+            ReviewedPosition(
                 np.asarray(one.stones),
                 colours[i],
                 wins[i],

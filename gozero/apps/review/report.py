@@ -11,7 +11,7 @@ import numpy as np
 
 from gozero.apps import sgf
 from gozero.apps.pictures import BLACK, BLUE, LINES, WHITE, Svg, board_svg, picture, text
-from gozero.apps.review.analyse import Judged, Reviewed
+from gozero.apps.review.analyse import Reviewed, ReviewedPosition
 from gozero.go import coords
 
 COLOURS = ("Black", "White")
@@ -153,7 +153,7 @@ def _title(game: Reviewed) -> str:
     return f"{game.name}: {players}, {record.size}x{record.size}, {record.result}"
 
 
-def _standing(one: Judged) -> str:
+def _standing(one: ReviewedPosition) -> str:
     ahead = "B" if one.lead >= 0 else "W"
     return f"Black wins {100 * one.win:.1f}%, lead {ahead}+{abs(one.lead):.1f}"
 

@@ -128,7 +128,10 @@ def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
 
 
 def _compile(
-    settings: selfplay.SelfPlayConfig, evaluator: Evaluator, lanes: selfplay.Lanes, mesh: Mesh
+    settings: selfplay.SelfPlayConfig,
+    evaluator: Evaluator,
+    lanes: selfplay.SelfPlayLanes,
+    mesh: Mesh,
 ):
     """(the program, the shapes of its moves); compiled ahead, so that rates measure play only."""
     started = time.perf_counter()
@@ -159,7 +162,7 @@ class _Run:
         self.seconds_before, self.started = 0.0, time.perf_counter()
         self.saved, self.saving_s = time.monotonic(), 0.0
 
-    def go_on(self, lanes: selfplay.Lanes, moves: selfplay.Move) -> selfplay.Lanes:
+    def go_on(self, lanes: selfplay.SelfPlayLanes, moves: selfplay.Move) -> selfplay.SelfPlayLanes:
         """The lanes of the run in the folder; those given, if the run is new or had saved none.
 
         Raises:
@@ -190,7 +193,7 @@ class _Run:
         done = [type(count) is int and count <= self.writer.num_moves for count in moves]
         files.write_lines(self.metrics, itertools.compress(lines, done))
 
-    def play(self, play_moves: Callable, lanes: selfplay.Lanes) -> int:
+    def play(self, play_moves: Callable, lanes: selfplay.SelfPlayLanes) -> int:
         self.folder.write_manifest(self.manifest)
         self.started = time.perf_counter()
         whole = True  # the writer has all moves of the lanes
@@ -227,7 +230,7 @@ class _Run:
         files.add_line(self.metrics, numbers, durable=False)
         progress.show(numbers["games"], rates(numbers))
 
-    def _save_if_due(self, lanes: selfplay.Lanes) -> None:
+    def _save_if_due(self, lanes: selfplay.SelfPlayLanes) -> None:
         """Save the state now and then, which takes at most a twentieth of the time."""
         begun = time.monotonic()
         if begun - self.saved > max(SAVE_EVERY_S, 20 * self.saving_s):
@@ -235,7 +238,7 @@ class _Run:
             self.saved = time.monotonic()
             self.saving_s = self.saved - begun
 
-    def _save(self, lanes: selfplay.Lanes) -> None:
+    def _save(self, lanes: selfplay.SelfPlayLanes) -> None:
         self.writer.sync()
         counted = self.writer.counted | {"seconds": self._numbers()["seconds"]}
         states.save(self.config.out, lanes, self.writer.open_games, counted)
@@ -252,7 +255,7 @@ class _Run:
             "simulations_per_s": round(simulations / seconds, 1),
         }
 
-    def _finish(self, lanes: selfplay.Lanes | None) -> int:
+    def _finish(self, lanes: selfplay.SelfPlayLanes | None) -> int:
         """Write what is left, with the state of `lanes` if the run can resume from it."""
         self.writer.flush()
         complete = self.writer.num_games == self.config.games

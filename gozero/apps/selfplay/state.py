@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.play.selfplay import Lanes, Move
+from gozero.play.selfplay import Move, SelfPlayLanes
 from gozero.runs import arrays
 
 STATE = "state.safetensors"
@@ -25,15 +25,15 @@ OpenGames = dict[int, list[Move]]
 """The number of a game -> its moves so far, in parts of [n] moves each."""
 
 
-class State(NamedTuple):
+class SelfPlayCheckpoint(NamedTuple):
     """A checkpoint as it was read."""
 
-    lanes: Lanes  # on the device
+    lanes: SelfPlayLanes  # on the device
     open_games: OpenGames
     counted: dict  # plain data: what the writer and the clock had counted
 
 
-def save(out: pathlib.Path, lanes: Lanes, open_games: OpenGames, counted: dict) -> None:
+def save(out: pathlib.Path, lanes: SelfPlayLanes, open_games: OpenGames, counted: dict) -> None:
     """Write the state atomically and durably.
 
     A state too large to be read back is not written: the run can then be played again.
@@ -53,7 +53,7 @@ def save(out: pathlib.Path, lanes: Lanes, open_games: OpenGames, counted: dict) 
     arrays.write(out / STATE, KIND, held, about, durable=True)
 
 
-def load(out: pathlib.Path, lanes: Lanes, moves: Move) -> State | None:
+def load(out: pathlib.Path, lanes: SelfPlayLanes, moves: Move) -> SelfPlayCheckpoint | None:
     """The state of a run; None if there is none yet.
 
     Args:
@@ -80,7 +80,7 @@ def load(out: pathlib.Path, lanes: Lanes, moves: Move) -> State | None:
         return _named("lanes", plain) | own
 
     found, about = arrays.read(out / STATE, KIND, expected, finite=False)
-    return State(
+    return SelfPlayCheckpoint(
         lanes=jax.tree.map(_placed, lanes, _like("lanes", plain, found)),
         open_games=_divided(_like("moves", moves, found), about["open"]) if about["open"] else {},
         counted=about["counted"],

@@ -53,7 +53,7 @@ _HEADERS = {
 _TOO_LONG, _REFUSED, _BUSY = 1009, 1008, 1013  # codes of RFC 6455
 
 
-class Board(Protocol):
+class BoardSession(Protocol):
     """The part of a `session.Session` that the server needs."""
 
     tell: Callable[[dict], None]
@@ -72,7 +72,7 @@ class Board(Protocol):
         ...
 
 
-NewBoard = Callable[[Callable[[dict], None]], Board]
+NewBoard = Callable[[Callable[[dict], None]], BoardSession]
 
 
 def make_app(token: str, port: int, new_board: NewBoard) -> Starlette:
@@ -84,7 +84,7 @@ def make_app(token: str, port: int, new_board: NewBoard) -> Starlette:
       new_board: makes a board's session, given the function that sends messages to its tab.
     """
     own_hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
-    open_boards: set[Board] = set()
+    open_boards: set[BoardSession] = set()
 
     def is_ours(connection: HTTPConnection) -> bool:
         said = connection.path_params["token"].encode("utf-8", "surrogateescape")
@@ -120,7 +120,7 @@ def _read(name: str) -> bytes:
     return importlib.resources.files("gozero.apps.web").joinpath(name).read_bytes()
 
 
-async def _serve(websocket: WebSocket, new_board: NewBoard, open_boards: set[Board]) -> None:
+async def _serve(websocket: WebSocket, new_board: NewBoard, open_boards: set[BoardSession]) -> None:
     """Run a board's session in its own thread, until its tab is closed or stops reading."""
     loop, outbox = asyncio.get_running_loop(), asyncio.Queue[str]()
     unread = 0
@@ -163,7 +163,7 @@ async def _serve(websocket: WebSocket, new_board: NewBoard, open_boards: set[Boa
         open_boards.discard(session)
 
 
-async def _take(websocket: WebSocket, session: Board) -> None:
+async def _take(websocket: WebSocket, session: BoardSession) -> None:
     """Pass messages to a session until the tab is closed, or sends bytes or too long a message."""
     while True:
         try:

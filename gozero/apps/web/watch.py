@@ -75,7 +75,7 @@ class SelfPlay:
         states = jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], self._count, 0), start)
         none = jnp.full((2, self._count), player.NO_ACTION, jnp.int32)
         no = jnp.zeros(self._count, bool)
-        self._lanes = arena.Lanes(states, none, ~no, no)
+        self._lanes = arena.MatchLanes(states, none, ~no, no)
         self._moves: list[list[int]] = [[] for _ in range(self._count)]
         self._since_end = 0
 

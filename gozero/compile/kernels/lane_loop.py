@@ -32,7 +32,7 @@ def plainly(goes_on: Callable, advance: Callable, state: Any) -> Any:
     return lax.while_loop(lambda state: jnp.any(goes_on(state)), advance, state)
 
 
-class Plan(NamedTuple):
+class BlockPlan(NamedTuple):
     """How a batch is divided into blocks of lanes; each lane runs games one after another."""
 
     platform: str  # "tpu" (Mosaic), "cuda" (Triton); "interpret", "interpret-cuda": anywhere
@@ -50,7 +50,7 @@ class Plan(NamedTuple):
         return self.platform.endswith("cuda")
 
 
-def plan(platform: str, count: int, words: int) -> Plan:
+def plan(platform: str, count: int, words: int) -> BlockPlan:
     """The plan for `count` games whose state has `words` words each.
 
     On a TPU two registers a word take 1.33 times as long as one, and 1.6 times where they no longer
@@ -67,7 +67,7 @@ def plan(platform: str, count: int, words: int) -> Plan:
     most = max(1, min(_MOST_GAMES, _MOST_BYTES // (4 * words * lanes)))
     blocks = max(math.ceil(vectors / most), min(vectors, at_once))
     games = math.ceil(vectors / blocks)
-    return Plan(platform, shape, math.ceil(vectors / games), games)
+    return BlockPlan(platform, shape, math.ceil(vectors / games), games)
 
 
 def run(goes_on: Callable, advance: Callable, state: Any, platform: str) -> Any:
@@ -79,7 +79,7 @@ def run(goes_on: Callable, advance: Callable, state: Any, platform: str) -> Any:
       goes_on: state -> bool[B].
       advance: state -> state, some iterations further; see `by_lane.traced` for what it may do.
       state: a pytree of arrays u32[..., B].
-      platform: as in `Plan`.
+      platform: as in `BlockPlan`.
     """
     leaves, tree = jax.tree.flatten(state)
     count = leaves[0].shape[-1]
@@ -93,7 +93,7 @@ def run(goes_on: Callable, advance: Callable, state: Any, platform: str) -> Any:
         x = jnp.pad(x, ((0, 0), (0, how.size - count)), mode="edge")  # padding games
         return x.reshape(len(x), how.games, how.blocks * how.shape[0], *how.shape[1:])
 
-    lanes = _Lanes(by_lane.traced(goes_on, state), by_lane.traced(advance, state), leaves)
+    lanes = _LaneFunctions(by_lane.traced(goes_on, state), by_lane.traced(advance, state), leaves)
     kernel = functools.partial(_gpu_kernel if how.is_of_gpu else _kernel, lanes, how)
     out = _call(how, kernel, list(map(in_blocks, arrays)))
     out = [x.reshape(len(x), -1)[:, :count] for x in out]
@@ -106,7 +106,7 @@ def _num_words(state: Any) -> int:
     return sum(math.prod(x.shape[:-1]) for x in jax.tree.leaves(state))
 
 
-class _Lanes(NamedTuple):
+class _LaneFunctions(NamedTuple):
     """The functions of a block's lanes, applied to a list of the words of their state."""
 
     goes_on_of: Any  # a program of `by_lane`
@@ -128,7 +128,7 @@ class _Lanes(NamedTuple):
         return by_lane.words(by_lane.run(self.advance_of, self.values(words), words[0].shape))
 
 
-def _kernel(lanes: _Lanes, how: Plan, *refs: Any) -> None:
+def _kernel(lanes: _LaneFunctions, how: BlockPlan, *refs: Any) -> None:
     """One block: references u32[words, games, *shape] to the initial state and to the final one."""
     places = [(ref, word) for ref in refs for word in range(ref.shape[0])]
     given, out = places[: len(places) // 2], places[len(places) // 2 :]
@@ -154,7 +154,7 @@ def _kernel(lanes: _Lanes, how: Plan, *refs: Any) -> None:
         ref[i, last] = word
 
 
-def _gpu_kernel(lanes: _Lanes, how: Plan, given: Any, out: Any) -> None:
+def _gpu_kernel(lanes: _LaneFunctions, how: BlockPlan, given: Any, out: Any) -> None:
     """One block, with references u32[words, games, 32]; memory is accessed in few places.
 
     For each access to memory Triton goes through the whole program several times: with one for each
@@ -205,7 +205,7 @@ def _gpu_kernel(lanes: _Lanes, how: Plan, given: Any, out: Any) -> None:
     write(words, game)
 
 
-def _call(how: Plan, kernel: Callable, state: list[jax.Array]) -> list[jax.Array]:
+def _call(how: BlockPlan, kernel: Callable, state: list[jax.Array]) -> list[jax.Array]:
     """Runs the kernel on each block; arrays are u32[words, games, *shape], with the third axis that
     of all blocks."""
     from jax.experimental import pallas as pl  # slow to import, and not needed on a CPU

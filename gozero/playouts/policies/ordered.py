@@ -25,7 +25,7 @@ from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, PlayoutPolicy
 from gozero.playouts.first_plays import Wanted
 from gozero.playouts.policies import whole_board
-from gozero.playouts.policies.whole_board import Lanes
+from gozero.playouts.policies.whole_board import BoardLanes
 
 
 class Order(NamedTuple):
@@ -43,7 +43,7 @@ def policy(order: Order) -> PlayoutPolicy:
 
 def _init(
     order: Order, rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted
-) -> Lanes:
+) -> BoardLanes:
     lanes = whole_board.init(rules, positions, clock, first_plays)
     more = clock.turn.size - order.rank.shape[-1]  # unused lanes
     pad = lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, more)), mode="edge")
@@ -59,7 +59,7 @@ def places(order: Order, clock: Clock) -> jax.Array:
     return order.rank - order.temperature * jnp.log(uniform)
 
 
-def _choose(lay: bb.Layout, params: Any, lanes: Lanes) -> jax.Array:
+def _choose(lay: bb.Layout, params: Any, lanes: BoardLanes) -> jax.Array:
     """u32[B]: the pending move, or the candidate that comes first in the mover's list."""
     del params
     assert lanes.places is not None  # `_init` has made them

@@ -36,7 +36,7 @@ from gozero.playouts.first_plays import FirstPlays, Wanted, none_yet
 _SWEEPS = 2  # growth sweeps at a time; one more step checks whether they were enough
 
 
-class Lanes(NamedTuple):
+class BoardLanes(NamedTuple):
     """The state of B playouts; a board is W words u32[B]."""
 
     own: bb.Board  # stones of the player to move
@@ -53,12 +53,12 @@ class Lanes(NamedTuple):
         return bb.swapped(self.clock.turn != 0, self.own, self.opponent)
 
 
-def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted) -> Lanes:
+def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted) -> BoardLanes:
     """The lanes before the first iteration."""
     lay = rules.layout
     own, opponent = go.own_and_opponent(positions)
     empty = (jnp.zeros_like(clock.turn),) * lay.num_words
-    return Lanes(
+    return BoardLanes(
         own=own,
         opponent=opponent,
         banned=jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko),
@@ -69,8 +69,8 @@ def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wan
 
 
 def step(
-    choose: Callable, rules: go.Rules, cap: int, params: Any, lanes: Lanes
-) -> tuple[Lanes, Played]:
+    choose: Callable, rules: go.Rules, cap: int, params: Any, lanes: BoardLanes
+) -> tuple[BoardLanes, Played]:
     """One iteration of every lane; finished lanes are unchanged.
 
     Args:
@@ -89,7 +89,7 @@ def step(
     return _update(lay, lanes, move, alive, flags), Played((flags & playable.PLAY) != 0, move)
 
 
-def _choose(lay: bb.Layout, params: Any, lanes: Lanes) -> jax.Array:
+def _choose(lay: bb.Layout, params: Any, lanes: BoardLanes) -> jax.Array:
     """u32[B]: the pending move, or a random candidate."""
 
     def one_lane(own, opponent, banned, trying, random):
@@ -177,7 +177,7 @@ def move_result(
     )
 
 
-def _update(lay, lanes: Lanes, move, alive, flags) -> Lanes:
+def _update(lay, lanes: BoardLanes, move, alive, flags) -> BoardLanes:
     """The lanes after their tries; elementwise, so written for all lanes at once."""
     played, rejected, _, capture, ko = ((flags & f) != 0 for f in playable.FLAGS)
     point = playable.board_of(lay, move)
@@ -186,7 +186,7 @@ def _update(lay, lanes: Lanes, move, alive, flags) -> Lanes:
     first = lanes.first
     if first is not None:
         first = first.and_then(bb.keep(played, point), lanes.clock.turn == 0)
-    return Lanes(
+    return BoardLanes(
         own=bb.where(played, bb.difference(lanes.opponent, captured), lanes.own),
         opponent=bb.where(played, bb.union(lanes.own, point), lanes.opponent),
         banned=bb.where(played, bb.keep(ko, captured), tried),

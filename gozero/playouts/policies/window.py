@@ -43,7 +43,7 @@ _ONE, _FIVE = np.uint32(1), np.uint32(5)
 _FIVE_BITS = np.uint32(31)
 
 
-class Lanes(NamedTuple):
+class WindowLanes(NamedTuple):
     """The state of B playouts; a board is one array u32[W, B], each word a row of the board."""
 
     black: jax.Array
@@ -64,12 +64,12 @@ def fits(lay: bb.Layout) -> bool:
     return lay.rows_per_word == 1
 
 
-def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted) -> Lanes:
+def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted) -> WindowLanes:
     """The lanes before the first iteration."""
     lay = rules.layout
     black, white = jnp.stack(positions.black), jnp.stack(positions.white)
     empty = jnp.zeros_like(black)
-    return Lanes(
+    return WindowLanes(
         black=black,
         white=white,
         tried=empty,
@@ -83,7 +83,9 @@ def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wan
 # --- the iterations -------------------------------------------------------------------
 
 
-def advance(rules: go.Rules, cap: int, params: Any, lanes: Lanes) -> tuple[Lanes, Played]:
+def advance(
+    rules: go.Rules, cap: int, params: Any, lanes: WindowLanes
+) -> tuple[WindowLanes, Played]:
     """Some iterations and a flood: (lanes, what was played [T, B])."""
     del params
     one = lambda lanes, _: try_in_window(rules, cap, lanes)
@@ -95,7 +97,7 @@ def advance(rules: go.Rules, cap: int, params: Any, lanes: Lanes) -> tuple[Lanes
 UNIFORM = PlayoutPolicy(init, advance, cpu_lanes=128, in_kernel=True)
 
 
-def try_in_window(rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Played]:
+def try_in_window(rules: go.Rules, cap: int, lanes: WindowLanes) -> tuple[WindowLanes, Played]:
     """Each lane without a pending try tries a random candidate."""
     lay, clock = rules.layout, lanes.clock
 
@@ -117,7 +119,7 @@ def try_in_window(rules: go.Rules, cap: int, lanes: Lanes) -> tuple[Lanes, Playe
     return _update(lanes, move, result, captured, _captured_point(move, result))
 
 
-def _decide_by_flood(rules: go.Rules, lanes: Lanes) -> tuple[Lanes, Played]:
+def _decide_by_flood(rules: go.Rules, lanes: WindowLanes) -> tuple[WindowLanes, Played]:
     """Each lane with a pending try grows its living stones further, then decides if it can."""
     lay, move = rules.layout, lanes.clock.trying
 
@@ -155,7 +157,7 @@ def _flags(lay, black, white, turn, move, alive) -> jax.Array:
     return jnp.where(move != playable.NO_MOVE, flags, np.uint32(0))
 
 
-def _update(lanes: Lanes, move, result, captured, ko) -> tuple[Lanes, Played]:
+def _update(lanes: WindowLanes, move, result, captured, ko) -> tuple[WindowLanes, Played]:
     """The lanes after their tries, every array updated in place; and what was played.
 
     Args:

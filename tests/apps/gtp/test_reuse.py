@@ -25,7 +25,7 @@ def test_a_search_goes_on_where_the_game_did():
         def search(self, state, colour, number, played, seconds, look):
             asked.append(played)
             action = next(p for p in range(26) if p not in [a for _, a in engine.game.moves])
-            return gtp_search.Found(action, 0.0, True)
+            return gtp_search.SearchedMove(action, 0.0, True)
 
     engine._searchers[5] = Clerk()
     for line in (

@@ -55,7 +55,7 @@ class Thinker:
         self.asked.append(seconds)
         self.engine.clock.now += self.thinks
         free = [p for p in range(81) if p not in [a for _, a in self.engine.game.moves]]
-        return gtp_search.Found(free[0], 0.0, True, self.resigns)
+        return gtp_search.SearchedMove(free[0], 0.0, True, self.resigns)
 
 
 def session(engine, *lines):

@@ -35,7 +35,7 @@ plane 0, or 1, has one liberty left; the chain that the stone joins has one libe
 Planes = tuple[bb.Board, bb.Board]
 
 
-class Board(NamedTuple):
+class MoverBoard(NamedTuple):
     """The board before the move, from the mover's side."""
 
     own: bb.Board
@@ -52,7 +52,7 @@ class Tried(NamedTuple):
     changed: Any  # board: enemy chains of its first round that are captured or put in atari
 
 
-def seeds(lay: bb.Layout, board: Board, planes: Planes, tried: Tried) -> Planes:
+def seeds(lay: bb.Layout, board: MoverBoard, planes: Planes, tried: Tried) -> Planes:
     """The seeds from which the planes of a move grow."""
     point = playable.board_of(lay, tried.move, as_array=not isinstance(board.own, tuple))
     planes = (bb.keep(tried.pending, planes[0]), bb.keep(tried.pending, planes[1]))
@@ -72,13 +72,13 @@ def _sides(lay: bb.Layout, point: bb.Board) -> list[tuple[bb.Board, bb.Board]]:
     return [(bb.east(point), bb.west(point)), (bb.south(lay, point), bb.north(lay, point))]
 
 
-def _enemies(board: Board, pair: tuple[bb.Board, bb.Board], second_round) -> bb.Board:
+def _enemies(board: MoverBoard, pair: tuple[bb.Board, bb.Board], second_round) -> bb.Board:
     """The enemy stone on the first side, else (and always in the second round) on the second."""
     first, second = (bb.intersection(side, board.opponent) for side in pair)
     return bb.where((second_round != 0) | ~bb.any_of(first), second, first)
 
 
-def joined(lay: bb.Layout, board: Board, move: jax.Array) -> tuple[bb.Board, bb.Board]:
+def joined(lay: bb.Layout, board: MoverBoard, move: jax.Array) -> tuple[bb.Board, bb.Board]:
     """Stones joined to their (east, south) neighbour with the move's stone on the board."""
     point = playable.board_of(lay, move, as_array=not isinstance(board.own, tuple))
     own = bb.union(board.own, point)
@@ -87,7 +87,7 @@ def joined(lay: bb.Layout, board: Board, move: jax.Array) -> tuple[bb.Board, bb.
 
 def move_result(
     lay: bb.Layout,
-    board: Board,
+    board: MoverBoard,
     endangered: bb.Board,
     planes: Planes,
     tried: Tried,

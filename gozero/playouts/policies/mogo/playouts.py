@@ -76,7 +76,7 @@ def mogo_playouts(
     return engine.play_out(policy(rules.layout, config), rules, positions, key, **options)
 
 
-class Lanes(NamedTuple):
+class MogoLanes(NamedTuple):
     """The state of B playouts; a board is one array u32[W, B]."""
 
     now: Situation
@@ -109,11 +109,11 @@ def policy(lay: bb.Layout, config: MogoConfig = PLAIN) -> PlayoutPolicy:
 
 def init(
     rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted, last: jax.Array
-) -> Lanes:
+) -> MogoLanes:
     """The lanes before the first iteration; `last` is i32[B], the last moves."""
     now = situation(rules, positions, last)
     empty, zero = jnp.zeros_like(now.own), jnp.zeros_like(clock.turn)
-    return Lanes(
+    return MogoLanes(
         now=now,
         planes=(empty, empty),
         changed=empty,
@@ -155,8 +155,8 @@ def chains_beside(lay: bb.Layout, points: jax.Array, stones: jax.Array) -> jax.A
 
 
 def step(
-    config: MogoConfig, rules: go.Rules, cap: int, params: Any, lanes: Lanes
-) -> tuple[Lanes, PlayedByRule]:
+    config: MogoConfig, rules: go.Rules, cap: int, params: Any, lanes: MogoLanes
+) -> tuple[MogoLanes, PlayedByRule]:
     """One iteration of every lane; finished lanes are unchanged.
 
     Args:
@@ -187,7 +187,7 @@ def step(
     now = lanes.now
     near = stage(move_rules.pattern_window, now.own, now.opponent, now.last)
     chosen = stage(choose, now, near, engine.random_bits(clock))
-    board = chains.Board(now.own, now.opponent, now.atari)
+    board = chains.MoverBoard(now.own, now.opponent, now.atari)
     pending = clock.trying != playable.NO_MOVE
     move, rule = move_rules.unpacked(chosen)
     move = jnp.where(pending, clock.trying, move)
@@ -214,7 +214,7 @@ def _grow(lay: bb.Layout, board, planes, tried) -> tuple[jax.Array, jax.Array]:
     return grown[0], grown[1]
 
 
-def _update(lanes: Lanes, move, rule, planes, flags) -> Lanes:
+def _update(lanes: MogoLanes, move, rule, planes, flags) -> MogoLanes:
     """The lanes after their tries; elementwise, every array updated in place."""
     none = np.uint32(0)
     now = lanes.now
@@ -252,7 +252,7 @@ def _update(lanes: Lanes, move, rule, planes, flags) -> Lanes:
         rejected=keep(~played, tried),
         last=jnp.where(played[0], move, now.last),
     )
-    return Lanes(
+    return MogoLanes(
         now=now,
         planes=(planes[0] & ~forgotten, planes[1] & ~forgotten),
         changed=jnp.where(following, changed, keep(pending, lanes.changed)),

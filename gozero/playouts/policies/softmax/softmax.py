@@ -34,7 +34,7 @@ from gozero.playouts.first_plays import Wanted
 from gozero.playouts.policies import whole_board
 from gozero.playouts.policies.softmax import neighbourhoods
 from gozero.playouts.policies.softmax.strengths import Strengths
-from gozero.playouts.policies.whole_board import Lanes
+from gozero.playouts.policies.whole_board import BoardLanes
 
 _FACTOR_BITS = 9  # bits of the strength of a contiguity
 _FACTOR_ONE = 16  # the integer that stands for a contiguity of strength 1
@@ -94,13 +94,13 @@ def _whole(x: jax.Array, most: int) -> jax.Array:
 
 def init(
     rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted, last: jax.Array
-) -> Lanes:
+) -> BoardLanes:
     """The lanes before the first iteration; `last` is i32[B], the last moves."""
     lanes = whole_board.init(rules, positions, clock, first_plays)
     return lanes._replace(last=playable.packed_point(rules.layout, last))
 
 
-def _choose(lay: bb.Layout, policy: Softmax, lanes: Lanes) -> jax.Array:
+def _choose(lay: bb.Layout, policy: Softmax, lanes: BoardLanes) -> jax.Array:
     """u32[B]: the pending move, or one drawn from the candidates."""
 
     def stage(function: Callable, *args):
