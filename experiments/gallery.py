@@ -10,7 +10,7 @@ from experiments.usage import FOLDER
 README = FOLDER / "README.md"
 
 
-class Entry(NamedTuple):
+class GalleryEntry(NamedTuple):
     """What the gallery says about an experiment, besides its figures."""
 
     shows: str
@@ -19,71 +19,71 @@ class Entry(NamedTuple):
 
 
 ENTRIES = {
-    "ablation": Entry(
+    "ablation": GalleryEntry(
         "cost and gain of several leaves a step, virtual loss, subtree reuse and transpositions",
         "50 minutes (with `--resign -0.9`, 100 games per point)",
     ),
-    "accelerators": Entry(
+    "accelerators": GalleryEntry(
         "the main programs compiled ahead for TPUs and GPUs: memory, kernels, estimated time",
         "an hour or more",
     ),
-    "against_gnugo": Entry(
+    "against_gnugo": GalleryEntry(
         "UCT, MC-RAVE and heuristic MC-RAVE against GNU Go 3.8, as in Gelly & Silver (2011)",
         "some hours",
     ),
-    "array_tree": Entry(
+    "array_tree": GalleryEntry(
         "one search tree as Python objects, as NumPy arrays and in JAX: time and memory",
         "5 minutes",
     ),
-    "connect_four": Entry(
+    "connect_four": GalleryEntry(
         "Connect Four from zero, measured against solved positions and plain MCTS",
         "an hour of training, and some minutes",
     ),
-    "heuristic_prior": Entry(
+    "heuristic_prior": GalleryEntry(
         "heuristic MC-RAVE by the confidence in its heuristic (Figure 6 of the paper)",
         "77 minutes (400 simulations, 100 games per point)",
     ),
-    "katago": Entry(
+    "katago": GalleryEntry(
         "a KataGo network in our search, against KataGo with the same network and GNU Go",
         "four hours",
     ),
-    "playout_policies": Entry(
+    "playout_policies": GalleryEntry(
         "the strength of playout policies in a tree: uniform, MoGo's, learnt ones",
         "20 minutes (400 simulations, 100 games per point)",
     ),
-    "rave_equivalence": Entry(
+    "rave_equivalence": GalleryEntry(
         "MC-RAVE by its equivalence parameter k, and UCT (Figure 5 of the paper)",
         "20 minutes (400 simulations, 100 games per point)",
     ),
-    "recipes": Entry(
+    "recipes": GalleryEntry(
         "which training techniques pay at equal compute, one change at a time (5x5 and 7x7)",
         "two hours (`--budget 120`, three seeds)",
     ),
-    "scaling": Entry(
+    "scaling": GalleryEntry(
         "the Elo gained by doubling the simulations (Table 1 and Figure 7)",
         "20 minutes (100 games per point)",
     ),
-    "schedules": Entry(
+    "schedules": GalleryEntry(
         "MC-RAVE's schedules, hand-selected and minimum-MSE (section 4.6)",
         "22 minutes (400 simulations, 100 games per point)",
     ),
-    "solved_3x3": Entry(
+    "solved_3x3": GalleryEntry(
         "self-play finds the known result of 3x3, and fails when one part is broken on purpose",
         "6 minutes",
     ),
-    "solved_5x5": Entry(
+    "solved_5x5": GalleryEntry(
         "a network trained by self-play on 5x5 opens in the centre and takes the whole board",
         "5 minutes, and half an hour of training",
     ),
-    "surveyed": Entry(
+    "surveyed": GalleryEntry(
         "the programs surveyed by Gelly & Silver (2011), in our search, against MC-RAVE",
         "an hour (200 simulations, 40 games per point)",
     ),
-    "throughput": Entry(
+    "throughput": GalleryEntry(
         "rules, playouts, search, self-play and features against pgx, mctx, a C engine or a bound",
         "5 minutes a subject",
     ),
-    "zero_strength": Entry(
+    "zero_strength": GalleryEntry(
         "7x7 and 9x9 networks trained by self-play alone, against MC-RAVE and GNU Go",
         "up to an hour per board, and some hours of training",
     ),

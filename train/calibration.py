@@ -50,8 +50,8 @@ def _in_bins(predicted: jax.Array, counts: jax.Array) -> jax.Array:
     return counts[..., None] * jax.nn.one_hot(place, BINS)
 
 
-class Moves(NamedTuple):
-    """Moves [T, B] of lanes, one after another."""
+class Predictions(NamedTuple):
+    """The predictions at the moves [T, B] of lanes, one move after another."""
 
     chance: jax.Array  # f32: Black's expected point, by the network's value
     counts: jax.Array  # bool: whether this prediction counts
@@ -60,7 +60,7 @@ class Moves(NamedTuple):
     point: jax.Array  # f32: ... Black's point in it
 
 
-def of_games(before: jax.Array, moves: Moves) -> tuple[Bins, jax.Array]:
+def of_games(before: jax.Array, moves: Predictions) -> tuple[Bins, jax.Array]:
     """(the bins of the values in games that end, f32[B, 2, BINS] of the games then in play).
 
     Args:

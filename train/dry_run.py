@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from gozero.apps import flags
 from gozero.compile import ahead, estimate, mode
 from gozero.compile.ahead import Compiled, Target
-from gozero.compile.estimate import Loop
+from gozero.compile.estimate import LoopEstimate
 from gozero.runs.memory import num_bytes
 from gozero.runs.settings import setting
 from train import learner, memory, steps
@@ -140,7 +140,7 @@ def _memory(name: str, compiled: Compiled, target: Target, others: int) -> str:
     )
 
 
-def _launches(plan: Plan, found: dict[str, Loop]) -> str:
+def _launches(plan: Plan, found: dict[str, LoopEstimate]) -> str:
     """The report for a GPU, whose compiler gives no times."""
     config = plan.config
     simulation = found["self-play"].find(config.moves, config.simulations)
@@ -165,7 +165,7 @@ class Times(NamedTuple):
     custom_kernels: int  # of Pallas, whose time is in none of this
 
 
-def times(config: TrainConfig, play: Loop, learn: Loop, per_call: int) -> Times:
+def times(config: TrainConfig, play: LoopEstimate, learn: LoopEstimate, per_call: int) -> Times:
     """The times in the texts of self-play and of the learner, with `per_call` steps in a call."""
     simulation = play.find(config.moves, config.simulations)
     return Times(
@@ -178,7 +178,7 @@ def times(config: TrainConfig, play: Loop, learn: Loop, per_call: int) -> Times:
     )
 
 
-class Speed(NamedTuple):
+class RunSpeed(NamedTuple):
     """An estimate of what a run does in an iteration, on all devices; without evaluations."""
 
     simulations: float  # of a search, on average
@@ -190,7 +190,7 @@ class Speed(NamedTuple):
     games_per_s: float  # games that end
 
 
-def speed(plan: Plan, found: Times, plies: float | None = None) -> Speed:
+def speed(plan: Plan, found: Times, plies: float | None = None) -> RunSpeed:
     """The speed of a plan; `plies` as in `DryRunConfig`.
 
     If some searches are cheap, the program has both kinds, and the times in its text count the more
@@ -206,7 +206,9 @@ def speed(plan: Plan, found: Times, plies: float | None = None) -> Speed:
     positions = config.moves * config.batch * plan.num_devices
     plies = plies or PLIES * memory.num_points(plan)
     games_per_s = positions / plies / (playing + steps * found.step_s)
-    return Speed(simulations, positions, playing, steps, steps * found.step_s, plies, games_per_s)
+    return RunSpeed(
+        simulations, positions, playing, steps, steps * found.step_s, plies, games_per_s
+    )
 
 
 def _times(plan: Plan, config: DryRunConfig, target: Target, found: Times) -> Iterator[str]:

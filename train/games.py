@@ -36,7 +36,7 @@ LANES_AT_ONCE = 64
 at a move."""
 
 
-class Moves(struct.PyTreeNode):
+class GameRows(struct.PyTreeNode):
     """The rows that B games in play have given: row i of lane b is at b T + i, T the move limit."""
 
     position: Any  # [B T]
@@ -50,7 +50,7 @@ class Moves(struct.PyTreeNode):
 class Games(struct.PyTreeNode):
     """The games in play."""
 
-    moves: Moves
+    moves: GameRows
     length: jax.Array  # i32[B]: the number of rows of each
     predicted: jax.Array  # f32[B, 2, BINS]: the network's values so far, see `calibration.of_games`
 
@@ -85,7 +85,7 @@ def new_games(game: Game, config: BufferConfig, num_lanes: int) -> Games:
     row = jax.eval_shape(lambda: buffers.start(game, config)).rows
     blank = lambda x, dtype=None: jnp.zeros((count, *x.shape[1:]), dtype or x.dtype)
     return Games(
-        moves=Moves(
+        moves=GameRows(
             position=jax.tree.map(blank, row.position),
             legal=blank(row.legal),
             policy_target=blank(row.policy_target),
@@ -226,11 +226,11 @@ def events(made: Move) -> Events:
     return Events(**own, **{n: getattr(made, n) for n in Events._fields if n not in own})
 
 
-def predictions(made: Move) -> calibration.Moves:
+def predictions(made: Move) -> calibration.Predictions:
     """What the network predicted at a move for its game, and the result if the move ended it."""
     assert made.raw_value is not None
     for_black = jnp.where(made.ply % 2 == 0, 1, -1) * made.raw_value
-    return calibration.Moves(
+    return calibration.Predictions(
         chance=(1 + for_black) / 2,
         counts=made.counts & made.full,
         ended=made.ended,
@@ -268,7 +268,7 @@ def _write_down(game: Game, games: Games, made: Move) -> Games:
     policy, dtype = made.policy_target, games.moves.policy_target.dtype
     if dtype == jnp.uint8:  # floats are narrowed as they are written, in the same kernel
         policy = stored_policy(jnp, policy, dtype)
-    new = Moves(
+    new = GameRows(
         position=made.position,
         legal=jnp.packbits(made.legal, axis=1),
         policy_target=policy,

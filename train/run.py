@@ -330,7 +330,7 @@ class _Session:
             return display.add
         at = self.config.folder / tensorboard.FOLDER
         try:
-            events = shown.enter_context(tensorboard.Events(at, display.lines))
+            events = shown.enter_context(tensorboard.EventWriter(at, display.lines))
         except OSError as error:
             self._fail(error)
 

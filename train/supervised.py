@@ -101,7 +101,7 @@ class SupervisedConfig:
         return min(100, 1 + self.steps // 10)
 
 
-class Job(NamedTuple):
+class SupervisedJob(NamedTuple):
     """Everything that the flags name, read and checked."""
 
     flags: SupervisedConfig
@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 config.metrics_file.unlink()
 
 
-def _prepare(config: SupervisedConfig) -> Job:
+def _prepare(config: SupervisedConfig) -> SupervisedJob:
     """Read everything, and claim the output last: bad input leaves nothing behind.
 
     Raises:
@@ -144,7 +144,7 @@ def _prepare(config: SupervisedConfig) -> Job:
         raise ValueError(
             f"--out {config.out_file}: cannot be written ({error.strerror})"
         ) from error
-    return Job(config, rules, rows, held, shape, params)
+    return SupervisedJob(config, rules, rows, held, shape, params)
 
 
 def _check_new(out: pathlib.Path, metrics: pathlib.Path) -> None:
@@ -173,7 +173,7 @@ def _initial(config: SupervisedConfig, rules: Rules | Game) -> tuple[NetworkConf
     return shape, params
 
 
-def _train(job: Job) -> int:
+def _train(job: SupervisedJob) -> int:
     config = job.flags
     measure = _measurer(job)
     before = measure(job.params)
@@ -252,13 +252,13 @@ class Report(Progress):
         self.show(taken, shown | {name: f"{seen[name]:.4f}" for name in PARTS})
 
 
-def _learner_config(job: Job) -> LearnerConfig:
+def _learner_config(job: SupervisedJob) -> LearnerConfig:
     config = job.flags
     how = OptimizerConfig(config.learning_rate, config.weight_decay, config.warmup_steps)
     return LearnerConfig(job.network, how)
 
 
-def _measurer(job: Job) -> Callable[[dict], dict[str, float]]:
+def _measurer(job: SupervisedJob) -> Callable[[dict], dict[str, float]]:
     """A function that measures the losses of parameters, always on the same, evenly spread rows and
     without symmetries."""
     evaluate = learner.make_evaluate(job.rules, _learner_config(job))
@@ -281,7 +281,7 @@ def _measurer(job: Job) -> Callable[[dict], dict[str, float]]:
     return measure
 
 
-def _save(job: Job, state: learner.TrainState, before: dict, after: dict) -> None:
+def _save(job: SupervisedJob, state: learner.TrainState, before: dict, after: dict) -> None:
     config = job.flags
     weights.save(
         config.out_file,
@@ -304,7 +304,7 @@ def _size(rules: Rules | Game) -> int | None:
     return rules.size if isinstance(rules, Rules) else None
 
 
-def _summary(job: Job, steps: int, before: dict, after: dict, rate: float) -> str:
+def _summary(job: SupervisedJob, steps: int, before: dict, after: dict, rate: float) -> str:
     fell = [f"{name} {before[name]:.4f} -> {after[name]:.4f}" for name in PARTS]
     line = f"{steps} steps: {fell[0]} (floor {after['target_entropy']:.4f}), {fell[1]}"
     if job.held is not None:

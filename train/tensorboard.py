@@ -21,7 +21,7 @@ def check() -> None:
         raise ValueError("--tensorboard: needs tensorboardX; pip install -e '.[tensorboard]'")
 
 
-class Events:
+class EventWriter:
     """Writes the scalars of metrics as TensorBoard events; a context manager.
 
     The file is written anew, so a resumed run has one curve, without lines that were cut off.
@@ -46,7 +46,7 @@ class Events:
         for line in before:
             self.add(line)
 
-    def __enter__(self) -> Events:
+    def __enter__(self) -> EventWriter:
         return self
 
     def __exit__(self, *_: object) -> None:

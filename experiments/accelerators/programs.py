@@ -49,7 +49,7 @@ class Program:
       make: returns the arguments; called under `jax.eval_shape`, or jitted if the program is run.
       unit: the unit in which its work is counted.
       units: the units of work of a call, on all devices.
-      hot: the path to the hot loop, whose round is reported; see `estimate.Loop.find`.
+      hot: the path to the hot loop, whose round is reported; see `estimate.LoopEstimate.find`.
       rounds: trip counts of loops of unknown length; see `estimate.read`.
       where: shardings of the arguments, a pytree like theirs; None: on one device.
     """

@@ -22,7 +22,7 @@ from experiments.accelerators.programs import PROGRAMS, Program
 from experiments.throughput.measure import make_timed
 from gozero.compile import ahead, estimate
 from gozero.compile.ahead import Compiled
-from gozero.compile.estimate import Loop
+from gozero.compile.estimate import LoopEstimate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ def compiled(program: Program, target: ahead.Target) -> Compiled:
     return ahead.compile(target, program.function, *shapes)
 
 
-def of_text(program: Program, whole: Loop) -> dict[str, Any]:
+def of_text(program: Program, whole: LoopEstimate) -> dict[str, Any]:
     """A program's estimates from its compiled text, as fields of a row."""
     hot = whole.find(*program.hot) or whole
     around = (whole.find(*program.hot[:-1]) or whole) if hot is not whole else whole

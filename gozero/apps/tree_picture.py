@@ -15,16 +15,16 @@ WIDTH, HEIGHT = 74, 78
 """Pixels from node to node, across and down."""
 
 
-class Node(NamedTuple):
+class DrawnNode(NamedTuple):
     """A node as drawn."""
 
     action: int  # the action that led here
     visits: int
     value: float  # in [-1, 1], for the player who moved here (at the root: the player to move)
-    children: tuple[Node, ...]  # most visited first
+    children: tuple[DrawnNode, ...]  # most visited first
 
 
-def node_of(tree: trees.Tree, index: int = 0, *, depth: int = 3, width: int = 4) -> Node:
+def node_of(tree: trees.Tree, index: int = 0, *, depth: int = 3, width: int = 4) -> DrawnNode:
     """The top of a search tree, copied to the host.
 
     Args:
@@ -43,11 +43,11 @@ def node_of(tree: trees.Tree, index: int = 0, *, depth: int = 3, width: int = 4)
     visits, sums = read(tree.visits), values.whole(tree.value_sum)[rows]
     children, counts, actions = read(tree.children), read(tree.num_children), read(tree.action)
 
-    def visit(node: int, level: int) -> Node:
+    def visit(node: int, level: int) -> DrawnNode:
         below = children[node, : counts[node]] if level < depth else []
         best = sorted(map(int, below), key=lambda child: -visits[child])[:width]
         mean = sums[node] / max(1, visits[node]) / values.VALUE_ONE
-        return Node(
+        return DrawnNode(
             int(actions[node]),
             int(visits[node]),
             float(-mean if level else mean),
@@ -80,7 +80,12 @@ def tree_svg(
 
 
 def _draw(
-    node: Node, level: int, left: float, total: int, name: Callable[[int], str], parts: list[Any]
+    node: DrawnNode,
+    level: int,
+    left: float,
+    total: int,
+    name: Callable[[int], str],
+    parts: list[Any],
 ) -> tuple[float, int]:
     """Draw a node and its subtree from column `left` on; (columns used, deepest level)."""
     taken, deepest, middles = 0.0, level, []
@@ -100,7 +105,7 @@ def _draw(
     return taken, deepest
 
 
-def _box(node: Node, x: float, y: float, total: int, label: str) -> str:
+def _box(node: DrawnNode, x: float, y: float, total: int, label: str) -> str:
     share = node.visits / max(1, total)
     ink = WHITE if share > 0.4 else BLACK
     lines = (label, f"{50 * (1 + node.value):.0f}%", f"{node.visits}")

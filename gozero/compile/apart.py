@@ -82,7 +82,7 @@ class Halves:
     def __init__(self, function, types_of, needed_of, donated, types, tree, options: Options):
         cut = functools.partial(_cut, function, types_of, needed_of, donated, types, tree)
         self._cut, self._types = cut, types
-        self._layout: Layout = executables.remembered(lambda: cut().layout, cut)
+        self._layout: ProgramLayout = executables.remembered(lambda: cut().layout, cut)
         jit = functools.partial(executables.jit, donate_argnums=0, compiler_options=options)
         self._first = jit(functools.partial(_first, cut))
         self._second = jit(functools.partial(_second, cut))
@@ -174,7 +174,7 @@ class Trimmed:
         self._program.prepare(_of(self._types, self._looks_at))
 
 
-class Layout(NamedTuple):
+class ProgramLayout(NamedTuple):
     """Which arrays the two programs take and return, by number.
 
     The leaves of the arguments are numbered first, then the results of the first program, then
@@ -198,7 +198,7 @@ class _Cut(NamedTuple):
     second: core.ClosedJaxpr  # (donated arrays, other arrays, the answer) -> results
     made: list  # the types of the first program's results
     made_later: list  # the same, of the second
-    layout: Layout
+    layout: ProgramLayout
 
 
 class _Trim(NamedTuple):
@@ -314,7 +314,7 @@ def _divided(
     number = {x: i for i, x in enumerate([*args, *made])}
     of = lambda some: tuple(number[x] for x in some)
     later_numbers = itertools.count(len(number))
-    layout = Layout(
+    layout = ProgramLayout(
         used=of(used),
         read=of(read),
         question=tuple(None if x is None else number[x] for x in question),

@@ -31,7 +31,7 @@ DEFAULT_ROUNDS = 3.0
 """The assumed rounds of a loop of unknown length; floods and descents take about as many."""
 
 
-class Speed(NamedTuple):
+class ChipSpeed(NamedTuple):
     """A chip's speeds: its clock (with which a large bf16 matrix product reaches 88% of the peak),
     its memory bandwidth, and the bandwidth of its links to other chips together."""
 
@@ -41,9 +41,9 @@ class Speed(NamedTuple):
 
 
 SPEEDS = {
-    "v5e": Speed(1.5e9, 819e9, 200e9),
-    "v6e": Speed(1.75e9, 1640e9, 448e9),
-    "v5p": Speed(1.75e9, 2765e9, 600e9),
+    "v5e": ChipSpeed(1.5e9, 819e9, 200e9),
+    "v6e": ChipSpeed(1.75e9, 1640e9, 448e9),
+    "v5p": ChipSpeed(1.75e9, 2765e9, 600e9),
 }
 """The chips whose texts have cycles."""
 
@@ -58,7 +58,7 @@ class Instruction(NamedTuple):
     op_name: str  # JAX's name for its origin; "" if there is none
 
 
-class Step(NamedTuple):
+class TimedInstruction(NamedTuple):
     """An instruction that takes time."""
 
     opcode: str
@@ -71,7 +71,7 @@ class Step(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Loop:
+class LoopEstimate:
     """A loop, or the whole program: what one round of it takes.
 
     Attributes:
@@ -88,9 +88,9 @@ class Loop:
     op_name: str
     rounds: float
     is_known: bool
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TimedInstruction, ...] = ()
     conditionals: int = 0
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[LoopEstimate, ...] = ()
 
     @functools.cached_property
     def seconds(self) -> float:
@@ -134,37 +134,37 @@ class Loop:
         """The bytes of the results of these collectives, on one device."""
         return self._total(lambda step: step.sent_bytes)
 
-    def find(self, *path: int | str) -> Loop | None:
+    def find(self, *path: int | str) -> LoopEstimate | None:
         """Finds a loop in it; None if there is none.
 
         Args:
           path: from the outside in, for each loop its known number of rounds, or a part of its
             `op_name`; of several that match, the most expensive is taken.
         """
-        found: Loop | None = self
+        found: LoopEstimate | None = self
         for wanted in path:
             fitting = [loop for loop in (found.inner() if found else ()) if _fits(loop, wanted)]
             found = max(fitting, key=lambda loop: (loop.seconds, loop.kernels), default=None)
         return found
 
-    def inner(self) -> Iterator[Loop]:
+    def inner(self) -> Iterator[LoopEstimate]:
         """Yields all loops nested in it, at any depth."""
         for loop in self.loops:
             yield loop
             yield from loop.inner()
 
-    def _total(self, of: Callable[[Step], float]) -> float:
+    def _total(self, of: Callable[[TimedInstruction], float]) -> float:
         own = sum(of(step) for step in self.steps)
         return own + sum(loop.rounds * loop._total(of) for loop in self.loops)
 
 
-def _fits(loop: Loop, wanted: int | str) -> bool:
+def _fits(loop: LoopEstimate, wanted: int | str) -> bool:
     if isinstance(wanted, str):
         return wanted in loop.op_name
     return loop.is_known and loop.rounds == wanted
 
 
-def read(text: str, chip: str, rounds: Mapping[str, float] | None = None) -> Loop:
+def read(text: str, chip: str, rounds: Mapping[str, float] | None = None) -> LoopEstimate:
     """Reads a program from its text, as a loop of one round.
 
     Args:
@@ -179,12 +179,12 @@ def read(text: str, chip: str, rounds: Mapping[str, float] | None = None) -> Loo
     return _Reader(text, SPEEDS.get(chip), rounds or {}).program()
 
 
-def report(program: Loop, top: int = 15) -> str:
+def report(program: LoopEstimate, top: int = 15) -> str:
     """The loops of a program and its `top` most expensive steps, as readable text."""
     lines = [f"{program.seconds * 1e3:.3f} ms, {program.kernels} kernels"]
-    steps: list[tuple[float, float, Step]] = []
+    steps: list[tuple[float, float, TimedInstruction]] = []
 
-    def visit(loop: Loop, times: float, depth: int) -> None:
+    def visit(loop: LoopEstimate, times: float, depth: int) -> None:
         steps.extend((step.seconds * times, times, step) for step in loop.steps)
         for one in loop.loops:
             rounds = f"x{one.rounds:g}{'' if one.is_known else '?'}"
@@ -264,28 +264,30 @@ def _padded(kind: str, dims: str, order: str, rows: str, columns: str) -> int:
 class _Reader:
     """A text, split into its computations."""
 
-    def __init__(self, text: str, speed: Speed | None, rounds: Mapping[str, float]):
+    def __init__(self, text: str, speed: ChipSpeed | None, rounds: Mapping[str, float]):
         self.speed, self.assumed = speed, rounds
         self.computations, self.entry = _parse(text)
         self._opcodes: dict[str, frozenset[str]] = {}
 
-    def program(self) -> Loop:
+    def program(self) -> LoopEstimate:
         return self._loop("", "", 1.0, True, [self.entry])
 
-    def _loop(self, name, op_name, rounds, is_known, computations) -> Loop:
+    def _loop(self, name, op_name, rounds, is_known, computations) -> LoopEstimate:
         steps, conditionals, loops = [], 0, []
         for computation in computations:
             more = self._visit(computation)
             steps += more[0]
             conditionals += more[1]
             loops += more[2]
-        return Loop(name, op_name, rounds, is_known, tuple(steps), conditionals, tuple(loops))
+        return LoopEstimate(
+            name, op_name, rounds, is_known, tuple(steps), conditionals, tuple(loops)
+        )
 
-    def _visit(self, computation: str) -> tuple[list[Step], int, list[Loop]]:
+    def _visit(self, computation: str) -> tuple[list[TimedInstruction], int, list[LoopEstimate]]:
         """(steps, number of conditionals, loops) of a computation, including what it calls."""
         steps, conditionals, loops = [], 0, []
         for line in self.computations.get(computation, ()):
-            more: tuple[list[Step], int, list[Loop]] = ([], 0, [])
+            more: tuple[list[TimedInstruction], int, list[LoopEstimate]] = ([], 0, [])
             if line.opcode == "while":
                 loops.append(self._while(line))
             elif line.opcode == "conditional":
@@ -310,7 +312,7 @@ class _Reader:
             return True
         return self.speed is None and line.opcode.endswith("-done") and not self._sent(line)
 
-    def _while(self, line: Instruction) -> Loop:
+    def _while(self, line: Instruction) -> LoopEstimate:
         parts = [
             found[1]
             for name in ("condition", "body")
@@ -338,23 +340,25 @@ class _Reader:
             return None
         return float(limit.rest.partition(")")[0])
 
-    def _dearest(self, line: Instruction) -> tuple[list[Step], int, list[Loop]]:
+    def _dearest(self, line: Instruction) -> tuple[list[TimedInstruction], int, list[LoopEstimate]]:
         names = _BRANCHES.findall(line.rest)
         if found := _BRANCH_LIST.search(line.rest):
             names = [name.strip(" %") for name in found[1].split(",")]
 
         def cost(branch):
-            whole = Loop("", "", 1.0, True, tuple(branch[0]), branch[1], tuple(branch[2]))
+            whole = LoopEstimate("", "", 1.0, True, tuple(branch[0]), branch[1], tuple(branch[2]))
             return whole.seconds, whole.kernels
 
         return max((self._visit(name) for name in names), key=cost, default=([], 0, []))
 
-    def _step(self, line: Instruction) -> Step:
+    def _step(self, line: Instruction) -> TimedInstruction:
         in_network = bool(self._inside(line) & _PRODUCTS) or bool(_LIBRARIES.search(line.rest))
         sent = self._sent(line)
         seconds = max(self._seconds(line), self._on_links(sent))
         is_custom = line.opcode == "custom-call" and bool(_PALLAS.search(line.rest))
-        return Step(line.opcode, line.result, line.op_name, seconds, in_network, sent, is_custom)
+        return TimedInstruction(
+            line.opcode, line.result, line.op_name, seconds, in_network, sent, is_custom
+        )
 
     def _seconds(self, line: Instruction) -> float:
         if self.speed is None or line.opcode in _OVERLAPPED:

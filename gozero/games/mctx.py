@@ -32,7 +32,7 @@ from gozero.search.tree import Tree
 TAKEN = -1
 
 
-class Node(NamedTuple):
+class ModelNode(NamedTuple):
     """A position of a model. The model applies the action only when the node is evaluated."""
 
     embedding: Any  # this node's; its parent's until the action is applied
@@ -46,12 +46,12 @@ class Node(NamedTuple):
 class Root(NamedTuple):
     """The state that a search starts from."""
 
-    node: Node
+    node: ModelNode
     prior_logits: jax.Array  # f32[A]
     invalid: jax.Array  # bool[A]
 
 
-class Model(NamedTuple):
+class SearchArguments(NamedTuple):
     """The arguments for `gozero.search`."""
 
     game: Game
@@ -66,7 +66,7 @@ def from_mctx(
     invalid_actions: jax.Array | None = None,
     tree: Tree | None = None,
     illegal_below: float | None = -1e8,
-) -> Model:
+) -> SearchArguments:
     """Turns an mctx model into the arguments of `gozero.search`. Call it under ``jax.jit``.
 
         game, evaluator, states = gozero.from_mctx(root, recurrent_fn, params, invalid_actions)
@@ -106,20 +106,22 @@ def from_mctx(
     count = lambda number: jnp.full(batch, number, jnp.float32)
     taken = jnp.full(batch, TAKEN, jnp.int32)
     none = jnp.zeros((batch, rows.num_words(num_actions)), jnp.uint32)
-    node = Node(root.embedding, taken, count(0), count(-1), root.value.astype(jnp.float32), none)
+    node = ModelNode(
+        root.embedding, taken, count(0), count(-1), root.value.astype(jnp.float32), none
+    )
     if tree is not None:
         node = _as_in_tree(node, tree)
     states = Root(node, _finite(root.prior_logits), invalid_actions.astype(bool))
     evaluate = _evaluate(recurrent_fn, illegal_below)
-    return Model(_game(num_actions), Evaluator(evaluate, params), states)
+    return SearchArguments(_game(num_actions), Evaluator(evaluate, params), states)
 
 
 def _game(num_actions: int) -> Game:
-    def legal(root: Root, node: Node, trail: Trail) -> jax.Array:
+    def legal(root: Root, node: ModelNode, trail: Trail) -> jax.Array:
         invalid = root.invalid & (trail.length == 0)
         return ~(invalid | rows.unpack(node.illegal, num_actions))
 
-    def outcome(root: Root, node: Node) -> tuple[jax.Array, jax.Array]:
+    def outcome(root: Root, node: ModelNode) -> tuple[jax.Array, jax.Array]:
         """The reward was for the opponent, who moved last."""
         return (node.action == TAKEN) & (node.discount == 0), -node.reward
 
@@ -139,19 +141,19 @@ def _game(num_actions: int) -> Game:
 
 
 def _evaluate(recurrent_fn: Callable, illegal_below: float | None) -> Callable:
-    def evaluate(params: Any, key: jax.Array, observed: tuple[jax.Array, Node]) -> Evaluation:
+    def evaluate(params: Any, key: jax.Array, observed: tuple[jax.Array, ModelNode]) -> Evaluation:
         """Steps the model where an action is pending; other nodes are returned as they are."""
         root_logits, nodes = observed
         waits = nodes.action != TAKEN
 
-        def take() -> tuple[jax.Array, Node]:
+        def take() -> tuple[jax.Array, ModelNode]:
             action = jnp.maximum(nodes.action, 0)
             step, embedding = recurrent_fn(params, key, action, nodes.embedding)
             logits, illegal = _finite(step.prior_logits), jnp.zeros_like(nodes.illegal)
             if illegal_below is not None:
                 illegal = rows.pack(logits < illegal_below)
             known = step.reward, step.discount, step.value, illegal
-            after = Node(embedding, jnp.full_like(action, TAKEN), *known)
+            after = ModelNode(embedding, jnp.full_like(action, TAKEN), *known)
             return logits, jax.tree.map(_cast_as, after, nodes)
 
         before = root_logits, nodes
@@ -178,7 +180,7 @@ def _finite(logits: jax.Array) -> jax.Array:
     return jnp.maximum(logits.astype(jnp.float32), jnp.finfo(np.float32).min)
 
 
-def _as_in_tree(node: Node, tree: Tree) -> Node:
+def _as_in_tree(node: ModelNode, tree: Tree) -> ModelNode:
     """The trees' stored roots where a tree is not empty and has the same embedding; else `node`."""
     stored = trees.read_positions(tree, tree.row(trees.ROOT))
     same = tree.size > 0

@@ -34,7 +34,7 @@ class Observation(NamedTuple):
     last: jax.Array  # i32[]: the opponent's last move, or NO_POINT
 
 
-class Params(NamedTuple):
+class HeuristicParams(NamedTuple):
     """The parameters of the evaluator and of the heuristic."""
 
     evaluator: Any
@@ -85,7 +85,7 @@ def beside(
         assert evaluator.observe is not None  # evaluators of Go have their own
         return Observation(evaluator.observe(state, position, trail), position, last)
 
-    def value(params: Params, key: jax.Array, seen: Observation) -> jax.Array:
+    def value(params: HeuristicParams, key: jax.Array, seen: Observation) -> jax.Array:
         if name == "mogo":
             return by_mogo(None, key, seen)
         found = jnp.zeros((*seen.last.shape, rules.num_actions))
@@ -95,12 +95,12 @@ def beside(
             return found
         return jnp.where(handcrafted.never_played(rules, seen.position), -1.0, found)
 
-    def by_evaluator(params: Params, key: jax.Array, seen: Observation) -> Evaluation:
+    def by_evaluator(params: HeuristicParams, key: jax.Array, seen: Observation) -> Evaluation:
         return evaluator.evaluate(params.evaluator, key, seen.by_evaluator)
 
     both = with_heuristic(by_evaluator, value, visits, amaf_visits)
 
-    def evaluate(params: Params, key: jax.Array, seen: Observation) -> Evaluation:
+    def evaluate(params: HeuristicParams, key: jax.Array, seen: Observation) -> Evaluation:
         evaluation = both(params, key, seen)
         assert evaluation.heuristic is not None
         good = by_mogo(None, key, seen) > 0
@@ -112,7 +112,7 @@ def beside(
     return evaluator._replace(
         observe=observe,
         evaluate=evaluate if good_visits else both,
-        params=Params(evaluator.params, table),
+        params=HeuristicParams(evaluator.params, table),
         about={**evaluator.about, "heuristic": said, **about},
     )
 

@@ -26,7 +26,7 @@ PLIES = 2
 """Plies between two turns of the player in a game: its own move and the reply."""
 
 
-class Moves(NamedTuple):
+class LaneChoices(NamedTuple):
     """The player's choices in the requested lanes."""
 
     action: np.ndarray  # i32[L]
@@ -90,7 +90,7 @@ class LockstepPlayer:
         states: Mapping[int, GameState],
         memory: Any = None,
         since: Mapping[int, Sequence[int]] | None = None,
-    ) -> tuple[Moves, Any]:
+    ) -> tuple[LaneChoices, Any]:
         """Choose moves in the games of some lanes, none of which is over.
 
         Args:
@@ -119,7 +119,7 @@ class LockstepPlayer:
         choose = self._in_all_lanes if lanes.size == self.lanes else self._jitted
         args = self._player.params, key, own, games, active[lanes], played[:, lanes]
         moves, memory = choose(*args, memory)
-        return Moves(*(self._spread(lanes, x) for x in jax.device_get(moves))), memory
+        return LaneChoices(*(self._spread(lanes, x) for x in jax.device_get(moves))), memory
 
     def _batch(self, active: np.ndarray) -> np.ndarray:
         """i32[D, W]: the lanes to search on each device, sorted: the active ones bool[L], and idle
@@ -144,7 +144,7 @@ class LockstepPlayer:
         return devices.over_devices(choose, self._mesh, specs)
 
     def _in_lanes(self, params: Any, key, lanes, states: GameState, active, played, memory):
-        """(the fields of `Moves` for a device's lanes i32[1, W], the memory for the next call)."""
+        """(the fields of `LaneChoices` for a device's lanes i32[1, W], the memory for the next)."""
         (lanes,) = lanes
         legal = jax.vmap(lambda state: legal_actions(self._rules, state))(states)
         turn, everyone = Turn(states, legal, played), lanes.shape[0] == self._share

@@ -5,10 +5,10 @@
     play_moves = make_play_moves(config, evaluator, num_moves=4)
     lanes, moves = play_moves(evaluator.params, lanes)  # `Move`, [T, B]
 
-`move` plays one move in every lane; the whole state is one pytree of arrays, `SelfPlayLanes`. Self-play
-runs either for a number of games (`SelfPlayConfig.num_games`) or without end; in the first case the
-moves of games beyond the last are marked `NO_GAME`. The host keeps the moves of a game until it
-ends, or `train.games` does so on the device.
+`move` plays one move in every lane; the whole state is one pytree of arrays, `SelfPlayLanes`.
+Self-play runs either for a number of games (`SelfPlayConfig.num_games`) or without end; in the
+first case the moves of games beyond the last are marked `NO_GAME`. The host keeps the moves of a
+game until it ends, or `train.games` does so on the device.
 
 A game is a `search.game.Game`: `init, play, legal, outcome, observe` and `max_moves`. The players
 alternate, so a lane counts plies and the first player moves at the even ones. A game decided by

@@ -361,7 +361,7 @@ def td_player(
     check_resign(resign)
     play = td_search.player(config)
 
-    def choose(params: td_search.Params, key: jax.Array, turn: Turn, memory) -> Choice:
+    def choose(params: td_search.TdParams, key: jax.Array, turn: Turn, memory) -> Choice:
         if memory is not None:
             new = turn.recent[0] == NO_ACTION
             memory = jnp.where(new[:, None], params.weights, memory)
@@ -370,7 +370,7 @@ def td_player(
         memory = None if memory is None else weights
         return Choice(found.action, jnp.isfinite(found.value), memory, resigns)
 
-    def begin(params: td_search.Params, states: GameState) -> jax.Array:
+    def begin(params: td_search.TdParams, states: GameState) -> jax.Array:
         return jnp.tile(params.weights, (states.komi.shape[0], 1))
 
     params = td_search.params(learnt.shapes, learnt.weights)

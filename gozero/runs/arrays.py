@@ -238,7 +238,7 @@ def by_columns(arrays: Mapping[str, np.ndarray]) -> bytes:
     return safetensors.numpy.save(held, {"order": "columns"})
 
 
-class Entry(NamedTuple):
+class ArrayEntry(NamedTuple):
     """An array as the header describes it."""
 
     dtype: np.dtype
@@ -322,7 +322,7 @@ class ArrayFile:
         self._file.seek(0)
         return hashlib.file_digest(self._file, "sha256").hexdigest()
 
-    def _read(self, name: str, entry: Entry) -> np.ndarray:
+    def _read(self, name: str, entry: ArrayEntry) -> np.ndarray:
         if self.archive is None:
             self._file.seek(entry.place)
             data = self._file.read(entry.num_bytes)
@@ -339,7 +339,7 @@ class ArrayFile:
         array = np.frombuffer(bytearray(data), entry.dtype)
         return array.reshape(entry.shape, order="F" if entry.fortran else "C")
 
-    def _of_safetensors(self) -> dict[str, Entry]:
+    def _of_safetensors(self) -> dict[str, ArrayEntry]:
         self._file.seek(0)
         length = int.from_bytes(self._file.read(8), "little")
         if length > min(MOST_HEADER, self.size - 8):
@@ -349,7 +349,7 @@ class ArrayFile:
         _check_number(len(header))
         begin, entries = 8 + length, {}
         for name, said in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-            entry = Entry(np.dtype(_DTYPES[said["dtype"]]), _shape(said["shape"]), begin)
+            entry = ArrayEntry(np.dtype(_DTYPES[said["dtype"]]), _shape(said["shape"]), begin)
             if said["data_offsets"] != [begin - 8 - length, begin - 8 - length + entry.num_bytes]:
                 raise ValueError(f"array {name!r} is not where it should be")
             entries[name] = entry
@@ -371,8 +371,8 @@ class ArrayFile:
             raise ValueError(f"a folder of {length} bytes")
         return zipfile.ZipFile(self._file)
 
-    def _of_archive(self, archive: zipfile.ZipFile) -> dict[str, Entry]:
-        entries: dict[str, Entry] = {}
+    def _of_archive(self, archive: zipfile.ZipFile) -> dict[str, ArrayEntry]:
+        entries: dict[str, ArrayEntry] = {}
         _check_number(len(archive.infolist()))
         for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
@@ -385,13 +385,13 @@ class ArrayFile:
         return entries
 
 
-def _of_npy(name: str, member: zipfile.ZipInfo, data: bytes) -> Entry:
+def _of_npy(name: str, member: zipfile.ZipInfo, data: bytes) -> ArrayEntry:
     found = _NPY.match(data)
     if found is None:
         raise ValueError(f"array {name!r} has no header of plain numbers (objects are not read)")
     length, descr, fortran, shape = found.groups()
     shape = _shape([int(part) for part in shape.decode().replace(",", " ").split()])
-    entry = Entry(np.dtype(descr.decode()), shape, member, fortran == b"True")
+    entry = ArrayEntry(np.dtype(descr.decode()), shape, member, fortran == b"True")
     header = 10 + int.from_bytes(length, "little")
     if found.end() != header or header + entry.num_bytes != member.file_size:
         raise ValueError(f"array {name!r} has {member.file_size} bytes, not those of its header")

@@ -29,7 +29,7 @@ from gozero.td import shapes as local
 from gozero.td.shapes import Shapes
 
 
-class Params(NamedTuple):
+class TdParams(NamedTuple):
     """The player's parameters."""
 
     weight: jax.Array  # i32[S, E]: the weights of each entry, see `shapes.Sharing`
@@ -59,12 +59,12 @@ class TdSearchConfig:
         check_ranges(self, simulations=Range(0, whole=True), lanes=COUNT, rate=ABOVE_0)
 
 
-def params(shapes: Shapes, weights: np.ndarray | None = None) -> Params:
+def params(shapes: Shapes, weights: np.ndarray | None = None) -> TdParams:
     """A player's parameters: weights f32[K + 1], from `gozero.td.weights.load`; None for zeros."""
     share = local.sharing(shapes)
     if weights is None:
         weights = np.zeros(share.num_weights + 1, np.float32)
-    return Params(jnp.asarray(share.weight), jnp.asarray(weights))
+    return TdParams(jnp.asarray(share.weight), jnp.asarray(weights))
 
 
 class Best(NamedTuple):
@@ -81,7 +81,7 @@ def player(config: TdSearchConfig) -> Callable[..., tuple[Best, jax.Array]]:
     None, from the weights of the params; the updated weights are returned.
     """
 
-    def play(params: Params, key: jax.Array, states: go.GameState, weights=None):
+    def play(params: TdParams, key: jax.Array, states: go.GameState, weights=None):
         keys = jax.random.split(key, states.komi.shape[0])
 
         def one(args):
@@ -96,7 +96,7 @@ def player(config: TdSearchConfig) -> Callable[..., tuple[Best, jax.Array]]:
 
 
 def search(
-    config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState
+    config: TdSearchConfig, params: TdParams, key: jax.Array, state: go.GameState
 ) -> tuple[Best, jax.Array]:
     """(the best move in one game after the simulations, the weights f32[K + 1] by then)."""
     learn_key, choose_key = jax.random.split(key)
@@ -104,7 +104,7 @@ def search(
     return best(config, params, choose_key, state), params.weights
 
 
-def best(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> Best:
+def best(config: TdSearchConfig, params: TdParams, key: jax.Array, state: go.GameState) -> Best:
     """The best move in one game by the given weights; ties are broken at random."""
     rules, shapes = config.td.rules, config.td.shapes
     positions = jax.tree.map(lambda x: x[None], state.position)
@@ -118,7 +118,9 @@ def best(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameS
     return Best(action, jnp.tanh(for_mover / 2))  # 2 logistic(x) - 1
 
 
-def learn(config: TdSearchConfig, params: Params, key: jax.Array, state: go.GameState) -> jax.Array:
+def learn(
+    config: TdSearchConfig, params: TdParams, key: jax.Array, state: go.GameState
+) -> jax.Array:
     """f32[K + 1]: the weights after the simulations from one game's position.
 
     Trip bound: the number of simulations times the moves of the longest.

@@ -76,7 +76,7 @@ CYCLE = 1 / 1.5e9
 ROUND = (3000 + 2 * 750 + 1500) * CYCLE  # the network, the more expensive branch and the all-reduce
 
 
-def found(program: estimate.Loop, *path: int | str) -> estimate.Loop:
+def found(program: estimate.LoopEstimate, *path: int | str) -> estimate.LoopEstimate:
     loop = program.find(*path)
     assert loop is not None
     return loop

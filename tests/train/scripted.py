@@ -22,7 +22,7 @@ from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from tests.search.evaluators import observe_position
 from train import buffer, games
-from train.calibration import Moves
+from train.calibration import Predictions
 
 RULES = Rules(size=3, max_moves=14)
 SAMPLED_MOVES = 4
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
     opening: jax.Array  # i32: random plies of the game
     may_resign: jax.Array  # bool
     states: GameState  # after it
-    predictions: Moves  # [T, B]
+    predictions: Predictions  # [T, B]
 
 
 def search_states(game, evaluator, key, states, config, tree=None):

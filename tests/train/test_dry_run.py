@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType
 
 from gozero.compile import ahead
-from gozero.compile.estimate import Loop, Step
+from gozero.compile.estimate import LoopEstimate, TimedInstruction
 from gozero.runs.memory import num_bytes
 from tests.train import tiny
 from train import command, dry_run, steps
@@ -76,11 +76,15 @@ def test_times_games_and_cost_by_hand():
     settings: dict[str, Any] = vars(preset) | {"plies": 200.0, "chip_hour": 1.5}
     config = DryRunConfig(**settings | {"rows_per_device": 1})
     plan, target = make_plan(config, 64), ahead.target("v5litepod-64")
-    step = lambda seconds, sent: Step("fusion", "f32[]", "", seconds, False, sent, False)
-    search = Loop("", "", 32.0, True, (step(3.2 / 32 / 32, 0),))
-    play = Loop("", "", 1.0, True, (), 0, (Loop("", "", 32.0, True, (), 0, (search,)),))
+    step = lambda seconds, sent: TimedInstruction(
+        "fusion", "f32[]", "", seconds, False, sent, False
+    )
+    search = LoopEstimate("", "", 32.0, True, (step(3.2 / 32 / 32, 0),))
+    play = LoopEstimate(
+        "", "", 1.0, True, (), 0, (LoopEstimate("", "", 32.0, True, (), 0, (search,)),)
+    )
     kernel = step(0.0, 0)._replace(is_custom=True)
-    learn = Loop("", "", 1.0, True, (step(0.8, 16 * 2**20), kernel))
+    learn = LoopEstimate("", "", 1.0, True, (step(0.8, 16 * 2**20), kernel))
     found = dry_run.times(config, play, learn, 16)
     told = list(dry_run._times(plan, config, target, found))
     # 256 games a chip, 32 moves: 524,288 positions. A quarter of the searches have 32 simulations,

@@ -9,7 +9,7 @@ import pytest
 from tests.train import tiny
 from tests.train.events import events_of
 from train import run
-from train.tensorboard import Events
+from train.tensorboard import EventWriter
 
 LINE = {
     "iteration": 1,
@@ -21,10 +21,10 @@ LINE = {
 
 
 def test_a_run_that_goes_on_has_one_curve(tmp_path):
-    with Events(tmp_path) as events:
+    with EventWriter(tmp_path) as events:
         events.add(LINE)
         events.add(LINE | {"iteration": 2, "games": 9})
-    with Events(tmp_path, [LINE]) as events:
+    with EventWriter(tmp_path, [LINE]) as events:
         events.add(LINE | {"iteration": 2, "games": 4})
         events.add(LINE | {"iteration": 2, "games": 4, "elo": 10.5})
     assert events_of(tmp_path) == {
@@ -36,7 +36,7 @@ def test_a_run_that_goes_on_has_one_curve(tmp_path):
 
 
 def test_a_full_disk_is_said_at_once(tmp_path):
-    with Events(tmp_path) as events:
+    with EventWriter(tmp_path) as events:
         recorded = events._writer._py_recordio_writer
         with open("/dev/full", "wb", buffering=0) as full, pytest.MonkeyPatch.context() as patch:
             patch.setattr(recorded, "_writer", full)

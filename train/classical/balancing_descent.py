@@ -34,7 +34,7 @@ _SEARCHES = 64  # at a time
 _MEASURED = 256  # twice as many playouts of each position held out
 
 
-class Step(NamedTuple):
+class DescentStep(NamedTuple):
     """The state of a descent after a step."""
 
     strengths: Strengths
@@ -50,7 +50,7 @@ def balance(
     batch: int,
     rate: float,
     sets: Sets,
-) -> Iterator[Step]:
+) -> Iterator[DescentStep]:
     """Take gradient steps, each on some of the positions; the rate falls linearly to 0.
 
     Args:
@@ -64,7 +64,7 @@ def balance(
       sets: the numbers of playouts for each position and step.
 
     Yields:
-      The Step after each.
+      The `DescentStep` after each.
     """
     cap, rng = engine.move_cap(rules), np.random.default_rng(seed)
 
@@ -79,7 +79,7 @@ def balance(
         chosen = rng.choice(len(valued.values), min(batch, len(valued.values)), replace=False)
         key = jax.random.fold_in(jax.random.key(seed), step)
         logs, bias = descend(logs, _some(valued, chosen), key, rate * (1 - step / steps))
-        yield Step(jax.tree.map(jnp.exp, logs), float(bias))
+        yield DescentStep(jax.tree.map(jnp.exp, logs), float(bias))
 
 
 def measure(rules: Rules, strengths: Strengths, valued: Valued, seed: int, count: int) -> float:

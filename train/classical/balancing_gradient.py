@@ -52,7 +52,7 @@ class Sets(NamedTuple):
     gradient: int = 16
 
 
-class Games(NamedTuple):
+class RecordedPlayouts(NamedTuple):
     """Playouts with all the choices made in them."""
 
     choices: Choices  # [T, B]
@@ -72,7 +72,7 @@ def values(
 
 def play(
     rules: go.Rules, logs: Strengths, positions: go.Position, key: jax.Array, cap: int
-) -> Games:
+) -> RecordedPlayouts:
     """Playouts of the same policy that record the choices: slower, with one step for each move.
 
     Args:
@@ -101,7 +101,7 @@ def play(
 
     length, positions, _, rows = lax.while_loop(going, step, (0, positions, previous, rows))
     score = jax.vmap(functools.partial(scoring.area_difference, rules))(positions)
-    return Games(*rows, length, score)
+    return RecordedPlayouts(*rows, length, score)
 
 
 def _one_move(rules, policy, positions, previous, key):
@@ -123,7 +123,9 @@ def _one_move(rules, policy, positions, previous, key):
     return after, jnp.where(is_point, action, bb.NO_POINT), choices, going & is_point
 
 
-def weighted_psi(lay: bb.Layout, logs: Strengths, games: Games, amounts: jax.Array) -> Strengths:
+def weighted_psi(
+    lay: bb.Layout, logs: Strengths, games: RecordedPlayouts, amounts: jax.Array
+) -> Strengths:
     """The sum over playouts of amounts f32[B] times the sum of their psi; f32 per parameter."""
 
     def add(t, total):

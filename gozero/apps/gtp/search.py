@@ -104,8 +104,8 @@ class Searcher:
 
     A subclass defines `_begin`, which makes the kept state; `_follow`, which advances it by an
     action that was played; `_whole`, a search of all simulations; and `_within`, one with a time
-    limit. These two return the fields of `SearchedMove` and the new kept state; their last argument is a
-    `Look`, or None.
+    limit. These two return the fields of `SearchedMove` and the new kept state; their last argument
+    is a `Look`, or None.
     """
 
     _begin: Callable[[], Any]
@@ -261,7 +261,9 @@ class TdSearcher(Searcher):
         self._begin = lambda: self._params.weights
         self._follow = lambda weights, action: weights
 
-        def for_colour(function: Callable, params: td_search.Params, key, state: GameState, colour):
+        def for_colour(
+            function: Callable, params: td_search.TdParams, key, state: GameState, colour
+        ):
             return function(params, key, with_to_play(state, colour))
 
         jitted = lambda function: executables.jit(functools.partial(for_colour, function))

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from gozero.apps import sgf
 from gozero.apps.match.config import SIDES, MatchConfig
-from gozero.apps.match.score import Game
+from gozero.apps.match.score import GameLine
 from gozero.play.player_config import FILES
 from gozero.runs import folder as folders
 from gozero.runs.files import add_line, cut_torn_line, read_lines, sync, write_whole
@@ -82,7 +82,7 @@ class MatchFolder(RunFolder):
         """
         super().write_manifest({"session": self.session, **facts})
 
-    def add(self, game: Game, record: sgf.GameRecord | str) -> None:
+    def add(self, game: GameLine, record: sgf.GameRecord | str) -> None:
         """Write a game durably to disk; of a void one, the moves so far.
 
         Raises:
@@ -165,17 +165,17 @@ def _same_openings(path: pathlib.Path, before: dict, digest: str | None) -> None
         )
 
 
-def _read_results(path: pathlib.Path, num_games: int) -> dict[int, Game]:
+def _read_results(path: pathlib.Path, num_games: int) -> dict[int, GameLine]:
     """The games of a file, from which a torn last line is cut off. A void game may have been
     replayed since.
 
     Raises:
       ValueError: a line is not a game of this match, or a game appears twice.
     """
-    games: dict[int, Game] = {}
+    games: dict[int, GameLine] = {}
 
     def add(fields: dict) -> None:
-        game = Game(**fields)
+        game = GameLine(**fields)
         _check(game, num_games)
         if game.game in games and games[game.game].points is not None:
             raise ValueError(f"game {game.game} again")
@@ -187,7 +187,7 @@ def _read_results(path: pathlib.Path, num_games: int) -> dict[int, Game]:
 
 
 def _read_failures(
-    path: pathlib.Path, num_games: int, games: Mapping[int, Game]
+    path: pathlib.Path, num_games: int, games: Mapping[int, GameLine]
 ) -> dict[int, tuple[str, ...]]:
     """The failed attempts at games by the file, or by the void games of the results, whichever
     has more for a game; a torn last line is cut off the file.
@@ -211,7 +211,7 @@ def _read_failures(
     return found
 
 
-def _check(game: Game, num_games: int) -> None:
+def _check(game: GameLine, num_games: int) -> None:
     """Check the fields that the statistics use.
 
     Raises:

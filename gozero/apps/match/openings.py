@@ -17,14 +17,14 @@ from gozero.play.player import as_game
 from gozero.search.game import Game
 
 
-class Openings(NamedTuple):
+class PairOpenings(NamedTuple):
     """The openings of the pairs of games."""
 
     of: Callable[[int], tuple[int, ...]]  # pair -> its actions, Black's first
     sha256: str | None = None  # of all openings, in order, if they come from files
 
 
-def make_openings(config: MatchConfig, game: Game | Rules) -> Openings:
+def make_openings(config: MatchConfig, game: Game | Rules) -> PairOpenings:
     """The openings that the flags ask for, of a game, or of Go under given rules.
 
     Raises:
@@ -34,11 +34,11 @@ def make_openings(config: MatchConfig, game: Game | Rules) -> Openings:
         assert isinstance(game, Rules)  # other games have no opening files
         lines = _from_files(config.openings_from, game, config.openings)
         digest = hashlib.sha256(repr(lines).encode()).hexdigest()
-        return Openings(lambda pair: lines[pair % len(lines)], digest)
+        return PairOpenings(lambda pair: lines[pair % len(lines)], digest)
     if config.openings == 0:
-        return Openings(lambda pair: ())
+        return PairOpenings(lambda pair: ())
     draw = functools.partial(openings.of_pair, as_game(game), config.openings, config.seed)
-    return Openings(functools.lru_cache(maxsize=2 * config.parallel)(draw))
+    return PairOpenings(functools.lru_cache(maxsize=2 * config.parallel)(draw))
 
 
 def _from_files(path: pathlib.Path, rules: Rules, plies: int) -> list[tuple[int, ...]]:

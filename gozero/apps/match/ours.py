@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.apps.match.config import SIDES, MatchConfig
-from gozero.apps.match.openings import Openings
+from gozero.apps.match.openings import PairOpenings
 from gozero.apps.match.referee import COLOURS, LETTERS, Outcome
-from gozero.apps.match.score import Game as GameLine
+from gozero.apps.match.score import GameLine
 from gozero.apps.match.worker import GameWorker, about, line_of
 from gozero.apps.runtime import StopRequest
 from gozero.apps.sgf import GameRecord
@@ -100,7 +100,7 @@ def play_on_device(
     config: MatchConfig,
     rules: Rules | NamedGame,
     names: tuple[str, str],
-    openings: Openings,
+    openings: PairOpenings,
     sides: Sequence[Made],
     todo: Sequence[int],
     finished: Callable[[GameLine, GameRecord | str], None],

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from gozero.apps.match.config import MatchConfig
-from gozero.apps.match.openings import Openings
+from gozero.apps.match.openings import PairOpenings
 from gozero.apps.match.ours import BatchedSide
-from gozero.apps.match.score import Game
+from gozero.apps.match.score import GameLine
 from gozero.apps.match.worker import GameWorker
 from gozero.apps.runtime import StopRequest
 from gozero.apps.sgf import GameRecord
@@ -36,10 +36,10 @@ def play_games(
     config: MatchConfig,
     rules: Rules,
     names: tuple[str, str],
-    openings: Openings,
+    openings: PairOpenings,
     ours: BatchedSide | None,
     todo: Sequence[int],
-    finished: Callable[[Game, GameRecord], None],
+    finished: Callable[[GameLine, GameRecord], None],
     stop: StopRequest,
     failed: Callable[[int, Sequence[str]], None] = lambda number, failures: None,
     failures: Mapping[int, Sequence[str]] | None = None,

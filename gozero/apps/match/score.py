@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gozero.runs import statistics
 
 
-class Game(NamedTuple):
+class GameLine(NamedTuple):
     """A line of ``results.jsonl``."""
 
     game: int  # its number
@@ -26,7 +26,7 @@ class Game(NamedTuple):
     failures: tuple[str, ...] = ()  # why each earlier attempt was void; not in older files
 
 
-def summarise(games: Iterable[Game], paired: bool = False) -> dict:
+def summarise(games: Iterable[GameLine], paired: bool = False) -> dict:
     """The statistics of a match, as JSON data; an infinite Elo is None.
 
     If games 2 i and 2 i + 1 are pairs, the interval is computed over pairs; a pair of which only
@@ -53,7 +53,7 @@ def summarise(games: Iterable[Game], paired: bool = False) -> dict:
     }
 
 
-def _both(games: list[Game]):
+def _both(games: list[GameLine]):
     return [[getattr(game, name) for game in games] for name in ("seconds", "turns")]
 
 
@@ -61,13 +61,13 @@ def _ratio(x: float, y: float) -> float:
     return round(x / y, 4) if y else 0.0
 
 
-def _lost_by(end: str, counted: list[Game]) -> dict[str, int]:
+def _lost_by(end: str, counted: list[GameLine]) -> dict[str, int]:
     """How many games each side has lost in that way."""
     points = [game.points for game in counted if game.end == end]
     return {"player": points.count(0.0), "opponent": points.count(1.0)}
 
 
-def _pairs(counted: list[Game]) -> list[list[float]]:
+def _pairs(counted: list[GameLine]) -> list[list[float]]:
     """The points of the games that count in each pair, one or two."""
     pairs = defaultdict(list)
     for game in counted:
@@ -75,7 +75,7 @@ def _pairs(counted: list[Game]) -> list[list[float]]:
     return list(pairs.values())
 
 
-def _row(games: list[Game], pairs: list[list[float]] | None = None) -> dict:
+def _row(games: list[GameLine], pairs: list[list[float]] | None = None) -> dict:
     """The statistics of games that count."""
     points, n = sum(game.points or 0.0 for game in games), len(games)
     of = Counter(game.points for game in games)

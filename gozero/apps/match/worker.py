@@ -16,7 +16,7 @@ from gozero.apps.gtp.client import EngineDied, EngineNotStarted, GtpClient
 from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.gtp_opponent import located
 from gozero.apps.match.referee import COLOURS, Outcome, Referee
-from gozero.apps.match.score import Game
+from gozero.apps.match.score import GameLine
 from gozero.apps.sgf import GameRecord
 from gozero.compile import mode
 from gozero.go.rules import GameState, Rules
@@ -133,7 +133,7 @@ class GameWorker:
             if client is not None:
                 client.close()
 
-    def result(self, failures: Sequence[str] = ()) -> tuple[Game, GameRecord]:
+    def result(self, failures: Sequence[str] = ()) -> tuple[GameLine, GameRecord]:
         """The finished game's line and SGF record; `failures` are those of earlier attempts."""
         referee = self.referee
         assert referee.outcome is not None
@@ -190,11 +190,11 @@ def line_of(
     seconds: Sequence[float],
     turns: Sequence[int],
     failures: Sequence[str] = (),
-) -> Game:
+) -> GameLine:
     """The line of a game in which side `black` was Black; seconds and turns are per side."""
     for_black = {"B": 1.0, "W": 0.0}.get(outcome.result[0], 0.5)
     points = for_black if black == 0 else 1.0 - for_black
-    return Game(
+    return GameLine(
         game=number,
         black=SIDES[black],
         result=outcome.result,

@@ -383,7 +383,7 @@ class Session:
         if message.get("what") == "folder":
             if self._folder is None:
                 raise BadMessage("watch: no folder was given with --watch")
-            self._watched = watch.Folder(self._folder, config.ko, config.suicide)
+            self._watched = watch.WatchedFolder(self._folder, config.ko, config.suicide)
             self._pause_of_watching = 1.0
             return
         if message.get("what") != "selfplay":
@@ -392,7 +392,7 @@ class Session:
         size = _whole(message, "size", MIN_SIZE, MAX_SIZE)
         self._busy(runtime.compiling(size))
         player = config.to_play(None if name == OURS else name, size)
-        self._watched = watch.SelfPlay(player, name, games, config.komi)
+        self._watched = watch.WatchedSelfPlay(player, name, games, config.komi)
         self._pause_of_watching = 0.3
 
     def _watch_on(self) -> None:

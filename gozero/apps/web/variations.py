@@ -25,7 +25,7 @@ def board_text(stones: np.ndarray) -> str:
 
 
 @dataclasses.dataclass
-class Node:
+class MoveNode:
     """A move, or the root; `parent` and `children` are indices into `Variations.nodes`."""
 
     parent: int  # -1 for the root
@@ -60,7 +60,7 @@ class Variations:
         stones = record.black_stones, record.white_stones
         self._start = from_points(rules, *stones, first, record.komi)
         self.game = HostGame(rules, start=self._start)
-        self.nodes = [Node(-1, first, -1)]
+        self.nodes = [MoveNode(-1, first, -1)]
         self.at = 0
         for number, (colour, action) in enumerate(record.moves, start=1):
             try:
@@ -94,7 +94,7 @@ class Variations:
         if len(self.nodes) >= MOST_NODES:
             raise ValueError(f"the game has its {MOST_NODES:,} moves and variations already")
         self.game.play(colour, action)
-        self.nodes.append(Node(self.at, colour, action))
+        self.nodes.append(MoveNode(self.at, colour, action))
         known.append(len(self.nodes) - 1)
         self.at = len(self.nodes) - 1
         return self.at

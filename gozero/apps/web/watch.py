@@ -46,7 +46,7 @@ class Watched(Protocol):
         ...
 
 
-class SelfPlay:
+class WatchedSelfPlay:
     """A player against itself, in lockstep; each look plays a move of each game.
 
     Args:
@@ -126,7 +126,7 @@ class _Seen(NamedTuple):
     told: Any
 
 
-class Folder:
+class WatchedFolder:
     """The newest games of a folder, whose files are read as they appear.
 
     Args:

@@ -55,7 +55,7 @@ _ARRAY = re.compile(rb"\s{0,100}@BIN@")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,12}")
 
 
-class Model(NamedTuple):
+class KataGoModel(NamedTuple):
     """The contents of a file."""
 
     config: KataGoConfig
@@ -68,7 +68,7 @@ def is_model_file(path: pathlib.Path | str) -> bool:
     return str(path).endswith(SUFFIXES)
 
 
-def read(path: pathlib.Path | str) -> Model:
+def read(path: pathlib.Path | str) -> KataGoModel:
     """Reads a KataGo network.
 
     Raises:
@@ -399,7 +399,7 @@ class _Reader:
         parts = {"conv": conv, "norm": norm, "hidden": hidden, "value": value, "score": score}
         return _joined(ValueHead, **parts, owners=owners, activation=(activation, None))
 
-    def model(self) -> Model:
+    def model(self) -> KataGoModel:
         name = self.word("name")
         self.version = self.whole("version", 0, 10**6)
         if not OLDEST <= self.version <= NEWEST:
@@ -426,7 +426,7 @@ class _Reader:
             )
         params = {"trunk": in_trunk, "policy": in_policy, "value": in_value}
         about = {"format": "katago", "name": name, "version": self.version}
-        return Model(config, params, about)
+        return KataGoModel(config, params, about)
 
     def _options(self) -> int:
         if self.whole("metadata encoder", 0, 10**6):

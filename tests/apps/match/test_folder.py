@@ -14,10 +14,10 @@ import pytest
 from gozero.apps import sgf
 from gozero.apps.match.config import MatchConfig, Side
 from gozero.apps.match.folder import MatchFolder
-from gozero.apps.match.score import Game
+from gozero.apps.match.score import GameLine
 from gozero.play.player_config import FILES
 
-GAME = Game(0, "player", "B+R", 1.0, "resign", "", 9, 1, (1.0, 1.0), (5, 4))
+GAME = GameLine(0, "player", "B+R", 1.0, "resign", "", 9, 1, (1.0, 1.0), (5, 4))
 MOVES = sgf.GameRecord(size=9, komi=7.0, moves=())
 
 

@@ -7,13 +7,13 @@ import json
 import pytest
 
 from gozero.apps.match import score as match_score
-from gozero.apps.match.score import Game
+from gozero.apps.match.score import GameLine
 from gozero.runs import statistics
 
 
-def game(number: int, points: float | None, end: str = "score") -> Game:
+def game(number: int, points: float | None, end: str = "score") -> GameLine:
     black = ("player", "opponent")[number % 2]
-    return Game(number, black, "?", points, end, "", 40, 1, (1.0, 4.0), (20, 20))
+    return GameLine(number, black, "?", points, end, "", 40, 1, (1.0, 4.0), (20, 20))
 
 
 def test_the_table():
