@@ -196,7 +196,7 @@ class Conv(nnx.Conv):
         if not self.in_tiles:
             return super().__call__(x)
         boards = x.reshape(*x.shape[:2], -1) if self.side_by_side else x
-        made = winograd.convolve(boards, self.kernel[...], self.kernel_size[0])
+        made: Any = winograd.convolve(boards, self.kernel[...], self.kernel_size[0])
         made = made.reshape(*x.shape[:-1], -1)
         return made if self.bias is None else made + over(made, self.bias[...])
 
