@@ -322,7 +322,11 @@ def elo_by_hours(axes: Any, lines: list[dict]) -> None:
         label = f"extrapolated: {slope:+.0f} Elo for twice the hours"
         axis.plot(ends, level + slope * np.log2(ends), color=colour, linestyle=":", label=label)
     began = any(one.name == folder.stem(0) for one in rated)
-    axis.set(xlabel="hours of play and learning", xscale="log", ylabel=_elo_above(began))
+    levels = [one.elo for one in networks.values()]
+    limits = min(levels) - _MARGIN_ELO, max(levels) + 2 * _MARGIN_ELO
+    axis.set(xlabel="hours of play and learning", ylabel=_elo_above(began), ylim=limits)
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter(lambda x, position: f"{x:g}" if x >= 1 else f"1/{1 / x:g}")
 
 
 def _picture(

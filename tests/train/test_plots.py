@@ -140,6 +140,16 @@ class Axis:
     def set(self, ylim=None, **_):
         self.limits = ylim
 
+    def set_xscale(self, name, base):
+        self.scale = name, base
+
+    @property
+    def xaxis(self):
+        return self
+
+    def set_major_formatter(self, text):
+        self.tick = text
+
 
 def test_blacks_score_is_a_curve_a_komi():
     axis = Axis()
@@ -196,6 +206,8 @@ def test_elo_by_hours_goes_on_as_its_later_half(run):
     ends, levels = axis.curves["extrapolated: +191 Elo for twice the hours"]
     assert ends == [0.5, 8]
     assert levels == pytest.approx([3 * 190.8, 7 * 190.8], abs=6)
+    assert axis.limits == pytest.approx((190.8 - 300, 5 * 190.8 + 600), abs=3)
+    assert [axis.tick(x, 0) for x in (0.25, 1.0, 4.0)] == ["1/4", "1", "4"]
     few = Axis()
     plots.elo_by_hours(lambda count: [few], lines[:3])
     assert len(few.curves) == 1
