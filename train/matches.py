@@ -293,7 +293,7 @@ def line_of(match: MatchResult, terms: Terms) -> dict:
 
 
 def rate_lines(
-    lines: Iterable[dict], wanted: Collection[Rated] | None = None
+    lines: Iterable[dict], wanted: Collection[Rated] | None = None, newest_at_0: bool = False
 ) -> dict[Rated, Rating]:
     """The ratings of the players in lines of matches.jsonl, with `zero_of` them at 0.
 
@@ -301,8 +301,10 @@ def rate_lines(
       lines: as `evaluate` writes them. Lines that do not say how the networks searched are of an
         earlier version, which always used PUCT.
       wanted: the players to rate; see `ratings.rate`.
+      newest_at_0: whether the network of the last line is at 0 instead. Intervals then do not
+        contain how far the first network is above random moves, of which nobody knows the end.
     """
-    results = []
+    results, me = [], RANDOM_PLAYER
     for line in lines:
         simulations, points = line["simulations"], line["won"] + line["drawn"] / 2
         games = line["won"] + line["drawn"] + line["lost"]
@@ -311,7 +313,7 @@ def rate_lines(
         opponent = fixed.get(name, Rated(name, simulations, search))
         me = Rated(folder.stem(line["iteration"]), simulations, search)
         results.append(Result(me, opponent, points, games))
-    return ratings.rate(results, zero_of(results), wanted)
+    return ratings.rate(results, me if newest_at_0 else zero_of(results), wanted)
 
 
 def zero_of(results: Iterable[Result]) -> Rated:

@@ -265,7 +265,8 @@ def elo(axes: Any, lines: list[dict]) -> None:
             label = f"a search without a network, {simulations}"
             axis.axhline(uniform.pop(simulations), color=colour, linestyle="--", label=label)
     limits = min(levels) - _MARGIN_ELO, max(levels) + _MARGIN_ELO
-    axis.set(ylabel=_elo_above(began), ylim=limits)
+    zero = "the network it began with" if began else "random moves"
+    axis.set(ylabel=f"Elo above {zero}", ylim=limits)
 
 
 def _by_search(rated: Mapping[Rated, Rating]) -> Iterator[tuple[str, tuple[str, int, list[Rated]]]]:
@@ -284,10 +285,6 @@ def _intervals(axis: Any, x: list, found: list[Rating], colour: str, label: str)
     axis.errorbar(x, middle, spread, color=colour, marker="o", capsize=3, label=label)
 
 
-def _elo_above(began: Any) -> str:
-    return f"Elo above {'the network it began with' if began else 'random moves'}"
-
-
 def _with_hours(played: list[dict], lines: list[dict]) -> list[dict]:
     """The matches of networks, with the hours that the run had taken by then."""
     hours = {line["iteration"]: line["seconds"] / 3600 for line in lines}
@@ -299,8 +296,10 @@ def _with_hours(played: list[dict], lines: list[dict]) -> list[dict]:
 
 
 def elo_by_hours(axes: Any, lines: list[dict]) -> None:
-    """Elo by the logarithm of the hours of play and learning; with FEWEST_FITTED networks or more,
-    also a line through the later half of them, extended to FORESEEN times the hours.
+    """Elo by the logarithm of the hours of play and learning, with the newest network at 0.
+
+    With FEWEST_FITTED networks or more there is also a line through the later half of them,
+    extended to FORESEEN times the hours.
 
     The line is what more time would bring if progress went on like this, and no more than that:
     ratings from matches with the previous network show a larger gain than other opponents do, and
@@ -308,7 +307,7 @@ def elo_by_hours(axes: Any, lines: list[dict]) -> None:
     """
     (axis,) = axes(1)
     hours = {folder.stem(line["iteration"]): line["hours"] for line in lines}
-    rated = matches.rate_lines(lines)
+    rated = matches.rate_lines(lines, newest_at_0=True)
     networks = {one: rating for one, rating in rated.items() if one.name in hours}
     for colour, (label, _, players) in _by_search(networks):
         x, found = [hours[one.name] for one in players], [networks[one] for one in players]
@@ -316,15 +315,13 @@ def elo_by_hours(axes: Any, lines: list[dict]) -> None:
         if len(players) < FEWEST_FITTED:
             continue
         half = len(players) // 2
-        elos, certain = zip(*((one.elo, 1 / one.error) for one in found[half:]), strict=True)
-        slope, level = np.polyfit(np.log2(x[half:]), elos, 1, w=certain)
+        slope, level = np.polyfit(np.log2(x[half:]), [one.elo for one in found[half:]], 1)
         ends = np.array([x[half], FORESEEN * x[-1]])
         label = f"extrapolated: {slope:+.0f} Elo for twice the hours"
         axis.plot(ends, level + slope * np.log2(ends), color=colour, linestyle=":", label=label)
-    began = any(one.name == folder.stem(0) for one in rated)
     levels = [one.elo for one in networks.values()]
     limits = min(levels) - _MARGIN_ELO, max(levels) + 2 * _MARGIN_ELO
-    axis.set(xlabel="hours of play and learning", ylabel=_elo_above(began), ylim=limits)
+    axis.set(xlabel="hours of play and learning", ylabel="Elo above the newest", ylim=limits)
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(lambda x, position: f"{x:g}" if x >= 1 else f"1/{1 / x:g}")
 

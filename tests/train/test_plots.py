@@ -202,11 +202,11 @@ def test_elo_by_hours_goes_on_as_its_later_half(run):
     plots.elo_by_hours(lambda count: [axis], lines)
     x, middle, *_ = axis.curves["puct, 32 simulations"]
     assert x == [0.125, 0.25, 0.5, 1, 2]
-    assert middle == pytest.approx([190.8 * i for i in range(1, 6)], abs=2)
+    assert middle == pytest.approx([190.8 * i for i in range(-4, 1)], abs=2)
     ends, levels = axis.curves["extrapolated: +191 Elo for twice the hours"]
     assert ends == [0.5, 8]
-    assert levels == pytest.approx([3 * 190.8, 7 * 190.8], abs=6)
-    assert axis.limits == pytest.approx((190.8 - 300, 5 * 190.8 + 600), abs=3)
+    assert levels == pytest.approx([-2 * 190.8, 2 * 190.8], abs=6)
+    assert axis.limits == pytest.approx((-4 * 190.8 - 300, 600), abs=3)
     assert [axis.tick(x, 0) for x in (0.25, 1.0, 4.0)] == ["1/4", "1", "4"]
     few = Axis()
     plots.elo_by_hours(lambda count: [few], lines[:3])
