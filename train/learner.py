@@ -134,6 +134,7 @@ def _sums(
 
 
 def _means(sums: _Sums, axis: str | None) -> Losses:
+    """The weighted mean of each part, f32[] each, over the rows of all devices of the axis."""
     weighted, counts = sums if axis is None else lax.psum(sums, axis)
     return jax.tree.map(lambda part, n: jnp.where(n > 0, part / n, 0.0), weighted, counts)
 
@@ -141,7 +142,10 @@ def _means(sums: _Sums, axis: str | None) -> Losses:
 def _gradient(
     config: LearnerConfig, params: dict, inputs: jax.Array | Inputs, targets: Targets
 ) -> tuple[tuple[jax.Array, _Sums], dict]:
-    """``value_and_grad`` of `_sums`: on a CPU slice by slice, if that is faster."""
+    """The value and gradient of `_sums`; on a CPU computed slice by slice where that is faster.
+
+    The slices have equally many rows, so the mean of their gradients is the gradient of the batch.
+    """
     of_rows = lambda apply: jax.value_and_grad(
         functools.partial(_sums, config, apply), has_aux=True
     )

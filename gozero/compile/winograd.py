@@ -51,7 +51,8 @@ _FEWEST_TILES = 24
 """In a slice: the number of rows of each matrix product."""
 
 _FEWEST_ROWS = 128
-"""Rows of each product in a slice of which gradients are taken: the kernel's sums over them."""
+"""The fewest rows of each matrix product in a slice whose gradients are taken: a kernel's gradient
+is a sum over them, and with fewer its output is read and written too often."""
 
 _FEWEST_CHANNELS = 32
 """With fewer, the transforms cost as much as the products save."""
@@ -102,7 +103,12 @@ class Axis:
         return self._every_tile(jnp.pad(x, padding), axis, self.seen)
 
     def to_points(self, seen: Sequence[jax.Array], axis: int) -> jax.Array:
-        """The transpose of `seen_points`: the sum of what the tiles have for each point."""
+        """The transpose of `seen_points`: for each point, the sum over the tiles that see it.
+
+        Args:
+          seen: one array for each input point of a tile, [..., tiles, ...].
+          axis: the index of the tiles; in the result it has one entry per point of the board.
+        """
         added = []
         for first in range(0, self.seen, self.tile):
             part = list(seen[first : first + self.tile])

@@ -122,6 +122,20 @@ def test_slices_divide_the_positions_and_keep_within_the_cache(monkeypatch):
     assert [number(count) for count in (8, 32, 100, 256)] == [1, 4, 20, 32]
 
 
+def test_slices_to_learn_have_enough_rows(monkeypatch):
+    """On 9x9 a position has 9 tiles, so 15 positions have 128 rows; on 19x19 25 tiles and 6."""
+    slices = functools.partial(winograd.slices_to_learn, dtype=jnp.dtype("float32"))
+    monkeypatch.setattr(mode, "cores_of_a_device", lambda: 1)
+    assert slices(128, (9, 9), 32) == 8  # 18 positions fit 512 KiB
+    assert slices(128, (9, 9), 64) == 8  # 9 do
+    assert slices(128, (19, 19), 64) == 16
+    assert slices(97, (9, 9), 64) == 1  # a prime
+    assert slices(128, (9, 9), 24) == slices(16, (9, 9), 64) == 0
+    monkeypatch.setattr(mode, "cores_of_a_device", lambda: 2)
+    assert slices(256, (9, 9), 32) == 4
+    assert slices(256, (9, 9), 32, dtype=jnp.dtype("bfloat16")) == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
