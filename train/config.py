@@ -86,7 +86,8 @@ class TrainConfig:
     integers faster. Learning still uses --dtype."""
 
     weights: pathlib.Path | None = setting(None, unset="random weights")
-    """Weights to begin from: of a network of the same shape, trained on any board size."""
+    """Weights to begin from, trained on any board size: of a network of the same shape, or of one
+    with fewer blocks or channels, which is grown to a larger one with the same outputs."""
 
     batch: int = setting(256, group="self-play", least=1)
     """Games played at once on each device; on a CPU, whose cores are the devices, on all of them

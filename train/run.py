@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.compile import mode
-from gozero.nets import weights
+from gozero.nets import growth, weights
 from gozero.play import devices
 from gozero.runs import files
 from gozero.runs import folder as folders
@@ -129,6 +129,8 @@ def _say(text: str) -> None:
 def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
     """The parameters of --weights that a run begins with; Nones for random ones or a resumed run.
 
+    Those of a network with fewer blocks or channels are grown: see `gozero.nets.growth`.
+
     Returns:
       (params, the SHA-256 of their file).
 
@@ -144,7 +146,11 @@ def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
         raise ValueError(f"--weights {path}: of a network for another game")
     names = ("features", "blocks", "channels", "pool_every", "auxiliary")
     differ = [name for name in names if getattr(shape, name) != getattr(own, name)]
-    if differ:
+    if differ and growth.can_grow(shape, own):
+        larger = " and ".join(f"{getattr(shape, n)} to {getattr(own, n)} {n}" for n in differ)
+        _say(f"--weights {path}: grown from {larger}")
+        params = growth.grow(shape, params, own, jax.random.key(plan.config.seed))
+    elif differ:
         asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)
         raise ValueError(f"--weights {path}: of a network of another shape; for it give {asked}")
     return jax.device_get(params), about["sha256"]

@@ -21,7 +21,7 @@ import numpy as np
 
 from gozero.apps import flags, runtime
 from gozero.go.rules import Rules
-from gozero.nets import network, weights
+from gozero.nets import growth, network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play.networks import network_evaluator
@@ -52,7 +52,7 @@ class SupervisedConfig:
     """Optimizer steps."""
 
     weights: pathlib.Path | None = setting(None, unset="random weights")
-    """Weights to start from."""
+    """Weights to start from; --blocks and --channels may make the network larger."""
 
     out: pathlib.Path | None = setting(None, unset="weights.safetensors in the folder of --data")
     """Where the new weights go, a .safetensors file that does not exist yet."""
@@ -160,17 +160,18 @@ def _initial(config: SupervisedConfig, rules: Rules | Game) -> tuple[NetworkConf
     if of_game and config.features is not None:
         raise ValueError(f"--features {config.features}: planes of Go, and these games are not")
     names = ("blocks", "channels") if of_game else ("blocks", "channels", "features")
+    asked = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
     if config.weights is None:
-        asked = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
         shape = network.of_game(rules, **asked) if of_game else NetworkConfig(**asked)
         return shape, network.init(shape, jax.random.key(config.seed))
     shape, params, _ = weights.load_own(config.weights, _size(rules))
     network_evaluator(rules, shape, params)  # refuses a network for another game
-    for name in names:
-        asked, found = getattr(config, name), getattr(shape, name)
-        if asked not in (None, found):
-            raise ValueError(f"--{name} {asked}: {config.weights} has {found}; leave --{name} out")
-    return shape, params
+    larger = dataclasses.replace(shape, **asked)
+    for name in asked:
+        wanted, found = getattr(larger, name), getattr(shape, name)
+        if wanted != found and (name not in growth.GROWING or wanted < found):
+            raise ValueError(f"--{name} {wanted}: {config.weights} has {found}; leave --{name} out")
+    return larger, growth.grow(shape, params, larger, jax.random.key(config.seed))
 
 
 def _train(job: SupervisedJob) -> int:

@@ -81,9 +81,28 @@ def test_a_run_begins_again_from_the_same_weights_only(given, tmp_path, monkeypa
     assert json.loads(manifest.read_text())["weights_sha256"] == first
 
 
+def test_a_larger_network_is_grown_from_weights(given, tmp_path, capsys):
+    path, params = given
+    config = tiny.config(tmp_path / "run", weights=path, blocks=3, channels=12)
+    plan = make_plan(config)
+    grown, sha256 = run.given_params(plan)
+    assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert "grown from 1 to 3 blocks and 8 to 12 channels" in capsys.readouterr().err
+    new, old = plan.learner.network, make_plan(tiny.config()).learner.network
+    planes = jax.random.bernoulli(jax.random.key(1), 0.4, (3, 5, 5, new.num_planes))
+    outputs = [
+        network.apply(*one, planes.astype(jnp.float32)) for one in ((old, params), (new, grown))
+    ]
+    np.testing.assert_allclose(*(x.policy_logits for x in outputs), atol=1e-5)
+    np.testing.assert_allclose(*(x.value for x in outputs), atol=1e-5)
+    state = run.begin(plan, devices.mesh_of(1), grown).state
+    jax.tree.map(np.testing.assert_array_equal, state.learner.params, grown)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"channels": 4}, r"for it give --channels 8$"),
         ({"channels": 16, "pool_every": 0}, r"for it give --channels 8 --pool-every 1$"),
         ({"auxiliary": False}, r"for it give --auxiliary$"),
     ],

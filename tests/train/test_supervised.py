@@ -96,13 +96,16 @@ def test_weights_read_back_give_the_same_outputs(trained, tmp_path):
     assert np.isfinite(outputs[0].value).all()
 
 
-def test_training_goes_on_from_weights(folder, trained, tmp_path):
+@pytest.mark.parametrize("larger", [(), ("--blocks", "2", "--channels", "9")])
+def test_training_goes_on_from_weights(folder, trained, tmp_path, larger):
+    """A larger network begins as the smaller one computes."""
     *_, old = trained
     argv = ["--data", str(folder), "--steps", "2", "--batch-size", "32", "--weights", str(old)]
+    argv += larger
     assert command.main([*argv, "--out", str(tmp_path / "next.safetensors")]) == 0
     first, then = (weights.load(path)[2] for path in (old, tmp_path / "next.safetensors"))
     assert then["losses_before"] == pytest.approx(first["losses"], rel=1e-3)
-    assert (then["blocks"], then["channels"]) == (1, 8)
+    assert (then["blocks"], then["channels"]) == ((2, 9) if larger else (1, 8))
 
 
 WRITES = 10
@@ -170,7 +173,10 @@ def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
         (["--out", "{file}/w.safetensors"], "--out {file}/w.safetensors: cannot be written"),
         (["--out", "{file}"], "--out {file}: not a .safetensors file"),
         (["--out", "{old}"], "{old} is there already"),
-        (["--weights", "{old}", "--channels", "9"], "--channels 9: {old} has 8"),
+        (
+            ["--weights", "{old}", "--channels", "7"],
+            "--channels 7: {old} has 8; leave --channels out",
+        ),
         (["--weights", "{tmp}/none.safetensors"], "there is no file"),
         (["--weights", "{larger}"], "made for 7x7, not for 5x5"),
     ],
