@@ -47,6 +47,10 @@ ENTRIES = {
         "a KataGo network in our search, against KataGo with the same network and GNU Go",
         "four hours",
     ),
+    "network_search": GalleryEntry(
+        "which search plays a small trained network best at equal simulations",
+        "half an hour (200 games per point)",
+    ),
     "playout_policies": GalleryEntry(
         "the strength of playout policies in a tree: uniform, MoGo's, learnt ones",
         "20 minutes (400 simulations, 100 games per point)",

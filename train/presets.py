@@ -78,15 +78,15 @@ _ALL = (
         window=50_000,
         evaluate_every=50,
     ),
-    dataclasses.replace(  # hours on two cores, from weights of 7x7, whose network this is
+    dataclasses.replace(  # three hours on two cores
         _COMMON,
         preset="9x9-cpu",
         size=9,
         komi=(6.0, 7.0, 7.0, 8.0),
-        iterations=400,
-        capacity=600_000,
-        window=50_000,
-        evaluate_every=50,
+        iterations=2000,
+        capacity=1_000_000,
+        window=100_000,
+        evaluate_every=100,
     ),
     dataclasses.replace(
         _COMMON,

@@ -88,11 +88,11 @@ class _Layout:
     def _axes(self, name: str) -> tuple[_Parts, _Parts]:
         """(the inputs, the outputs) of a layer outside of the blocks; () for an axis of equal
         length, or for the rest of one."""
-        trunk = self._trunk
-        inputs = {"stem": (), "stem_globals": ()}
-        inputs |= dict.fromkeys(("actions", "pass_move", "value_hidden"), (trunk, trunk))
-        outputs = dict.fromkeys(("stem", "stem_globals", "value_hidden"), (trunk,))
-        return inputs.get(name, (trunk,)), outputs.get(name, ())
+        trunk = (self._trunk,)
+        inputs: dict[str, _Parts] = {"stem": (), "stem_globals": ()}
+        inputs |= {name: trunk * 2 for name in ("actions", "pass_move", "value_hidden")}
+        outputs = {name: trunk for name in ("stem", "stem_globals", "value_hidden")}
+        return inputs.get(name, trunk), outputs.get(name, ())
 
     def _in_block(self, block: str, part: str) -> tuple[_Parts, _Parts]:
         """`_axes` of a layer of a block."""

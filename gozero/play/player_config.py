@@ -23,7 +23,7 @@ LONG_NODES = 2 * MAX_NARROW + 1
 """Nodes of a tree with more than `MAX_NARROW` simulations, unless --nodes is given."""
 
 EvaluatorName = Literal["network", "playout"]
-TreeName = Literal["puct", "uct", "rave", "gumbel", "gaussian", "boltzmann"]
+TreeName = Literal["puct", "katago", "uct", "rave", "gumbel", "gaussian", "boltzmann"]
 RuleName = Literal[TreeName, "td", "annealing", "random"]
 TREELESS = ("td", "annealing", "random")
 PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
@@ -115,8 +115,9 @@ class PlayerConfig:
     moves sum to its own, as in the algorithms of Gelly & Silver (2011). Slower."""
 
     search: RuleName = setting("puct", group="search")
-    """The search rule: puct; uct (UCB1); rave (MC-RAVE, for playouts); gumbel (sequential halving
-    at the root, without Gumbel noise; stronger with a network of `python -m train`); gaussian
+    """The search rule: puct; katago (PUCT with KataGo's exploration and choice of the move, with
+    any network or playouts; for a KataGo network puct is the same); uct (UCB1); rave (MC-RAVE, for
+    playouts); gumbel (sequential halving at the root, without Gumbel noise); gaussian
     (visits in proportion to the probability that a move is best, as in Crazy Stone); boltzmann
     (visits in proportion to a softmax of the values, as in Indigo); td (temporal-difference search:
     no tree, but weights of local shapes learned before each move); annealing (no tree, but playouts
@@ -150,7 +151,8 @@ class PlayerConfig:
         None,
         least=0,
         below=10**6,
-        unset="3 for puct with playouts, 1.5 for puct with a network, 0.25 for uct, 0 for rave",
+        unset="3 for puct with playouts, 1.5 for puct with a network, 1 for katago, 0.25 for uct, "
+        "0 for rave",
     )
     """The weight of the rule's exploration bonus."""
 
@@ -204,7 +206,7 @@ class PlayerConfig:
 
     final_move: FinalMove | None = setting(
         None,
-        unset="bound with a KataGo network and one tree, else visits",
+        unset="bound with a KataGo network or --search katago and one tree, else visits",
         effective="plays_by",
     )
     """Which move is played: the one with the most visits, the highest value, the highest lower
@@ -266,7 +268,7 @@ class PlayerConfig:
     CONFLICTS = (
         Conflict("weights symmetries", "!evaluator=network", "playouts use no network"),
         Conflict("score_utility=on", "!evaluator=network", "playouts return no score"),
-        Conflict("score_utility=on", "!search=puct", "the other rules ignore the score"),
+        Conflict("score_utility=on", "!search=puct|katago", "the other rules ignore the score"),
         Conflict("trees backup heuristic", "score_utility=on", "it needs one tree of plain means"),
         Conflict("playouts", "!evaluator=playout", "a network runs no playouts"),
         Conflict("strengths", "!playouts=mm|balanced", "other playouts use no strengths"),
@@ -301,8 +303,8 @@ class PlayerConfig:
             "search=rave|gumbel",
             "rave cannot score a move by the others; gumbel's root chooses among all",
         ),
-        Conflict("widening pruning search=gaussian", "heuristic", _BY_VISITS),
-        Conflict("widening pruning search=gaussian", "first_action", _BY_VISITS),
+        Conflict("widening pruning search=gaussian|katago", "heuristic", _BY_VISITS),
+        Conflict("widening pruning search=gaussian|katago", "first_action", _BY_VISITS),
         Conflict("pruning search=gaussian", "trees", "trees do not exchange sums of squares"),
         Conflict("trees backup", "nodes", "full trees of such searches cannot be pruned"),
         Conflict("backup", "search=gumbel|rave", "they use mean values"),
@@ -450,14 +452,15 @@ class PlayerConfig:
         if self.score_utility is not None:
             return self.score_utility
         by_means = self.trees == 1 and self.backup == "mean" and self.heuristic is None
-        return "on" if self.of_katago and self.search == "puct" and by_means else "off"
+        return "on" if self.of_katago and self.search in ("puct", "katago") and by_means else "off"
 
     @property
     def plays_by(self) -> FinalMove:
         """The criterion of the final move in effect."""
         if self.final_move is not None:
             return self.final_move
-        return "bound" if self.of_katago and self.trees == 1 else "visits"
+        as_katago = self.of_katago or self.search == "katago"
+        return "bound" if as_katago and self.trees == 1 else "visits"
 
     @property
     def num_simulations(self) -> int:

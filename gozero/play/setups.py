@@ -273,6 +273,8 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
         bonus = config.rave_bonus
         return Rave(_schedule(config), c or 0.0, **own, initial=config.rave_initial, bonus=bonus)
     rule = evaluator.select or Puct()
+    if config.search == "katago" and not isinstance(rule, KataGoPuct):
+        rule = KataGoPuct()
     if isinstance(rule, KataGoPuct) and config.trees > 1:  # they do not exchange sums of squares
         rule = dataclasses.replace(rule, spread=0.0)
     if not isinstance(rule, Puct | KataGoPuct):

@@ -48,8 +48,8 @@ def test_doctor_says_what_a_move_costs(capsys):
 def test_players(capsys):
     assert cli.main(["players"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "strong  network gumbel 200 (the default)"
-    assert lines[1].strip().startswith("80.2% [74.1%, 85.2%] of 200 games against GNU Go 3.8, 0.25")
+    assert lines[0] == "strong  network katago 200 (the default)"
+    assert lines[1].strip().startswith("89.8% [86.8%, 92.1%] of 400 games against GNU Go 3.8, 0.09")
     assert lines[-2:] == ["random  random moves", "        not measured on this board"]
 
 

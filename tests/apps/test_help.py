@@ -39,6 +39,7 @@ COMMANDS = {
             ("array_tree", "ArrayTreeConfig"),
             ("connect_four", "ConnectFourConfig"),
             ("heuristic_prior", "HeuristicPriorConfig"),
+            ("network_search", "NetworkSearchConfig"),
             ("playout_policies", "PlayoutPoliciesConfig"),
             ("rave_equivalence", "RaveEquivalenceConfig"),
             ("scaling", "ScalingConfig"),

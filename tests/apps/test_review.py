@@ -229,7 +229,7 @@ def run(tmp_path, *more, records=(QUIET,)):
     [
         ([], "gozero review: expected games as SGF files: gozero review GAME.sgf"),
         (["x.sgf", "--out", "x.pdf"], "--out x.pdf: expected a file .html, .sgf or .csv"),
-        (["x.sgf", "--search", "td"], "--search td: expected one of puct, uct, rave, gumbel"),
+        (["x.sgf", "--search", "td"], "--search td: expected one of puct, katago, uct, rave"),
         (["x.sgf", "--resign", "-0.9"], "--resign -0.9: no move is played here"),
         (["/nowhere/x.sgf"], "sgf /nowhere/x.sgf: cannot be read (No such file or directory)"),
     ],

@@ -14,6 +14,8 @@ from experiments.ablation.config import AblationConfig, SpeedConfig
 from experiments.heuristic_prior import run as heuristic_prior
 from experiments.heuristic_prior.config import HeuristicPriorConfig
 from experiments.matches.config import GNUGO
+from experiments.network_search import run as network_search
+from experiments.network_search.config import NetworkSearchConfig
 from experiments.playout_policies import run as playout_policies
 from experiments.playout_policies.config import PlayoutPoliciesConfig
 from experiments.rave_equivalence import run as rave_equivalence
@@ -34,6 +36,7 @@ SWEEPS = {
     "ablation": (ablation.sweep, AblationConfig()),
     "rave_equivalence": (rave_equivalence.sweep, RaveEquivalenceConfig()),
     "heuristic_prior": (heuristic_prior.sweep, HeuristicPriorConfig()),
+    "network_search": (network_search.sweep, NetworkSearchConfig()),
     "playout_policies": (playout_policies.sweep, PlayoutPoliciesConfig()),
     "scaling": (scaling.sweep, ScalingConfig()),
     "schedules": (schedules.sweep, SchedulesConfig()),

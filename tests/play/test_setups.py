@@ -25,6 +25,7 @@ from gozero.playouts.policies.softmax.softmax import softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather
 from gozero.search.game import Trail
 from gozero.search.rules.estimators import Estimators
+from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.operators import MixBackup, max_backup
 from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
@@ -44,6 +45,8 @@ RULES = Rules(3)
     [
         ({}, Puct(3.0, first_play="parent")),
         ({"exploration": 1.0}, Puct(1.0, first_play="parent")),
+        ({"search": "katago"}, KataGoPuct()),
+        ({"search": "katago", "evaluator": "network", "exploration": 2.0}, KataGoPuct(2.0)),
         ({"search": "uct"}, Ucb1(0.25)),
         ({"search": "uct", "exploration": 0.5}, Ucb1(0.5)),
         ({"search": "gaussian", "widening": 10}, Widening(Gaussian(), 10)),
@@ -65,6 +68,17 @@ def test_rules_of_search(flags, rule):
     assert player.search.select == rule
     assert player.search.amaf == (Amaf() if flags.get("search") == "rave" else None)
     assert player.search.num_simulations == 400
+
+
+def test_katagos_search_chooses_the_move_as_katago_does():
+    setup = make_setup(RULES, PlayerConfig(search="katago", evaluator="network"))
+    assert setup.search.root_select == KataGoPuct().at_root
+    assert PlayerConfig(search="katago").plays_by == "bound"
+    by_visits = make_setup(RULES, PlayerConfig(search="katago", final_move="visits"))
+    assert by_visits.search.root_select == KataGoPuct(reduction=0.1)
+    assert by_visits.search.final_move == "visits"
+    two = make_setup(RULES, PlayerConfig(search="katago", trees=2))
+    assert two.search.select == KataGoPuct(spread=0.0)
 
 
 def test_a_network_is_asked_for_all_symmetries():
@@ -103,6 +117,7 @@ def test_the_papers_own_forms():
         ({"search": "rave", "widening": 9}, "--widening 9: not with --search rave or gumbel"),
         ({"search": "rave", "rave_k": 9, "rave_above": 0.1}, "--rave-k 9: not with --rave-above"),
         ({"search": "gaussian", "trees": 2}, "--search gaussian: not with --trees"),
+        ({"search": "katago", "first_action": True}, "--search katago: not with --first-action"),
         ({"pruning": 2, "first_action": True}, "--pruning 2: not with --first-action"),
         ({"search": "gaussian", "exploration": 1.0}, "--exploration 1.0: not with --search"),
         ({"evaluator": "network", "priors": "mm"}, "--priors mm: only with --evaluator playout"),

@@ -59,7 +59,7 @@ class GtpConfig(NamedPlayerConfig):
 
     ponder: bool = setting(False)
     """Whether to keep searching while the opponent thinks, for as many simulations as for a move.
-    On boards where strong is a network with a Gumbel root, PUCT replaces that."""
+    On 7x7, where strong is a network with a Gumbel root, PUCT replaces that."""
 
     analysis_visits: int = setting(10_000, least=1, most=MAX_NARROW)
     """The most simulations of lz-analyze and kata-analyze; their tree has room for that many."""

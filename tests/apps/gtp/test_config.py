@@ -39,7 +39,7 @@ from gozero.td import weights as shape_weights
             {"simulations": 2**30, "leaves": 1},
             "--simulations 1073741824: expected from 1 to 1073741823",
         ),
-        ({"search": "alpha-beta"}, "--search alpha-beta: expected one of puct, uct, rave"),
+        ({"search": "alpha-beta"}, "--search alpha-beta: expected one of puct, katago, uct, rave"),
         ({"search": "gumbel", "trees": 2}, "--trees 2: not with --search gumbel"),
         (
             {"search": "gumbel", "reuse": False, "exploration": 1.0},
@@ -92,13 +92,15 @@ def test_without_flags_it_is_the_strong_player_of_each_board():
         *("strong", 9, "network", 200),
     )
     assert config.weights == players.NETWORKS[9]
-    assert not config.reuse
+    assert (config.search, config.symmetries, config.reuse) == ("katago", "random", True)
     other = config.on(13)
     assert (other.size, other.evaluator, other.search, other.heuristic) == (
         *(13, "playout", "rave", "mogo"),
     )
     assert other.reuse
-    assert other.on(7).weights == players.NETWORKS[7]
+    small = other.on(7)
+    assert (small.weights, small.search) == (players.NETWORKS[7], "gumbel")
+    assert not small.reuse
     assert settings_of(other.on(9)) == settings_of(config)
 
 
