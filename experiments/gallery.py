@@ -89,7 +89,7 @@ ENTRIES = {
     ),
     "zero_strength": GalleryEntry(
         "7x7 and 9x9 networks trained by self-play alone, against MC-RAVE and GNU Go",
-        "up to an hour per board, and some hours of training",
+        "half an hour per board, and some hours of training",
     ),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from experiments.matches.config import Match, MatchesConfig
 from gozero.apps.match.config import MatchConfig, Side
@@ -28,24 +28,26 @@ _RAVE = Side(
 )
 
 
-def _network(size: int, **search: Any) -> Side:
-    weights = RESULTS / f"{size}x{size}.safetensors"
-    shared = {"evaluator": "network", "simulations": 200, "resign": -0.95}
-    return Side(weights=weights, **shared, **search)
-
-
-_GUMBEL = {"search": "gumbel"}
-_KATAGO = {"search": "katago", "symmetries": "random", "reuse": True}
+def _network(size: int) -> Side:
+    return Side(
+        evaluator="network",
+        weights=RESULTS / f"{size}x{size}.safetensors",
+        search="katago",
+        symmetries="random",
+        simulations=200,
+        reuse=True,
+        resign=-0.95,
+    )
 
 
 _7X7 = {"size": 7, "komi": 9.0, "openings": 2}
 _9X9 = {"size": 9, "komi": 7.0, "openings": 2}
 
 MATCHES = {
-    "7x7-rave": Match(_network(7, **_GUMBEL), 200, (0.60, 1.0), opponent=_RAVE, **_7X7),
-    "7x7-gnugo": Match(_network(7, **_GUMBEL), 200, (0.97, 1.0), **_7X7),
-    "9x9-rave": Match(_network(9, **_KATAGO), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
-    "9x9-gnugo": Match(_network(9, **_KATAGO), 400, (0.90, 1.0), 0.95, **_9X9),
+    "7x7-rave": Match(_network(7), 200, (0.60, 1.0), opponent=_RAVE, **_7X7),
+    "7x7-gnugo": Match(_network(7), 200, (0.97, 1.0), **_7X7),
+    "9x9-rave": Match(_network(9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
+    "9x9-gnugo": Match(_network(9), 400, (0.90, 1.0), 0.95, **_9X9),
 }
 """The matches, named by board and opponent."""
 

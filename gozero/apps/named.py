@@ -91,21 +91,15 @@ class NamedPlayerConfig(PlayerConfig):
         return [name for name in FILES if known.get(name) is not None]
 
 
-def with_puct(found: dict[str, Any]) -> dict[str, Any]:
-    """A player's settings with PUCT in place of a Gumbel root."""
-    return found | ({"search": "puct"} if found.get("search") == "gumbel" else {})
-
-
 class AnalystConfig(NamedPlayerConfig):
     """Settings of commands that report a search: a tree read by its visits, and no move played."""
 
     @classmethod
     def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The player's settings, but with the command's own number of simulations, and PUCT in
-        place of a Gumbel root, whose visits show only what it would play."""
+        """The player's settings, but with the command's own number of simulations."""
         found = dict(super()._settings_of(name, size, given))
         found.pop("simulations", None)
-        return with_puct(found)
+        return found
 
     def check(self, prefix: str = "") -> None:
         """Check as `PlayerConfig.check` does, and refuse `resign`.

@@ -16,8 +16,7 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
         asked = config.match(name)
         assert asked.paired
         assert asked.games == (400 if asked.size == 9 else 200)
-        assert asked.player.simulations == 200
-        assert asked.player.search == {7: "gumbel", 9: "katago"}[asked.size]
+        assert (asked.player.simulations, asked.player.search) == (200, "katago")
         assert asked.player.weights.name == f"{match.size}x{match.size}.safetensors"
         assert (ROOT / asked.player.weights).is_file()
     assert config.match("7x7-rave").opponent.heuristic == "shape"

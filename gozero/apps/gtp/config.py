@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
-from gozero.apps.named import NamedPlayerConfig, with_puct
+from gozero.apps.named import NamedPlayerConfig
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
 from gozero.play.player_config import MAX_NARROW, TREELESS, board_size
-from gozero.play.players import PlayerName
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, setting
 
@@ -58,8 +56,8 @@ class GtpConfig(NamedPlayerConfig):
     for td, whether it keeps the weights learnt in the game. Off with --search gumbel."""
 
     ponder: bool = setting(False)
-    """Whether to keep searching while the opponent thinks, for as many simulations as for a move.
-    On 7x7, where strong is a network with a Gumbel root, PUCT replaces that."""
+    """Whether to keep searching while the opponent thinks, for as many simulations as for a
+    move."""
 
     analysis_visits: int = setting(10_000, least=1, most=MAX_NARROW)
     """The most simulations of lz-analyze and kata-analyze; their tree has room for that many."""
@@ -81,12 +79,6 @@ class GtpConfig(NamedPlayerConfig):
         "gozero gtp --search rave --simulations 3000 --size 9",
         "gozero gtp --evaluator network --weights NET.safetensors --search gumbel --seconds 5",
     )
-
-    @classmethod
-    def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The player's settings; to ponder, PUCT replaces a Gumbel root, whose tree is not kept."""
-        found = super()._settings_of(name, size, given)
-        return with_puct(found) if given.get("ponder") else found
 
     def for_analysis(self) -> GtpConfig:
         """The settings of lz-analyze and kata-analyze: one tree, read by its visits.
