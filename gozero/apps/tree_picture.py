@@ -40,7 +40,7 @@ def node_of(tree: trees.Tree, index: int = 0, *, depth: int = 3, width: int = 4)
         raise ValueError(f"index: {index} is none of {tree.num_trees} trees")
     rows = slice(index * tree.capacity, (index + 1) * tree.capacity)
     read = lambda array: np.asarray(array[rows])
-    visits, sums = read(tree.visits), values.whole(tree.value_sum)[rows]
+    visits, sums = read(tree.visits), values.to_int64(tree.value_sum)[rows]
     children, counts, actions = read(tree.children), read(tree.num_children), read(tree.action)
 
     def visit(node: int, level: int) -> DrawnNode:

@@ -146,13 +146,13 @@ class Trimmed:
       options: the compiler options of the program.
 
     Attributes:
-      said: the types of the result.
+      result_types: the types of the result.
     """
 
     def __init__(self, function: Callable, args: tuple, options: Options):
         self._types, tree = _types(args)
         self._trim = trim = functools.partial(_trim, function, self._types, tree)
-        self._looks_at, self.said = executables.remembered(lambda: trim()[1:], trim)
+        self._looks_at, self.result_types = executables.remembered(lambda: trim()[1:], trim)
         given = functools.partial(_trimmed, self._trim)
         self._program = executables.jit(given, compiler_options=options)
         self._again: Callable | None = None

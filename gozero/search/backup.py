@@ -41,9 +41,9 @@ def back_up(tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None 
       The trees with new `visits`, `value_sum`, `squares` and `scores`.
     """
     # Compiled apart, so that merging evaluations with the results of ended games is done once.
-    found_once = lambda x: stages.once(lambda x: x, x)
-    value = found_once(value)
-    utility = None if tree.scores is None else found_once(utility)
+    computed_once = lambda x: stages.once(lambda x: x, x)
+    value = computed_once(value)
+    utility = None if tree.scores is None else computed_once(utility)
 
     def add(sums, first, nodes):
         level = first + jnp.arange(nodes.shape[0], dtype=jnp.int32)[:, None]
@@ -62,15 +62,15 @@ def _add(
 
     `plies` is how far each row's node is above the end of its path.
     """
-    gained = both = values.opponent(value[None], plies)
+    value_gain = total_gain = values.opponent(value[None], plies)
     scores = None
     if utility is not None:
-        more = values.opponent(utility[None], plies)
-        scores, both = _add_scores(tree, node_rows, more), gained + more
+        utility_gain = values.opponent(utility[None], plies)
+        scores, total_gain = _add_scores(tree, node_rows, utility_gain), value_gain + utility_gain
     return {
-        "visits": rows.add(tree.visits, node_rows, jnp.ones_like(gained)),
-        "value_sum": rows.add(tree.value_sum, node_rows, gained),
-        "squares": _add_squares(tree, node_rows, values.squared(both)),
+        "visits": rows.add(tree.visits, node_rows, jnp.ones_like(value_gain)),
+        "value_sum": rows.add(tree.value_sum, node_rows, value_gain),
+        "squares": _add_squares(tree, node_rows, values.squared(total_gain)),
         "scores": scores,
     }
 
@@ -95,13 +95,13 @@ def lose(tree: Tree, path: Path, amount: int, utility: score.ScoreUtility | None
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     node_rows = path.rows(tree, (level <= path.length[None]) & (level > 0))
     amounts = jnp.full(path.nodes.shape, amount, jnp.int32)
-    more = 0 if utility is None else round(utility.most * VALUE_ONE)
-    square = values.squared(VALUE_ONE + more)
+    utility_loss = 0 if utility is None else round(utility.most * VALUE_ONE)
+    square = values.squared(VALUE_ONE + utility_loss)
     return tree.replace(
         visits=rows.add(tree.visits, node_rows, amounts),
         value_sum=rows.add(tree.value_sum, node_rows, amounts * VALUE_ONE),
         squares=_add_squares(tree, node_rows, amounts * square),
-        scores=_add_scores(tree, node_rows, amounts * more),
+        scores=_add_scores(tree, node_rows, amounts * utility_loss),
     )
 
 
@@ -167,45 +167,45 @@ def back_up_values(
     widths = [w for w in (_FEW, _SOME) if 2 * w <= tree.num_actions] + [tree.num_actions]
 
     def one_up(i, carry):
-        found, below, is_new = carry
+        results, below, is_new = carry
         level = last - i
         node = jnp.maximum(path.nodes[level], ROOT)
         is_end = level == path.length
         child = jnp.where(is_end, NO_NODE, path.nodes[jnp.minimum(level + 1, num_levels - 1)])
         row = tree.row(node)
         before = end_proven if tree.proven is None else rows.read(tree.proven, row)
-        known = jnp.where(is_end, end_proven, before)
-        wanted = level <= path.length
+        old_proven = jnp.where(is_end, end_proven, before)
+        is_due = level <= path.length
         if tree.backup_value is None:
-            wanted &= (is_end & look) | (~is_end & is_new)
-        start = _NodeValue(_own_value(tree, row), known)
+            is_due &= (is_end & look) | (~is_end & is_new)
+        start = _NodeValue(_own_value(tree, row), old_proven)
         has_children = rows.read(tree.num_children, row) > 0
-        wanted &= has_children
-        most = jnp.max(jnp.where(wanted, rows.read(tree.num_children, row), 0))
-        which = sum((most > w).astype(jnp.int32) for w in (0, *widths[:-1]))
+        is_due &= has_children
+        max_children = jnp.max(jnp.where(is_due, rows.read(tree.num_children, row), 0))
+        which = sum((max_children > w).astype(jnp.int32) for w in (0, *widths[:-1]))
         branches = [lambda below: start] + [
             functools.partial(_by_children, tree, operator, width, lanes, node, child)
             for width in widths
         ]
         by_children = lax.switch(which, branches, below)
-        seen = jax.tree.map(lambda new, old: jnp.where(wanted, new, old), by_children, start)
-        proven = jnp.where(known == proofs.UNKNOWN, seen.proven, known)
-        here = _NodeValue(_exact(proven, seen.backup_value), proven)
+        derived = jax.tree.map(lambda new, old: jnp.where(is_due, new, old), by_children, start)
+        proven = jnp.where(old_proven == proofs.UNKNOWN, derived.proven, old_proven)
+        new_value = _NodeValue(_exact(proven, derived.backup_value), proven)
         is_new = (level <= path.length) & (proven != before)
         put = lambda all, one: lax.dynamic_update_slice(all, one[None], (level, 0))
-        return jax.tree.map(put, found, here), here, is_new
+        return jax.tree.map(put, results, new_value), new_value, is_new
 
     last = jnp.max(path.length)
     blank = _NodeValue(jnp.zeros(num_trees, jnp.int32), jnp.zeros(num_trees, jnp.int8))
-    found = jax.tree.map(lambda x: jnp.zeros((num_levels, num_trees), x.dtype), blank)
-    start = (found, blank, jnp.zeros(num_trees, bool))
-    found, _, _ = lax.fori_loop(0, last + 1, one_up, start)
+    results = jax.tree.map(lambda x: jnp.zeros((num_levels, num_trees), x.dtype), blank)
+    start = (results, blank, jnp.zeros(num_trees, bool))
+    results, _, _ = lax.fori_loop(0, last + 1, one_up, start)
     level = jnp.arange(num_levels, dtype=jnp.int32)[:, None]
     node_rows = path.rows(tree, level <= path.length[None])
     write = lambda x, new: None if x is None else rows.write(x, node_rows, new)
     return tree.replace(
-        backup_value=write(tree.backup_value, found.backup_value),
-        proven=write(tree.proven, found.proven),
+        backup_value=write(tree.backup_value, results.backup_value),
+        proven=write(tree.proven, results.proven),
     )
 
 
@@ -222,22 +222,24 @@ def _by_children(
 
     `below` holds the new value and proof of the child i32[B] on the path; it may be NO_NODE.
     """
-    found = trees.children(tree, lanes, node, width)
+    entries = trees.children(tree, lanes, node, width)
     row = tree.row(node)
-    is_child = found.nodes != NO_NODE
-    is_it = is_child & (found.nodes == child[:, None])
-    found_value = _NodeValue(jnp.zeros_like(below.backup_value), jnp.zeros_like(below.proven))
+    is_child = entries.nodes != NO_NODE
+    is_on_path = is_child & (entries.nodes == child[:, None])
+    result = _NodeValue(jnp.zeros_like(below.backup_value), jnp.zeros_like(below.proven))
     if tree.backup_value is not None and operator is not None:
-        q = jnp.where(is_it, -values.to_float(below.backup_value)[:, None], found.edges.q)
+        q = jnp.where(is_on_path, -values.to_float(below.backup_value)[:, None], entries.edges.q)
         mean = values.mean(rows.read(tree.value_sum, row), rows.read(tree.visits, row))
-        edges = found.edges._replace(q=q, value=mean)
-        found_value = found_value._replace(backup_value=values.to_fixed(jax.vmap(operator)(edges)))
-    if found.edges.proven is not None:
-        results = jnp.where(is_it, proofs.opponent(below.proven)[:, None], found.edges.proven)
+        edges = entries.edges._replace(q=q, value=mean)
+        result = result._replace(backup_value=values.to_fixed(jax.vmap(operator)(edges)))
+    if entries.edges.proven is not None:
+        results = jnp.where(
+            is_on_path, proofs.opponent(below.proven)[:, None], entries.edges.proven
+        )
         results = jnp.where(is_child, results, -1)
         has_untried = jnp.any(rows.read(tree.prior, row) >= 0, axis=1)
-        found_value = found_value._replace(proven=jax.vmap(proofs.of_actions)(results, has_untried))
-    return found_value
+        result = result._replace(proven=jax.vmap(proofs.of_actions)(results, has_untried))
+    return result
 
 
 def _own_value(tree: Tree, row: jax.Array) -> jax.Array:
@@ -275,16 +277,18 @@ def amaf_counted(tree: Tree, path: Path, first_play: jax.Array, first: str) -> j
         def one_up(i, carry):
             out, mine, other = carry
             level = jnp.max(length) - i
-            taken = action[jnp.minimum(level + 1, num_levels - 1)]
-            word = jnp.arange(num_sets, dtype=jnp.int32)[None] == (taken // 32)[:, None]
-            bit = jnp.where(word, np.uint32(1) << (taken % 32).astype(jnp.uint32)[:, None], 0)
+            action_below = action[jnp.minimum(level + 1, num_levels - 1)]
+            word = jnp.arange(num_sets, dtype=jnp.int32)[None] == (action_below // 32)[:, None]
+            bit = jnp.where(
+                word, np.uint32(1) << (action_below % 32).astype(jnp.uint32)[:, None], 0
+            )
             bit = jnp.where((level < length)[:, None], bit, np.uint32(0))
             is_mine = ((length - level) % 2 == 0)[:, None]
             keep = ~bit if first == "either" else ~np.uint32(0)
             mine = jnp.where(is_mine, mine | bit, mine & keep)
             other = jnp.where(is_mine, other & keep, other | bit)
-            here = jnp.where(is_mine, mine, other)
-            return lax.dynamic_update_slice(out, here[None], (level, 0, 0)), mine, other
+            counted = jnp.where(is_mine, mine, other)
+            return lax.dynamic_update_slice(out, counted[None], (level, 0, 0)), mine, other
 
         out = jnp.zeros((num_levels, num_trees, num_sets), jnp.uint32)
         return lax.fori_loop(0, jnp.max(length) + 1, one_up, (out, mine, other))

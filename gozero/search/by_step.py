@@ -27,7 +27,7 @@ from gozero.search.evaluate import (
     apply_rules,
     check_evaluation,
     evaluation_of,
-    filled_up,
+    pad,
 )
 from gozero.search.game import (
     Evaluate,
@@ -39,7 +39,7 @@ from gozero.search.game import (
     Trail,
     history_of,
 )
-from gozero.search.prior_counts import WithHeuristic, together
+from gozero.search.prior_counts import WithHeuristic, add_heuristic
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 
@@ -65,19 +65,22 @@ class Apart:
         self._config, prepared = config, functools.partial(_prepared, evaluator)
         self._history = history_of(game, evaluator.observe)
         self._prepared = executables.jit(prepared) if evaluator.prepare else lambda params: params
-        about = _functions(game, evaluator), jax.eval_shape(prepared, params)
-        self._make_answers = functools.partial(_Answers, *about)
+        inputs = _functions(game, evaluator), jax.eval_shape(prepared, params)
+        self._make_answers = functools.partial(_Answers, *inputs)
         self._answers: dict[tuple, _Answers] = {}
-        answers = functools.partial(_types_said, *about), functools.partial(_needed, *about)
-        self._begin, self._step = _halves(game, config, _elsewhere, *answers, config.leaves)
+        types_of = functools.partial(_answer_types, *inputs)
+        needed_of = functools.partial(_needed_leaves, *inputs)
+        self._begin, self._step = _halves(
+            game, config, _elsewhere, types_of, needed_of, config.leaves
+        )
         self._is_open = executables.jit(functools.partial(_is_open, config))
         self._beside = concurrent.futures.ThreadPoolExecutor(1)
 
     def begin(self, params, key, states, tree) -> Running:
         begin = self._begin.at(tree, key, states)
-        asked, held = begin.before(tree, key, states)
+        question, arrays = begin.before(tree, key, states)
         answers = self._answers_to(begin.question)
-        return begin.after(held, answers(jax.tree.leaves(self._prepared(params)), asked))
+        return begin.after(arrays, answers(jax.tree.leaves(self._prepared(params)), question))
 
     def advance(self, running: Running, params, num_steps, last_step) -> Running:
         params, early = jax.tree.leaves(self._prepared(params)), self._config.early_stop
@@ -86,8 +89,8 @@ class Apart:
         for i in range(begun, min(begun + int(num_steps), int(last_step))):
             if early and not self._is_open(running.tree, np.int32(last_step - i)):
                 break
-            asked, held = step.before(running)
-            running = step.after(held, answers(params, asked, self._beside))
+            question, arrays = step.before(running)
+            running = step.after(arrays, answers(params, question, self._beside))
         return running
 
     def _answers_to(self, question: Any) -> _Answers:
@@ -97,52 +100,55 @@ class Apart:
             self._answers[kind] = self._make_answers(question)
         return self._answers[kind]
 
-    def _types_asked(self, key: jax.Array, states: Any) -> tuple:
+    def _question_types(self, key: jax.Array, states: Any) -> tuple:
         """The types of (key, contexts, positions, trail) in a step, known before it is traced."""
-        times, plies = self._config.leaves, self._config.path_limit
+        leaves, max_plies = self._config.leaves, self._config.path_limit
 
-        def asked(key, states):
+        def question(key, states):
             contexts, roots = jax.vmap(self._history.root)(states)
             contexts, roots = jax.tree.map(
-                lambda x: jnp.repeat(x, times, axis=0), (contexts, roots)
+                lambda x: jnp.repeat(x, leaves, axis=0), (contexts, roots)
             )
-            along = jax.tree.map(lambda x: jnp.repeat(x[:, None], plies, axis=1), roots)
+            along = jax.tree.map(lambda x: jnp.repeat(x[:, None], max_plies, axis=1), roots)
             length = jnp.zeros(jax.tree.leaves(along)[0].shape[0], jnp.int32)
             return key, contexts, roots, Trail(along, length)
 
-        return jax.eval_shape(asked, key, states)
+        return jax.eval_shape(question, key, states)
 
     def prepare(self, finish: executables.Kept, params, key, states, tree) -> None:
-        """As `runner.Whole.prepare`; starts with the evaluator."""
+        """As `runner.TwoPrograms.prepare`; starts with the evaluator."""
         begin = self._begin.at(tree, key, states)
         if not begin.is_missing:
             return
         # XLA compiles most of a program on one core: compile two at a time, the longest first.
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            answers = self._answers_to(self._types_asked(key, states))
-            waiting = [pool.submit(answers.evaluate.prepare)]
+            answers = self._answers_to(self._question_types(key, states))
+            futures = [pool.submit(answers.evaluate.prepare)]
             step = self._step.at(running := begin.result)
-            waiting.append(pool.submit(step.prepare_before))
-            waiting += [pool.submit(other.prepare) for other in answers.others]
-            waiting.append(pool.submit(step.prepare_after, answers.said))
-            waiting.append(pool.submit(begin.prepare_after, answers.said))
-            waiting.append(pool.submit(begin.prepare_before))
-            rest = running.tree, running._replace(tree=None)
-            waiting.append(pool.submit(finish.prepare, *rest))
-            for one in waiting:
-                one.result()
+            futures.append(pool.submit(step.prepare_before))
+            futures += [pool.submit(program.prepare) for program in answers.others]
+            futures.append(pool.submit(step.prepare_after, answers.types))
+            futures.append(pool.submit(begin.prepare_after, answers.types))
+            futures.append(pool.submit(begin.prepare_before))
+            without_tree = running._replace(tree=None)
+            futures.append(pool.submit(finish.prepare, running.tree, without_tree))
+            for future in futures:
+                future.result()
 
 
 def misfit(config: SearchConfig) -> str | None:
-    """The reason why a search cannot run step by step from the host; None: it can.
+    """The reason why a search cannot run step by step from the host; None if it can.
 
     It cannot with transpositions, with an ensemble, or with `prune` if trees can fill up.
     """
     for name in ("ensemble", "transpositions"):
         if getattr(config, name):
-            return f"{name}: such a search is not made step by step"
+            return f"{name}: such a search cannot run step by step"
     if config.prune and config.overflows:
-        return "prune: a search step by step prunes no trees; give it capacity"
+        return (
+            "prune: a search that runs step by step cannot prune trees; set capacity to more than "
+            f"num_simulations = {config.num_simulations}"
+        )
     return None
 
 
@@ -152,58 +158,61 @@ def check(config: SearchConfig) -> None:
     Raises:
       ValueError: with the reason that `misfit` returns.
     """
-    if (why := misfit(config)) is not None:
-        raise ValueError(why)
+    if (reason := misfit(config)) is not None:
+        raise ValueError(reason)
 
 
 def _halves(
     game: Game,
     config: SearchConfig,
-    asking: Callable[[Callable], Any],
+    make_evaluator: Callable[[Callable], Any],
     types_of: Callable,
     needed_of: Callable | None = None,
-    times: int = 1,
+    num_copies: int = 1,
 ) -> tuple[InTwo, InTwo]:
     """``begin(tree, key, states)`` and ``step(running)``, each cut in two at its evaluation.
 
     Args:
       game, config: as for `search`.
-      asking: (ask) -> a replacement for the evaluator, which calls `ask`.
+      make_evaluator: (ask) -> a replacement for the evaluator, which calls `ask`.
       types_of, needed_of: see `InTwo`.
-      times: the roots are padded to `times` as many positions.
+      num_copies: the roots are padded to `num_copies` times as many positions.
     """
-    begin = functools.partial(_begin, game, config, asking, times)
-    step = functools.partial(_step, game, config, asking)
-    about = types_of, needed_of, True
-    begin = InTwo(begin, *about, stages.seldom_options)
-    return begin, InTwo(step, *about, stages.soon_options)
+    begin = functools.partial(_begin, game, config, make_evaluator, num_copies)
+    step = functools.partial(_step, game, config, make_evaluator)
+    begin = InTwo(begin, types_of, needed_of, True, stages.seldom_options)
+    return begin, InTwo(step, types_of, needed_of, True, stages.soon_options)
 
 
-def _begin(game: Game, config: SearchConfig, asking, times: int, ask, tree, key, states) -> Running:
-    def ask_of_more(question):
+def _begin(
+    game: Game, config: SearchConfig, make_evaluator, num_copies: int, ask, tree, key, states
+) -> Running:
+    def ask_padded(question):
         key, *rest = question
         (count,) = {len(x) for x in jax.tree.leaves(rest)}
-        more = jax.tree.map(lambda x: filled_up(x, (times - 1) * count), rest)
-        return jax.tree.map(lambda x: x[:count], ask((key, *more)))
+        padded = jax.tree.map(lambda x: pad(x, (num_copies - 1) * count), rest)
+        return jax.tree.map(lambda x: x[:count], ask((key, *padded)))
 
-    return pieces.begin(game, asking(ask_of_more), key, states, config, tree)
+    return pieces.begin(game, make_evaluator(ask_padded), key, states, config, tree)
 
 
-def _step(game: Game, config: SearchConfig, asking, ask, running: Running) -> Running:
-    evaluator, steps = asking(ask), running.steps + 1
+def _step(game: Game, config: SearchConfig, make_evaluator, ask, running: Running) -> Running:
+    evaluator, steps = make_evaluator(ask), running.steps + 1
     history = history_of(game, evaluator.observe)
     key = jax.random.fold_in(running.evaluation_key, steps)
-    given = key, running.contexts, config, running.draws, running.tree, running.ok
-    tree, ok = pieces.simulate_of(config)(history, evaluator, *given)
+    inputs = key, running.contexts, config, running.draws, running.tree, running.ok
+    tree, ok = pieces.simulate_of(config)(history, evaluator, *inputs)
     return running._replace(tree=tree, ok=ok, steps=steps)
 
 
 def _elsewhere(ask: Callable) -> Elsewhere:
-    def say(*question: Any) -> tuple[RulesResult, Evaluation]:
-        by_rules, said, heuristic = ask(question)
-        return by_rules, said if heuristic is None else together(heuristic, said)
+    def answer(*question: Any) -> tuple[RulesResult, Evaluation]:
+        rules_result, evaluation, heuristic = ask(question)
+        return rules_result, evaluation if heuristic is None else add_heuristic(
+            heuristic, evaluation
+        )
 
-    return Elsewhere(say)
+    return Elsewhere(answer)
 
 
 def _by_observations(observe: Callable | None, ask: Callable) -> Evaluator:
@@ -242,36 +251,38 @@ class _Answers:
         self._num_params = len(jax.tree.leaves(params))
         self._num_before = 1 + len(jax.tree.leaves(contexts))  # 1 for the key
         self._num_positions = len(jax.tree.leaves(positions))
-        given = params, *question
-        self.evaluate = Trimmed(functions.evaluate, given, stages.soon_options)
+        args = params, *question
+        self.evaluate = Trimmed(functions.evaluate, args, stages.soon_options)
         deep = functools.partial(stages.soon_options, fuses_deeply=True)
-        own = functions.heuristic
-        self.heuristic = None if own is None else Trimmed(own, given, deep)
-        moved = self.evaluate.said.positions  # None: the evaluator does not change positions
-        self._moves = moved is not None
-        rules_input = contexts, positions if moved is None else moved, trail
+        heuristic = functions.heuristic
+        self.heuristic = None if heuristic is None else Trimmed(heuristic, args, deep)
+        new_positions = self.evaluate.result_types.positions  # None: positions are unchanged
+        self._changes_positions = new_positions is not None
+        rules_input = contexts, new_positions if self._changes_positions else positions, trail
         self.rules = Trimmed(functions.apply_rules, rules_input, stages.seldom_options)
 
-    def __call__(self, params: Leaves, asked: Leaves, beside: Any = None) -> tuple:
+    def __call__(self, params: Leaves, question: Leaves, pool: Any = None) -> tuple:
         """(`RulesResult`, `Evaluation`, `Heuristic` or None).
 
         Args:
-          params, asked: leaves of the parameters and of the question.
-          beside: a thread pool for the evaluation, so that answers that do not depend on it are
+          params, question: leaves of the parameters and of the question.
+          pool: a thread pool for the evaluation, so that answers that do not depend on it are
             computed meanwhile.
         """
-        given = [*params, *asked]
-        waiting = None if beside is None else beside.submit(self.evaluate, given)
-        own = self.heuristic and self.heuristic(given)
-        by_rules = None if self._moves else self.rules(self._rules_input(asked))
-        said = self.evaluate(given) if waiting is None else waiting.result()
-        return by_rules or self.rules(self._rules_input(asked, said.positions)), said, own
+        leaves = [*params, *question]
+        future = None if pool is None else pool.submit(self.evaluate, leaves)
+        heuristic = self.heuristic and self.heuristic(leaves)
+        rules_result = None if self._changes_positions else self.rules(self._rules_input(question))
+        evaluation = self.evaluate(leaves) if future is None else future.result()
+        if rules_result is None:
+            rules_result = self.rules(self._rules_input(question, evaluation.positions))
+        return rules_result, evaluation, heuristic
 
-    def _rules_input(self, asked: Leaves, positions: Any = None) -> Leaves:
+    def _rules_input(self, question: Leaves, positions: Any = None) -> Leaves:
         """The input leaves of `rules`."""
         begin, end = self._num_before, self._num_before + self._num_positions
-        positions = asked[begin:end] if positions is None else jax.tree.leaves(positions)
-        return [*asked[1:begin], *positions, *asked[end:]]
+        positions = question[begin:end] if positions is None else jax.tree.leaves(positions)
+        return [*question[1:begin], *positions, *question[end:]]
 
     @property
     def others(self) -> list[Trimmed]:
@@ -279,25 +290,30 @@ class _Answers:
         return [x for x in (self.heuristic, self.rules) if x is not None]
 
     @property
-    def said(self) -> tuple:
+    def types(self) -> tuple:
         """The types of the answers."""
-        return self.rules.said, self.evaluate.said, self.heuristic and self.heuristic.said
+        heuristic_types = self.heuristic and self.heuristic.result_types
+        return self.rules.result_types, self.evaluate.result_types, heuristic_types
 
     @property
     def needed(self) -> list[bool]:
         """Which of the question's leaves any of the programs needs."""
-        of_all = [x.needed[self._num_params :] for x in (self.evaluate, self.heuristic) if x]
+        by_program = [x.needed[self._num_params :] for x in (self.evaluate, self.heuristic) if x]
         used, end = self.rules.needed, self._num_before - 1 + self._num_positions
-        own = [False] * self._num_positions if self._moves else used[self._num_before - 1 : end]
-        of_all.append([False, *used[: self._num_before - 1], *own, *used[end:]])
-        return [any(each) for each in zip(*of_all, strict=True)]
+        own = (
+            [False] * self._num_positions
+            if self._changes_positions
+            else used[self._num_before - 1 : end]
+        )
+        by_program.append([False, *used[: self._num_before - 1], *own, *used[end:]])
+        return [any(each) for each in zip(*by_program, strict=True)]
 
 
-def _types_said(functions: _Functions, params: Any, question: tuple) -> tuple:
-    return _Answers(functions, params, question).said
+def _answer_types(functions: _Functions, params: Any, question: tuple) -> tuple:
+    return _Answers(functions, params, question).types
 
 
-def _needed(functions: _Functions, params: Any, question: tuple) -> list[bool]:
+def _needed_leaves(functions: _Functions, params: Any, question: tuple) -> list[bool]:
     return _Answers(functions, params, question).needed
 
 
@@ -308,8 +324,8 @@ def _evaluate(history: History, evaluate: Evaluate, second: bool, params, key, *
 
 
 def _heuristic(history: History, heuristic: Callable, params, key, *positions: Any) -> Heuristic:
-    own = jax.vmap(history.observe)(*positions)
-    return heuristic(params, jax.random.split(key)[0], own)
+    observations = jax.vmap(history.observe)(*positions)
+    return heuristic(params, jax.random.split(key)[0], observations)
 
 
 def _prepared(evaluator: Evaluator, params: Any) -> Any:
@@ -352,11 +368,15 @@ class Overlapped:
             raise ValueError(f"groups: {groups!r} is not a whole number of at least 1")
         check(config)
         if config.early_stop:
-            raise ValueError("early_stop: a search by turns makes all of its simulations")
+            raise ValueError(
+                "early_stop: overlapped searches always run all simulations; use early_stop=False"
+            )
         self.config, self.groups, self._evaluate = config, groups, evaluate
-        self._types_of = functools.partial(_said_by_host, game.num_actions, config.amaf is not None)
-        asking = functools.partial(_by_observations, observe)
-        self._begin, self._step = _halves(game, config, asking, self._types_of)
+        self._types_of = functools.partial(
+            _host_answer_types, game.num_actions, config.amaf is not None
+        )
+        make_evaluator = functools.partial(_by_observations, observe)
+        self._begin, self._step = _halves(game, config, make_evaluator, self._types_of)
         self._finish = jax.jit(lambda running: pieces.finish(running, config)._replace(tree=None))
 
     def search(self, key: jax.Array, states: Any, keep_tree: bool = True) -> SearchResult:
@@ -378,54 +398,57 @@ class Overlapped:
         keys = [jax.random.fold_in(key, g) for g in range(self.groups)]
         begin = self._begin.at(None, keys[0], parts[0])
         step = self._step.at(begin.result)  # for all groups: their shapes are equal
-        search = functools.partial(self._search, keep_tree, *map(self._asking, (begin, step)))
-        ended = threading.Event()
+        search = functools.partial(self._search, keep_tree, *map(self._joined, (begin, step)))
+        stop = threading.Event()
         with concurrent.futures.ThreadPoolExecutor(self.groups) as pool:
-            groups = [pool.submit(search, ended, *own) for own in zip(keys, parts, strict=True)]
+            groups = [
+                pool.submit(search, stop, *inputs) for inputs in zip(keys, parts, strict=True)
+            ]
             try:
                 concurrent.futures.wait(groups, return_when="FIRST_EXCEPTION")
             finally:
-                ended.set()  # ends the other groups too
+                stop.set()  # ends the other groups too
         return jax.tree.map(
             lambda *parts: jnp.concatenate(parts), *(group.result() for group in groups)
         )
 
-    def _search(self, keep_tree: bool, begin, step, ended, key, states) -> SearchResult:
-        """The search of one group; its result so far once `ended` is set.
+    def _search(self, keep_tree: bool, begin, step, stop, key, states) -> SearchResult:
+        """The search of one group; its result so far once `stop` is set.
 
         Runs in a thread of its own: XLA:CPU runs the calls of one thread one after another (jaxlib
         0.10.1).
         """
         running = begin(None, key, states)
         for _ in range(self.config.num_simulations // self.config.leaves):
-            if ended.is_set():
+            if stop.is_set():
                 break
             running = step(running)
         return self._finish(running)._replace(tree=running.tree if keep_tree else None)
 
-    def _asking(self, programs: Halves) -> Callable[..., Running]:
-        """The whole function of which these are the two halves."""
+    def _joined(self, programs: Halves) -> Callable[..., Running]:
+        """The function that these programs are halves of, with the host's evaluation between."""
         structure = jax.tree.structure(programs.question)
         types = self._types_of(programs.question)
 
-        def run(*given: Any) -> Running:
-            asked, held = programs.before(*given)
-            return programs.after(held, self._said(types, jax.tree.unflatten(structure, asked)))
+        def run(*args: Any) -> Running:
+            question, arrays = programs.before(*args)
+            question = jax.tree.unflatten(structure, question)
+            return programs.after(arrays, self._evaluate_on_host(types, question))
 
         return run
 
-    def _said(self, types: Evaluation, asked: Any) -> Evaluation:
+    def _evaluate_on_host(self, types: Evaluation, question: Any) -> Evaluation:
         """The host's evaluation of (key, observations), converted to the programs' types."""
-        said = self._evaluate(asked[1])
-        if types.first_play is not None and said.first_play is None:
-            said = said._replace(first_play=np.zeros(types.first_play.shape, bool))
-        check_evaluation(said, types.prior_logits.shape)
-        return jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), said, types)
+        evaluation = self._evaluate(question[1])
+        if types.first_play is not None and evaluation.first_play is None:
+            evaluation = evaluation._replace(first_play=np.zeros(types.first_play.shape, bool))
+        check_evaluation(evaluation, types.prior_logits.shape)
+        return jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), evaluation, types)
 
 
-def _said_by_host(num_actions: int, first_plays: bool, asked: Any) -> Evaluation:
+def _host_answer_types(num_actions: int, first_plays: bool, question: Any) -> Evaluation:
     """The types of the evaluation of (key, observations)."""
-    count = len(jax.tree.leaves(asked[1])[0])
+    count = len(jax.tree.leaves(question[1])[0])
     logits, value = jnp.zeros((count, num_actions)), jnp.zeros(count)
-    played = jnp.zeros((count, 2, num_actions), bool) if first_plays else None
-    return jax.eval_shape(lambda: Evaluation(logits, value, played))
+    first_play = jnp.zeros((count, 2, num_actions), bool) if first_plays else None
+    return jax.eval_shape(lambda: Evaluation(logits, value, first_play))

@@ -63,8 +63,8 @@ def best_untried(
     actions = jnp.arange(prior.shape[1])
     priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seeds, nodes, actions)
     action = jax.vmap(best_edge)(rank, priority)
-    is_it = actions[None] == action[:, None]
-    return action, indexing.highest(jnp.where(is_it, prior, -jnp.inf))
+    is_best = actions[None] == action[:, None]
+    return action, indexing.highest(jnp.where(is_best, prior, -jnp.inf))
 
 
 def choose_again(
@@ -86,15 +86,15 @@ def choose_again(
     Returns:
       The trees with a new `next`.
     """
-    seen = trees.with_only(
+    inputs = trees.with_only(
         tree, "next", "action", "untried_prior", "value", *trees.READ_OF_CHILDREN
     )
     others = {"tpu": functools.partial(_next_in_turn, select, first_level)}
     if in_kernel.fits(tree, select):
         others["cuda"] = functools.partial(_next_in_kernel, select, first_level)
     at_once = functools.partial(_next_at_once, select, first_level)
-    anew = mode.by_platform(seen, path, tie_seeds, default=at_once, **others)
-    return tree.replace(next=anew)
+    new_next = mode.by_platform(inputs, path, tie_seeds, default=at_once, **others)
+    return tree.replace(next=new_next)
 
 
 def _next_at_once(
@@ -102,16 +102,18 @@ def _next_at_once(
 ) -> jax.Array:
     """The new `Tree.next`: nodes with few children are handled first, then others by level."""
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
-    leads_on = (level >= first_level) & (level < path.length[None])
+    may_choose = (level >= first_level) & (level < path.length[None])
     chosen = _choose_among_few(tree, path, select, tie_seeds)
     if tree.num_actions > _FEW:
         node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)
         num_children = rows.read(tree.num_children, node_rows).astype(jnp.int32)
-        most = jnp.max(jnp.where(leads_on, num_children, 0), axis=1)
-        levels = jnp.max(jnp.where(most > _FEW, level[:, 0] + 1, 0))
-        chosen = _choose_by_level(tree, path, first_level, levels, most, select, tie_seeds, chosen)
+        max_children = jnp.max(jnp.where(may_choose, num_children, 0), axis=1)
+        levels = jnp.max(jnp.where(max_children > _FEW, level[:, 0] + 1, 0))
+        chosen = _choose_by_level(
+            tree, path, first_level, levels, max_children, select, tie_seeds, chosen
+        )
     chosen = trees.unless_proven(tree, tree.row(0)[None] + jnp.maximum(path.nodes, ROOT), chosen)
-    return rows.write(tree.next, path.rows(tree, leads_on), chosen)
+    return rows.write(tree.next, path.rows(tree, may_choose), chosen)
 
 
 def _next_in_turn(
@@ -126,19 +128,19 @@ def _next_in_turn(
     widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
     place = jnp.arange(num_trees, dtype=jnp.int32)
 
-    def some(i, chosen_so_far):
+    def choose_some(i, chosen_so_far):
         slots = packed.slots(i * num_trees + place)
         node = jnp.maximum(path.nodes[slots.level, slots.index], ROOT)
         row = slots.index * tree.capacity + node
-        most = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
-        which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
+        max_children = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
+        which = sum((max_children > w).astype(jnp.int32) for w in widths[:-1])
         choose = lambda width: _choose(tree, slots.index, node, width, select, tie_seeds)
         chosen = lax.switch(which, [functools.partial(choose, width) for width in widths])
         target = jnp.where(slots.counts, row, tree.num_rows + place)
         return rows.write(chosen_so_far, target, trees.unless_proven(tree, row, chosen))
 
     num_rounds = (packed.ends[-1] + num_trees - 1) // num_trees
-    return lax.fori_loop(0, num_rounds, some, tree.next)
+    return lax.fori_loop(0, num_rounds, choose_some, tree.next)
 
 
 def _next_in_kernel(
@@ -146,7 +148,7 @@ def _next_in_kernel(
 ) -> jax.Array:
     """The same on a GPU, in one kernel: each tree follows its own path."""
     settings = in_kernel.Settings(as_rule(select), first_level, changes=("next",))
-    return in_kernel.run(tree, in_kernel.Ask(path, tie_seeds), settings).next
+    return in_kernel.run(tree, in_kernel.Update(path, tie_seeds), settings).next
 
 
 def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array) -> jax.Array:
@@ -157,10 +159,10 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array
     in_chunks = functools.partial(_choose_in_chunks, select)
 
     def on_cpu(*args):
-        whole = functools.partial(in_chunks, chunk)
-        found = stages.one_kernel(whole, *args, reduced=tree.num_trees)
+        choose_all = functools.partial(in_chunks, chunk)
+        result = stages.one_kernel(choose_all, *args, reduced=tree.num_trees)
         # Whole chunks may have more slots than the paths have nodes; the extra ones are empty.
-        return jax.tree.map(lambda x: x if x.size == num_slots else x[:num_slots], found)
+        return jax.tree.map(lambda x: x if x.size == num_slots else x[:num_slots], result)
 
     slots, chosen = mode.by_platform(
         trees.for_entries(tree, select),
@@ -197,8 +199,10 @@ def _choose_in_chunks(
         level = jnp.where(counts, number - (ends - path.length)[index], 0)
         node = jnp.maximum(path.nodes[level, index], ROOT)
         slot = jnp.where(counts, level * num_trees + index, num_levels * num_trees)
-        put = lambda x, some: lax.dynamic_update_slice(x, some, (i * chunk,))
-        return put(slots, slot), put(chosen, _choose(tree, index, node, width, select, tie_seeds))
+        write = lambda x, some: lax.dynamic_update_slice(x, some, (i * chunk,))
+        return write(slots, slot), write(
+            chosen, _choose(tree, index, node, width, select, tie_seeds)
+        )
 
     num_slots = -(-num_levels * num_trees // chunk) * chunk
     blank = jnp.full(num_slots, num_levels * num_trees, jnp.int32)
@@ -219,16 +223,16 @@ def _choose_by_level(
     path: Path,
     first_level: int,
     end_level: jax.Array,
-    most: jax.Array,
+    max_children: jax.Array,
     select: Rule,
     tie_seeds: jax.Array,
     chosen: jax.Array,
 ) -> jax.Array:
     """`chosen`, corrected on the levels before `end_level`, i32[].
 
-    `most`, i32[D + 1], is the number of children of the widest node on each level. Trip bound: D.
+    `max_children`, i32[D + 1], is that of the widest node on each level. Trip bound: D.
     """
-    everyone = jnp.arange(tree.num_trees, dtype=jnp.int32)
+    all_trees = jnp.arange(tree.num_trees, dtype=jnp.int32)
     widths = [*([_SOME] if tree.num_actions > _SOME else []), tree.num_actions]
 
     def choose_level(level, chosen):
@@ -236,14 +240,14 @@ def _choose_by_level(
 
         def choose(width):
             def at_level(tree, node, tie_seeds):
-                return _choose(tree, everyone, node, width, select, tie_seeds)
+                return _choose(tree, all_trees, node, width, select, tie_seeds)
 
-            seen, reduced = trees.for_entries(tree, select), tree.num_trees * (width + 1)
-            return indexing.small_kernel(at_level, seen, node, tie_seeds, reduced=reduced)
+            inputs, reduced = trees.for_entries(tree, select), tree.num_trees * (width + 1)
+            return indexing.small_kernel(at_level, inputs, node, tie_seeds, reduced=reduced)
 
         branches = [functools.partial(choose, width) for width in widths]
-        found = lax.switch((most[level] > _SOME).astype(jnp.int32), branches)
-        return lax.dynamic_update_slice(chosen, found[None], (level, 0))
+        choices = lax.switch((max_children[level] > _SOME).astype(jnp.int32), branches)
+        return lax.dynamic_update_slice(chosen, choices[None], (level, 0))
 
     return lax.fori_loop(first_level, end_level, choose_level, chosen)
 
@@ -257,8 +261,8 @@ def _choose(
     tie_seeds: jax.Array,
 ) -> jax.Array:
     """i32[M]: the child that the rule chooses; NO_NODE for the best untried action."""
-    found = trees.entries(tree, index, node, width)
-    scores = proofs.avoid_lost(score_edges(select, found.edges), found.edges.proven)
-    priority = jax.vmap(tie_break)(rows.read(tie_seeds, index), node, found.nodes)
+    entries = trees.entries(tree, index, node, width)
+    scores = proofs.avoid_lost(score_edges(select, entries.edges), entries.edges.proven)
+    priority = jax.vmap(tie_break)(rows.read(tie_seeds, index), node, entries.nodes)
     entry = jax.vmap(best_edge)(scores, priority)
-    return jnp.take_along_axis(found.nodes, entry[:, None], axis=1)[:, 0]
+    return jnp.take_along_axis(entries.nodes, entry[:, None], axis=1)[:, 0]

@@ -57,7 +57,7 @@ class Transpositions:
 
 @dataclasses.dataclass(frozen=True)
 class Grandfather:
-    """How many simulations an action's value at the grandparent counts for at a new node.
+    """Initial values from the grandparent, and how many simulations each counts for at a new node.
 
     The value is the mean of the simulations through the action at the grandparent, at the time the
     node is added; for an action without simulations, its all-moves-as-first value there, which may
@@ -78,7 +78,9 @@ class Grandfather:
     def __post_init__(self):
         check_ranges(self, visits=CONFIDENCE, amaf_visits=CONFIDENCE)
         if self.visits == self.amaf_visits == 0:
-            raise ValueError("visits, amaf_visits: both 0; then the grandfather counts for nothing")
+            raise ValueError(
+                "visits, amaf_visits: both are 0, so the grandfather has no effect; set one above 0"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,15 +214,17 @@ CONFLICTS = (
     Conflict("prune", "ensemble", "nodes that were exchanged might be dropped"),
     Conflict("prune", "backup", "a node would keep the value of dropped children"),
     Conflict("prune", "own_visits", "it counts the visits of all tried actions"),
-    Conflict("siblings", "amaf", "it scores an action by its siblings, but does not see all"),
+    Conflict("siblings", "amaf", "it scores an action by its siblings, and does not see all here"),
     Conflict(
-        "siblings", "prior_counts", "it scores an action by its siblings, but does not see all"
+        "siblings",
+        "prior_counts",
+        "it scores an action by its siblings, and does not see all here",
     ),
     Conflict(
         "own_visits", "heuristic_visits", "it would count a heuristic's visits as simulations"
     ),
     Conflict(
-        "tree", "own_visits", "it counts the visits of one search from its start; give no tree"
+        "tree", "own_visits", "it counts the visits of one search from the start; give no tree"
     ),
 )
 """Pairs of features that cannot be combined, by their names in `SearchConfig.features`."""
@@ -242,10 +246,12 @@ def _check_conflicts(used: Mapping[str, Feature]) -> None:
     Raises:
       ValueError: naming both, and the reason.
     """
-    found = first_conflict(CONFLICTS, used.__contains__)
-    if found is not None:
-        one, other = used[found.first], used[found.second]
-        raise ValueError(f"{one.field}: {one.value} does not go with {other}; {found.reason}")
+    conflict = first_conflict(CONFLICTS, used.__contains__)
+    if conflict is not None:
+        first, second = used[conflict.first], used[conflict.second]
+        raise ValueError(
+            f"{first.field}: {first.value} cannot be combined with {second}; {conflict.reason}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,7 +261,7 @@ class SearchConfig:
     Attributes:
       num_simulations: the number of simulations of each tree, without the root's evaluation.
       capacity: the number of nodes a tree has room for; None: num_simulations + 1, all that a new
-        tree needs. With fewer, a tree can fill up: the search then continues without adding nodes,
+        tree needs. With less, a tree can fill up: the search then continues without adding nodes,
         and evaluates leaves again (but see `prune`). A search that continues from an earlier tree
         keeps `num_kept` of its nodes, so reuse needs a larger capacity: see `roomy`.
       prune: a full tree drops its least visited nodes, half of all its nodes, and goes on adding
@@ -335,7 +341,7 @@ class SearchConfig:
     def _check_kinds(self):
         """Refuse values of the wrong type, and rules whose statistics are not kept."""
         if not callable(self.select) or as_rule(self.select).needs.own_visits:
-            raise ValueError(f"select: {self.select!r} is not a function of Edges")
+            raise ValueError(f"select: {self.select!r} is not a function of Edges for every node")
         for name in ("root_select", "backup"):
             if not (getattr(self, name) is None or callable(getattr(self, name))):
                 raise ValueError(f"{name}: {getattr(self, name)!r} is not a function of Edges")
@@ -344,21 +350,25 @@ class SearchConfig:
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name}: {getattr(self, name)!r} is not of {kind}")
         if self.amaf is None and as_rule(self.select).needs.amaf:
-            raise ValueError(f"amaf: {self.select} needs such statistics; give amaf=Amaf()")
+            raise ValueError(
+                f"amaf: {self.select} needs all-moves-as-first statistics; set amaf=Amaf()"
+            )
         if self.amaf is None and self.grandfather is not None and self.grandfather.amaf_visits > 0:
-            raise ValueError(f"amaf: {self.grandfather} begins such statistics; give amaf=Amaf()")
+            raise ValueError(
+                f"amaf: {self.grandfather} sets all-moves-as-first statistics; set amaf=Amaf()"
+            )
 
     def _check_counts(self):
         """Refuse counts that do not fit together, and more visits than a value sum can hold."""
         if self.num_simulations % self.leaves:
             raise ValueError(
-                f"leaves: {self.leaves} do not divide {self.num_simulations} simulations; "
+                f"leaves: {self.leaves} does not divide num_simulations = {self.num_simulations}; "
                 f"use {-(-self.num_simulations // self.leaves) * self.leaves} simulations"
             )
         if self.ensemble and self.ensemble.every and self.ensemble.every % self.leaves:
             raise ValueError(
                 f"ensemble: exchanges every {self.ensemble.every} simulations, but a step has "
-                f"{self.leaves} leaves; use a multiple"
+                f"{self.leaves} leaves; use a multiple of {self.leaves}"
             )
         if self.prune and self.num_nodes - self.num_nodes // 2 < self.leaves:
             raise ValueError(
@@ -367,18 +377,18 @@ class SearchConfig:
             )
         if self.num_simulations > self.most_simulations:
             raise ValueError(
-                f"num_simulations: {self.num_simulations}; with what else counts as visits here, "
-                f"{self.most_simulations} are the most that a fixed-point value sum holds"
+                f"num_simulations: {self.num_simulations} is too many; with everything else that "
+                f"counts as visits here, a value sum holds at most {self.most_simulations}"
             )
 
     def features(self) -> dict[str, Feature]:
         """The optional features that are in use, by their names in `CONFLICTS`."""
-        named = "leaves", "amaf", "grandfather", "transpositions", "backup", "prove", "early_stop"
-        plain = {field.name: field.default for field in dataclasses.fields(self)}
+        names = "leaves", "amaf", "grandfather", "transpositions", "backup", "prove", "early_stop"
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
         used = {
             name: Feature(name, getattr(self, name))
-            for name in (*named, "ensemble", "temperature", "final_move")
-            if getattr(self, name) != plain[name]
+            for name in (*names, "ensemble", "temperature", "final_move")
+            if getattr(self, name) != defaults[name]
         }
         if self.leaves > 1 and self.virtual_loss > 1:
             used["virtual_losses"] = Feature("virtual_loss", self.virtual_loss)
@@ -415,15 +425,15 @@ class SearchConfig:
         Raises:
           ValueError: naming both, and the reason.
         """
-        given: dict[str, Any] = {
-            "tree": tree and Feature("tree", "one to go on from"),
-            "heuristic": heuristic and Feature("evaluator", "a heuristic"),
+        inputs: dict[str, Any] = {
+            "tree": tree and Feature("tree", "an earlier one"),
+            "heuristic": heuristic and Feature("evaluator", "one with a heuristic"),
             "heuristic_visits": prior_counts
-            and Feature("evaluator", "one with visits of a heuristic"),
+            and Feature("evaluator", "one whose heuristic has visits"),
         }
-        used = self.features() | {name: x for name, x in given.items() if x}
+        used = self.features() | {name: x for name, x in inputs.items() if x}
         if prior_counts:
-            used["prior_counts"] = given["heuristic_visits"]
+            used["prior_counts"] = inputs["heuristic_visits"]
         _check_conflicts(used)
 
     @property
@@ -487,8 +497,8 @@ class SearchConfig:
 
     def _visits_left(self, most: int) -> int:
         """How many of `most` visits remain for each tree's simulations, after all other counts."""
-        first, trees = self.grandfather, self.ensemble.trees if self.ensemble else 1
-        initial = max(first.visits, first.amaf_visits) if first else 0
+        grandfather, trees = self.grandfather, self.ensemble.trees if self.ensemble else 1
+        initial = max(grandfather.visits, grandfather.amaf_visits) if grandfather else 0
         return (most + 1) // trees - 1 - self.most_lost - initial
 
     @property

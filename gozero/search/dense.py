@@ -64,11 +64,11 @@ def choose_again(
       The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
     """
     num_trees = tree.num_trees
-    most = _CHUNK if mode.writes_in_turn() else num_trees
-    chunk = max(2, min(num_trees, most, stages.MAX_REDUCED // (tree.num_actions + 1)))
+    max_chunk = _CHUNK if mode.writes_in_turn() else num_trees
+    chunk = max(2, min(num_trees, max_chunk, stages.MAX_REDUCED // (tree.num_actions + 1)))
     packed = trees.packed(path.length, path.nodes.shape[0])
 
-    def some(i, carry):
+    def choose_some(i, carry):
         slots = packed.slots(i * chunk + jnp.arange(chunk, dtype=jnp.int32))
         changing = tree.replace(**carry)
         return _choose_at(changing, path, select, tie_seeds, credit, tree_full, slots)
@@ -77,7 +77,9 @@ def choose_again(
     if credit is not None:
         names += ["amaf"]
     carry = {name: getattr(tree, name) for name in names}
-    return tree.replace(**lax.fori_loop(0, (packed.ends[-1] + chunk - 1) // chunk, some, carry))
+    return tree.replace(
+        **lax.fori_loop(0, (packed.ends[-1] + chunk - 1) // chunk, choose_some, carry)
+    )
 
 
 def _choose_at(
@@ -96,13 +98,15 @@ def _choose_at(
     target = jnp.where(slots.counts, row, tree.num_rows + place)
     changed = {}
     if credit is not None and tree.amaf is not None:
-        here = rows.unpack(credit.counted[slots.level, slots.index], tree.num_actions)
+        is_credited = rows.unpack(credit.counted[slots.level, slots.index], tree.num_actions)
         if credit.legal_only:
-            here &= _legal(tree, slots.index, node)
+            is_credited &= _legal(tree, slots.index, node)
         plies = path.length[slots.index] - slots.level
         gained = values.opponent(credit.value[slots.index], plies)
-        visits = rows.read(tree.amaf.visits, row) + here
-        sums = values.plus(rows.read(tree.amaf.sums, row), jnp.where(here, gained[:, None], 0))
+        visits = rows.read(tree.amaf.visits, row) + is_credited
+        sums = values.plus(
+            rows.read(tree.amaf.sums, row), jnp.where(is_credited, gained[:, None], 0)
+        )
         changed["amaf"] = trees.Counts(
             rows.write(tree.amaf.visits, target, visits), rows.write(tree.amaf.sums, target, sums)
         )
@@ -113,8 +117,8 @@ def _choose_at(
         is_last = slots.level == path.length[slots.index]
         is_full = jnp.isneginf(rows.read(tree.untried_prior, row))
         is_full |= is_last & tree_full[slots.index]
-    most = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
-    chosen = choose(tree, select, slots.index, node, most, tie_seeds, is_full)
+    max_children = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
+    chosen = choose(tree, select, slots.index, node, max_children, tie_seeds, is_full)
     changed["next"] = rows.write(tree.next, target, chosen.next)
     changed["untried"] = rows.write(tree.untried, target, chosen.untried)
     changed["untried_prior"] = rows.write(tree.untried_prior, target, chosen.untried_prior)
@@ -123,8 +127,8 @@ def _choose_at(
 
 def _legal(tree: Tree, index: jax.Array, node: jax.Array) -> jax.Array:
     """bool[M, A]: the legal actions at nodes i32[M] of trees i32[M], tried or not."""
-    found = trees.children(tree, index, node, tree.num_actions)
-    action = jnp.where(found.nodes == NO_NODE, tree.num_actions, found.actions)
+    entries = trees.children(tree, index, node, tree.num_actions)
+    action = jnp.where(entries.nodes == NO_NODE, tree.num_actions, entries.actions)
     is_untried = rows.read(tree.prior, index * tree.capacity + node) >= 0
     lane = jnp.arange(node.size, dtype=jnp.int32)[:, None]
     return is_untried.at[lane, action].set(True, mode="drop")
@@ -144,7 +148,7 @@ def choose(
     select,
     index: jax.Array,
     node: jax.Array,
-    most: jax.Array,
+    max_children: jax.Array,
     tie_seeds: jax.Array,
     tree_full: jax.Array,
     amaf_source: jax.Array | None = None,
@@ -155,18 +159,18 @@ def choose(
       tree: the trees.
       select: the rule.
       index, node: i32[M]: node `node` of tree `index`; few enough for one kernel.
-      most: i32[]: the most children of any of these nodes; further children may be missed.
+      max_children: i32[]: the most children of any of these nodes; further ones may be missed.
       tie_seeds: u32[B], one per tree, for ties.
       tree_full: bool[M]: whether the node must choose among its children.
       amaf_source: i32[M]: the rows to read all-moves-as-first statistics from; None: the nodes'
         own rows.
     """
     widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
-    which = sum((most > w).astype(jnp.int32) for w in widths[:-1])
+    which = sum((max_children > w).astype(jnp.int32) for w in widths[:-1])
     above = ["parent"] if as_rule(select).needs.above else []
-    seen = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN, *above)
+    inputs = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN, *above)
     args = (
-        seen,
+        inputs,
         index,
         node,
         tie_seeds,
@@ -209,7 +213,7 @@ def _choose(
     actions = jnp.arange(tree.num_actions, dtype=jnp.int32)
     priority = jax.vmap(tie_break, in_axes=(0, 0, None))(tie_seed, node, actions)
     untried = jax.vmap(best_edge)(scores, priority)
-    is_it = actions[None] == untried[:, None]
+    is_best = actions[None] == untried[:, None]
     best = jnp.where(tree_full, -jnp.inf, indexing.highest(scores))
 
     tried_scores = proofs.avoid_lost(score_edges(select, tried_edges), tried_edges.proven)
@@ -223,7 +227,7 @@ def _choose(
         next=trees.unless_proven(tree, index * tree.capacity + node, chosen),
         untried=untried,
         untried_prior=jnp.where(
-            tree_full, -jnp.inf, indexing.highest(jnp.where(is_it, row.prior, -jnp.inf))
+            tree_full, -jnp.inf, indexing.highest(jnp.where(is_best, row.prior, -jnp.inf))
         ),
     )
 
@@ -236,12 +240,12 @@ class _Above(NamedTuple):
 def _above(tree: Tree, index: jax.Array, node: jax.Array) -> _Above:
     """All-moves-as-first statistics two plies above nodes i32[M] of trees i32[M]."""
     assert tree.amaf is not None  # the rule needs it
-    first, at = index * tree.capacity, node
+    first, ancestor = index * tree.capacity, node
     for _ in range(2):
-        parent = rows.read(tree.parent, first + jnp.maximum(at, trees.ROOT)).astype(jnp.int32)
-        at = jnp.where(at == NO_NODE, NO_NODE, parent)
-    counts, sums = (rows.read(x, first + jnp.maximum(at, trees.ROOT)) for x in tree.amaf)
-    counts = jnp.where((at == NO_NODE)[:, None], 0, counts)
+        parent = rows.read(tree.parent, first + jnp.maximum(ancestor, trees.ROOT)).astype(jnp.int32)
+        ancestor = jnp.where(ancestor == NO_NODE, NO_NODE, parent)
+    counts, sums = (rows.read(x, first + jnp.maximum(ancestor, trees.ROOT)) for x in tree.amaf)
+    counts = jnp.where((ancestor == NO_NODE)[:, None], 0, counts)
     return _Above(counts, jnp.where(counts > 0, values.mean(sums, counts), 0.0))
 
 

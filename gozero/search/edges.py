@@ -143,9 +143,9 @@ def random_order(prior: jax.Array) -> jax.Array:
     return jnp.where(prior >= 0, 0.0, -jnp.inf)
 
 
-def any_of(these: jax.Array) -> jax.Array:
+def any_of(flags: jax.Array) -> jax.Array:
     """bool[]: whether any of bool[K] is True; works inside kernels too."""
-    return jnp.max(these.astype(jnp.int32)) > 0 if mode.for_triton() else jnp.any(these)
+    return jnp.max(flags.astype(jnp.int32)) > 0 if mode.for_triton() else jnp.any(flags)
 
 
 def softmax_beside(logits: jax.Array, other: jax.Array) -> jax.Array:
@@ -155,15 +155,15 @@ def softmax_beside(logits: jax.Array, other: jax.Array) -> jax.Array:
     """
     if not mode.for_triton():
         return jax.nn.softmax(jnp.concatenate([logits, other[None]]))[:-1]
-    most = jnp.maximum(jnp.max(logits), other)
-    shares = jnp.exp(logits - most)
-    return shares / (jnp.sum(shares) + jnp.exp(other - most))
+    highest = jnp.maximum(jnp.max(logits), other)
+    shares = jnp.exp(logits - highest)
+    return shares / (jnp.sum(shares) + jnp.exp(other - highest))
 
 
 def score_edges(rule: Rule, edges: Edges) -> jax.Array:
     """f32[M, K]: a rule's scores at M nodes, with Edges [M, ...]."""
-    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), edges)
-    return indexing.all_used(rule, one, jax.vmap(rule)(edges), edges)
+    edge_types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), edges)
+    return indexing.all_used(rule, edge_types, jax.vmap(rule)(edges), edges)
 
 
 def best_edge(scores: jax.Array, priority: jax.Array) -> jax.Array:

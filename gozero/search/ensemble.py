@@ -35,17 +35,17 @@ from gozero.search.tree import NO_NODE, ROOT, Tree
 class _SharedNode(NamedTuple):
     """The nodes of the K trees of a game that the same actions lead to."""
 
-    is_there: jax.Array  # bool[B, K, ...]: whether a tree has the node
+    exists: jax.Array  # bool[B, K, ...]: whether a tree has the node
     row: jax.Array  # i32[B, K, ...]; the root's where the tree does not have it
     leads: jax.Array  # bool[B, K, ...]: one of the trees that exchanged here before; these have the
     # same `LastSync`, which is counted for this one only
 
     def pooled(self, now: Any, last_sync: Any) -> jax.Array:
         """i32[B, ...]: the total over all trees, from arrays [R, ...] now and at the last sync."""
-        now, common = rows.read(now, self.row), rows.read(last_sync, self.row)
-        wide = lambda x: x.reshape(*x.shape, *[1] * (now.ndim - x.ndim))
-        found = now - jnp.where(wide(self.leads), 0, common)
-        return jnp.sum(jnp.where(wide(self.is_there), found, 0), axis=1)
+        now, synced = rows.read(now, self.row), rows.read(last_sync, self.row)
+        expanded = lambda x: x.reshape(*x.shape, *[1] * (now.ndim - x.ndim))
+        added = now - jnp.where(expanded(self.leads), 0, synced)
+        return jnp.sum(jnp.where(expanded(self.exists), added, 0), axis=1)
 
     def visits(self, tree: Tree) -> jax.Array:
         """i32[B, ...]."""
@@ -64,12 +64,12 @@ def _last_sync(tree: Tree) -> trees.LastSync:
 def _shared_node(tree: Tree, node: jax.Array) -> _SharedNode:
     """The shared nodes for nodes i32[B, K, ...]; NO_NODE where a tree does not have one."""
     first = tree.row(ROOT).reshape(*node.shape[:2], *[1] * (node.ndim - 2))
-    row, is_there = first + jnp.maximum(node, ROOT), node != NO_NODE
+    row, exists = first + jnp.maximum(node, ROOT), node != NO_NODE
     # A tree that exchanged here before has visits from then; all such trees have the same number.
-    had = jnp.where(is_there, rows.read(_last_sync(tree).visits, row), -1)
-    has_most = had == jnp.max(had, axis=1, keepdims=True)
+    synced_visits = jnp.where(exists, rows.read(_last_sync(tree).visits, row), -1)
+    has_most = synced_visits == jnp.max(synced_visits, axis=1, keepdims=True)
     is_first = jnp.cumsum(has_most, axis=1, dtype=jnp.int32) == 1
-    return _SharedNode(is_there, row, is_there & has_most & is_first)
+    return _SharedNode(exists, row, exists & has_most & is_first)
 
 
 def _children(tree: Tree, node: jax.Array) -> jax.Array:
@@ -96,7 +96,7 @@ class _SharedNodes(NamedTuple):
 
 def _find(tree: Tree, ensemble: Ensemble, is_due: jax.Array) -> _SharedNodes:
     """The shared nodes to exchange; none unless `is_due`. Trip bound: S."""
-    most = ensemble.num_places(tree.capacity)
+    num_places = ensemble.num_places(tree.capacity)
     num_games = tree.num_trees // ensemble.trees
     game = jnp.arange(num_games)[:, None]
     roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
@@ -110,24 +110,24 @@ def _find(tree: Tree, ensemble: Ensemble, is_due: jax.Array) -> _SharedNodes:
         is_open = (s < places.size) & (places.depth[s] < ensemble.depth)
         joins = (visits > 0) & (visits.astype(jnp.float32) >= least[:, None]) & is_open[:, None]
         at = places.size[:, None] + jnp.cumsum(joins, axis=1, dtype=jnp.int32) - 1
-        at = jnp.where(joins, at, most)
+        at = jnp.where(joins, at, num_places)
         below = jnp.broadcast_to(places.depth[s][:, None] + 1, at.shape)
         return s + 1, _SharedNodes(
             places.nodes.at[at, game].set(jnp.moveaxis(child, 1, 2), mode="drop"),
             places.depth.at[at, game].set(below, mode="drop"),
-            jnp.minimum(places.size + jnp.sum(joins, axis=1, dtype=jnp.int32), most),
+            jnp.minimum(places.size + jnp.sum(joins, axis=1, dtype=jnp.int32), num_places),
         )
 
     places = _SharedNodes(
-        nodes=jnp.full((most, *roots.shape), NO_NODE, jnp.int32).at[0].set(roots),
-        depth=jnp.zeros((most, num_games), jnp.int32),
+        nodes=jnp.full((num_places, *roots.shape), NO_NODE, jnp.int32).at[0].set(roots),
+        depth=jnp.zeros((num_places, num_games), jnp.int32),
         size=jnp.broadcast_to(is_due, (num_games,)).astype(jnp.int32),
     )
-    some = lambda carry: carry[0] < jnp.max(carry[1].size)
-    return lax.while_loop(some, look_below, (jnp.int32(0), places))[1]
+    has_more = lambda carry: carry[0] < jnp.max(carry[1].size)
+    return lax.while_loop(has_more, look_below, (jnp.int32(0), places))[1]
 
 
-class Met(NamedTuple):
+class Exchanged(NamedTuple):
     """Trees after an exchange, and the exchanged nodes, where choices must be made again."""
 
     tree: Tree
@@ -135,7 +135,7 @@ class Met(NamedTuple):
     count: jax.Array  # i32[B K]: the number of such nodes in each tree; the root is the first
 
 
-def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) -> Met:
+def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) -> Exchanged:
     """Give the exchanged nodes the total visits and sums over all trees of their game.
 
     A second exchange right after the first changes nothing.
@@ -154,34 +154,34 @@ def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) ->
 
     def pool_at(s, tree):
         place = _shared_node(tree, places.nodes[s])
-        target = jnp.where(place.is_there & (s < places.size)[:, None], place.row, outside)
+        target = jnp.where(place.exists & (s < places.size)[:, None], place.row, outside)
 
-        def pool(now, common):
-            new = place.pooled(now, common)[:, None]
+        def pool(now, synced):
+            new = place.pooled(now, synced)[:, None]
             new = jnp.broadcast_to(new, (*shape, *new.shape[2:]))
-            return rows.write(now, target, new), rows.write(common, target, new)
+            return rows.write(now, target, new), rows.write(synced, target, new)
 
-        common = _last_sync(tree)
-        visits, common_visits = pool(tree.visits, common.visits)
-        value_sum, common_sums = pool(tree.value_sum, common.sums)
-        amaf = common_amaf = None
-        if tree.amaf is not None and common.amaf is not None:
-            both = [pool(*x) for x in zip(tree.amaf, common.amaf, strict=True)]
-            amaf, common_amaf = (trees.Counts(*x) for x in zip(*both, strict=True))
-        common = trees.LastSync(common_visits, common_sums, common_amaf)
-        return tree.replace(visits=visits, value_sum=value_sum, amaf=amaf, last_sync=common)
+        synced = _last_sync(tree)
+        visits, synced_visits = pool(tree.visits, synced.visits)
+        value_sum, synced_sums = pool(tree.value_sum, synced.sums)
+        amaf = synced_amaf = None
+        if tree.amaf is not None and synced.amaf is not None:
+            both = [pool(*x) for x in zip(tree.amaf, synced.amaf, strict=True)]
+            amaf, synced_amaf = (trees.Counts(*x) for x in zip(*both, strict=True))
+        synced = trees.LastSync(synced_visits, synced_sums, synced_amaf)
+        return tree.replace(visits=visits, value_sum=value_sum, amaf=amaf, last_sync=synced)
 
     tree = lax.fori_loop(0, jnp.max(places.size), pool_at, tree)
-    return Met(tree, *_packed(places.nodes.reshape(-1, tree.num_trees)))
+    return Exchanged(tree, *_packed(places.nodes.reshape(-1, tree.num_trees)))
 
 
 def _packed(nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(nodes i32[S, T] with every NO_NODE moved behind the others, i32[T] the number of nodes)."""
-    is_there = nodes != NO_NODE
-    at = jnp.where(is_there, jnp.cumsum(is_there, axis=0, dtype=jnp.int32) - 1, nodes.shape[0])
+    exists = nodes != NO_NODE
+    at = jnp.where(exists, jnp.cumsum(exists, axis=0, dtype=jnp.int32) - 1, nodes.shape[0])
     lanes = jnp.arange(nodes.shape[1])[None]
-    first = jnp.full_like(nodes, NO_NODE).at[at, lanes].set(nodes, mode="drop")
-    return first, jnp.sum(is_there, axis=0, dtype=jnp.int32)
+    packed = jnp.full_like(nodes, NO_NODE).at[at, lanes].set(nodes, mode="drop")
+    return packed, jnp.sum(exists, axis=0, dtype=jnp.int32)
 
 
 def by_turns(
@@ -189,27 +189,27 @@ def by_turns(
     end: jax.Array | int,
     every: int,
     simulate: Callable[[jax.Array, Any], Any],
-    meet: Callable[[Tree, jax.Array], Tree],
-    grown: Any,
+    exchange_trees: Callable[[Tree, jax.Array], Tree],
+    state: Any,
 ) -> Any:
-    """``fori_loop(start, end, simulate, grown)``; the trees exchange before every `every`-th step.
+    """``fori_loop(start, end, simulate, state)``; the trees exchange before every `every`-th step.
 
     Args:
       start, end: i32[], steps.
       every: the number of steps between two exchanges. There is none before step 0.
-      simulate: (i, grown) -> grown; the trees are the first element of `grown`.
-      meet: (tree, is_due bool[]) -> tree, the exchange.
-      grown: what the loop carries.
+      simulate: (i, state) -> state; the trees are the first element of `state`.
+      exchange_trees: (tree, is_due bool[]) -> tree.
+      state: the carry of the loop.
     """
 
     def turn(carry):
         i, (tree, *others) = carry
         until = jnp.minimum((i // every + 1) * every, end)
-        tree = meet(tree, (i > 0) & (i % every == 0))
+        tree = exchange_trees(tree, (i > 0) & (i % every == 0))
         return until, lax.fori_loop(i, until, simulate, (tree, *others))
 
     start = jnp.asarray(start, jnp.int32)
-    return lax.while_loop(lambda carry: carry[0] < end, turn, (start, grown))[1]
+    return lax.while_loop(lambda carry: carry[0] < end, turn, (start, state))[1]
 
 
 def merged_roots(tree: Tree, ensemble: Ensemble) -> root.RootResult:

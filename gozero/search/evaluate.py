@@ -53,7 +53,7 @@ class RulesResult(NamedTuple):
 class Elsewhere(NamedTuple):
     """Replaces an evaluator where other programs apply the rules and evaluate (`compile.apart`)."""
 
-    say: Callable[..., tuple[RulesResult, Evaluation]]
+    answer: Callable[..., tuple[RulesResult, Evaluation]]
     """(key, contexts, positions, trail) -> the results of `apply_rules` and `evaluation_of`."""
     observe: None = None
 
@@ -66,15 +66,15 @@ def evaluate_positions(
 ) -> Evaluated:
     """Legality, result and evaluation of B positions."""
     if isinstance(evaluator, Elsewhere):
-        by_rules, evaluation = evaluator.say(key, contexts, positions, trail)
-        check_evaluation(evaluation, by_rules.legal.shape)
+        rules_result, evaluation = evaluator.answer(key, contexts, positions, trail)
+        check_evaluation(evaluation, rules_result.legal.shape)
     else:
-        by_rules = apply_rules(game, contexts, positions, trail)
+        rules_result = apply_rules(game, contexts, positions, trail)
         evaluation = evaluation_of(game, evaluator, key, contexts, positions, trail)
-        check_evaluation(evaluation, by_rules.legal.shape)
+        check_evaluation(evaluation, rules_result.legal.shape)
         if evaluation.positions is not None:
-            by_rules = apply_rules(game, contexts, evaluation.positions, trail)
-    return evaluated_as(*by_rules[:3], evaluation, by_rules.score)
+            rules_result = apply_rules(game, contexts, evaluation.positions, trail)
+    return evaluated_as(*rules_result[:3], evaluation, rules_result.score)
 
 
 def with_utility(
@@ -90,9 +90,9 @@ def with_utility(
     """
     if utility is None or center is None or evaluated.score is None:
         return evaluated
-    found = utility(evaluated.score, values.opponent(center, plies))
-    found = jnp.where(jnp.isfinite(found), found, 0.0)
-    return evaluated._replace(utility=values.to_fixed(found))
+    amount = utility(evaluated.score, values.opponent(center, plies))
+    amount = jnp.where(jnp.isfinite(amount), amount, 0.0)
+    return evaluated._replace(utility=values.to_fixed(amount))
 
 
 def apply_rules(game: History, contexts, positions, trail: Trail) -> RulesResult:
@@ -128,8 +128,8 @@ def evaluated_as(
     expected = evaluation.score
     if expected is not None and points is not None:
         expected = jnp.where(over[:, None], points, expected)
-    more = evaluation.first_play, heuristic, proven, evaluation.positions, expected
-    return Evaluated(prior, value, over, ok, *more)
+    optional = evaluation.first_play, heuristic, proven, evaluation.positions, expected
+    return Evaluated(prior, value, over, ok, *optional)
 
 
 _MOST_VALUE = 1 + 2**-10
@@ -149,16 +149,17 @@ def check_evaluation(evaluation: Any, shape: tuple[int, ...]) -> None:
             "gozero.Evaluation(prior_logits, value)"
         )
     count, num_actions = shape
-    wanted = {"prior_logits": (count, num_actions), "value": (count,)}
+    expected = {"prior_logits": (count, num_actions), "value": (count,)}
     if evaluation.first_play is not None:
-        wanted["first_play"] = (count, 2, num_actions)
+        expected["first_play"] = (count, 2, num_actions)
     if evaluation.score is not None:
-        wanted["score"] = (count, 2)
-    for name, right in wanted.items():
-        if jnp.shape(getattr(evaluation, name)) != right:
+        expected["score"] = (count, 2)
+    for name, expected_shape in expected.items():
+        if jnp.shape(getattr(evaluation, name)) != expected_shape:
             raise ValueError(
                 f"evaluate: {name} has shape {jnp.shape(getattr(evaluation, name))}; "
-                f"{count} positions of a game with {num_actions} actions want {right}"
+                f"it must be {expected_shape} for {count} positions of a game with {num_actions} "
+                "actions"
             )
 
 
@@ -208,17 +209,17 @@ def over_mesh(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
       ValueError: a mesh with several axes; when called, observations with different leading axes.
     """
     if len(mesh.axis_names) != 1:
-        raise ValueError(f"mesh: its axes are {dict(mesh.shape)}; leaves are spread over one")
+        raise ValueError(f"mesh: its axes are {dict(mesh.shape)}; give a mesh with a single axis")
     (axis,) = mesh.axis_names
     mesh = Mesh(mesh.devices, mesh.axis_names)  # without explicit shardings: the search has none
 
     def of_one_device(params: Any, key: jax.Array, observations: Any) -> Evaluation:
-        number = lax.axis_index(axis)
-        share = jax.tree.leaves(observations)[0].shape[0] // mesh.size
-        mine = jax.tree.map(
-            lambda x: lax.dynamic_slice_in_dim(x, number * share, share), observations
+        device = lax.axis_index(axis)
+        share_size = jax.tree.leaves(observations)[0].shape[0] // mesh.size
+        own_share = jax.tree.map(
+            lambda x: lax.dynamic_slice_in_dim(x, device * share_size, share_size), observations
         )
-        evaluated = evaluate(params, jax.random.fold_in(key, number), mine)
+        evaluated = evaluate(params, jax.random.fold_in(key, device), own_share)
         return jax.tree.map(lambda x: lax.all_gather(x, axis, tiled=True), evaluated)
 
     everywhere = PartitionSpec()
@@ -229,15 +230,17 @@ def over_mesh(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
     def spread(params: Any, key: jax.Array, observations: Any) -> Evaluation:
         counts = {x.shape[0] for x in jax.tree.leaves(observations)}
         if len(counts) != 1:
-            raise ValueError(f"observations: leading axes {sorted(counts)}; give one number of all")
+            raise ValueError(
+                f"observations: different leading axes {sorted(counts)}; give every leaf one [M]"
+            )
         (count,) = counts
-        padded = jax.tree.map(lambda x: filled_up(x, -count % mesh.size), observations)
+        padded = jax.tree.map(lambda x: pad(x, -count % mesh.size), observations)
         return jax.tree.map(lambda x: x[:count], on_all(params, key, padded))
 
     return spread
 
 
-def filled_up(x: jax.Array, extra: int) -> jax.Array:
+def pad(x: jax.Array, extra: int) -> jax.Array:
     """Pad [M, ...] to [M + extra, ...] with copies of the first entry."""
     if extra == 0:
         return x

@@ -54,8 +54,8 @@ def read_trail(
     first_rows = tree.row(0) if first_rows is None else first_rows
     if not game.sees_ancestors:
         ends = trees.read_positions(tree, first_rows + path.end)
-        along = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
-        return Trail(jax.tree.map(along, ends), path.length), ends
+        repeated = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
+        return Trail(jax.tree.map(repeated, ends), path.length), ends
     nodes = jnp.maximum(path.nodes[: config.path_limit + 1], ROOT).T
     positions = trees.read_positions(tree, first_rows[:, None] + nodes, jnp.max(path.length) + 1)
     ends = jax.tree.map(lambda x: jax.vmap(lambda x, i: x[i])(x, path.length), positions)
@@ -94,21 +94,23 @@ def _add_in_kernel(
     config: SearchConfig, tree: Tree, leaf: Leaf, positions: Any, evaluated: Evaluated, draws: Draws
 ) -> Tree:
     """`add_leaf` in one kernel on a GPU: see `in_kernel`."""
-    kept = in_kernel.leaves_of(positions)
-    new = in_kernel.NewNodes(kept, evaluated.prior, evaluated.over, leaf.grows, leaf.action)
-    own = in_kernel.at_roots(config, draws.gumbel)
-    ask = in_kernel.Ask(
+    leaves = in_kernel.leaves_of(positions)
+    new = in_kernel.NewNodes(leaves, evaluated.prior, evaluated.over, leaf.grows, leaf.action)
+    root_inputs = in_kernel.root_inputs(config, draws.gumbel)
+    update = in_kernel.Update(
         leaf.path,
         draws.tie_seeds,
         new,
         evaluated.value,
         in_kernel.credited(evaluated, config),
         leaf.tree_full if config.fills else None,
-        own,
+        root_inputs,
     )
-    own_root = config.root_select is not None and own is None
-    grown = in_kernel.run(tree, ask, in_kernel.settings_of(config))
-    return root.choose_at_roots(grown, root.actions(grown), config, draws) if own_root else grown
+    has_root_rule = config.root_select is not None and root_inputs is None
+    grown = in_kernel.run(tree, update, in_kernel.settings_of(config))
+    if has_root_rule:
+        grown = root.choose_at_roots(grown, root.actions(grown), config, draws)
+    return grown
 
 
 def _add_by_stage(
@@ -138,25 +140,25 @@ def _add_node(
 ) -> Tree:
     """The trees with the leaves' new nodes; each array is written once."""
     parent_row, row = leaf.new_rows(tree)
-    others = []
+    heuristics = []
     if leaf.grandfather is not None and config.grandfather is not None:
         counts = config.grandfather.visits, config.grandfather.amaf_visits
-        others.append(leaf.grandfather.heuristic(*counts, legal=evaluated.prior >= 0))
-    both = jnp.concatenate([leaf.left, evaluated.prior])
-    both_rows = jnp.concatenate([parent_row, row])
+        heuristics.append(leaf.grandfather.heuristic(*counts, legal=evaluated.prior >= 0))
+    priors = jnp.concatenate([leaf.other_priors, evaluated.prior])
+    prior_rows = jnp.concatenate([parent_row, row])
     grown = tree.replace(
-        prior=rows.write(tree.prior, both_rows, both),
+        prior=rows.write(tree.prior, prior_rows, priors),
         positions=trees.write_positions(tree, row, positions),
         size=tree.size + leaf.grows,
         **new_edge(tree, leaf, parent_row, row),
-        **evaluation_fields(tree, row, evaluated, *others),
+        **evaluation_fields(tree, row, evaluated, *heuristics),
     )
     if tree.is_dense:
         return dense.open_rows(grown, row)
     nodes = jnp.concatenate([leaf.path.end, tree.size])
     seeds = jnp.tile(draws.tie_seeds, 2)
     tree_full = jnp.concatenate([leaf.tree_full, jnp.zeros_like(leaf.tree_full)])
-    return choose.write_untried(grown, both_rows, both, config.select, seeds, nodes, tree_full)
+    return choose.write_untried(grown, prior_rows, priors, config.select, seeds, nodes, tree_full)
 
 
 def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> dict[str, jax.Array]:
@@ -180,8 +182,8 @@ def write_evaluated(
         **evaluation_fields(tree, row, evaluated),
     )
     if evaluated.positions is not None:
-        kept = trees.write_positions(tree, row, evaluated.positions)
-        written = written.replace(positions=kept)
+        positions = trees.write_positions(tree, row, evaluated.positions)
+        written = written.replace(positions=positions)
     if tree.is_dense:  # a blank `untried_prior` would mean a full tree
         return dense.open_rows(written, row)
     return choose.write_untried(written, row, evaluated.prior, select, tie_seeds, node)
@@ -196,21 +198,21 @@ def choose_again(
     tree_full: jax.Array,
 ) -> Tree:
     """Choose again along the paths; if `evaluated` is given, credit the simulations' actions."""
-    own_root = config.root_select is not None
+    has_root_rule = config.root_select is not None
     if not tree.is_dense:
-        if own_root:
+        if has_root_rule:
             # Before the other nodes, which read what it writes; it reads nothing that they write.
             tree = root.choose_at_roots(tree, root.actions(tree), config, draws)
         # In a full tree the last node of a path chooses among its children; else it has none.
         path = path._replace(length=path.length + tree_full)
-        return choose.choose_again(tree, path, config.select, draws.tie_seeds, int(own_root))
+        return choose.choose_again(tree, path, config.select, draws.tie_seeds, int(has_root_rule))
     credit = None
     if config.amaf is not None and evaluated is not None:
         counted = backup.amaf_counted(tree, path, evaluated.played, config.amaf.first)
         credit = dense.Credit(counted, evaluated.value, config.amaf.legal_only)
-    full = tree_full if config.fills else None
-    tree = dense.choose_again(tree, path, config.select, draws.tie_seeds, credit, full)
-    return root.choose_at_roots(tree, root.actions(tree), config, draws) if own_root else tree
+    is_full = tree_full if config.fills else None
+    tree = dense.choose_again(tree, path, config.select, draws.tie_seeds, credit, is_full)
+    return root.choose_at_roots(tree, root.actions(tree), config, draws) if has_root_rule else tree
 
 
 def choose_at(
@@ -226,8 +228,8 @@ def choose_at(
     """
     # Dense selection chooses at all nodes of a path, cached selection at all but the last.
     path = Path(nodes, count - 1 if tree.is_dense else count)
-    no_one = jnp.zeros(tree.num_trees, bool)
-    return choose_again(tree, path, None, config, draws, no_one)
+    not_full = jnp.zeros(tree.num_trees, bool)
+    return choose_again(tree, path, None, config, draws, not_full)
 
 
 def choose_again_at_roots(tree: Tree, config: SearchConfig, draws: Draws) -> Tree:

@@ -39,8 +39,8 @@ class NewNodes(NamedTuple):
     action: jax.Array | None = None  # i32[B]
 
 
-class Ask(NamedTuple):
-    """What to do along the paths; every part except `tie_seeds` may be None."""
+class Update(NamedTuple):
+    """The changes to make along the paths; every part except `tie_seeds` may be None."""
 
     path: Any  # tree.Path; None: the roots alone
     tie_seeds: jax.Array  # u32[B]
@@ -48,10 +48,10 @@ class Ask(NamedTuple):
     value: jax.Array | None = None  # i32[B]: to back up
     first_play: jax.Array | None = None  # bool[B, 2, A]: `Evaluation.first_play`, to credit
     tree_full: jax.Array | None = None  # bool[B]: as in `select.Leaf`
-    root: AtRoots | None = None  # if given, the rule `Settings.root` chooses at the roots
+    root: RootInputs | None = None  # if given, the rule `Settings.root` chooses at the roots
 
 
-class AtRoots(NamedTuple):
+class RootInputs(NamedTuple):
     """The inputs of a root's rule beside its edges."""
 
     gumbel: jax.Array  # f32[B, A]
@@ -76,7 +76,7 @@ def fits(tree: Any, select: Any) -> bool:
 
 
 def fits_roots(tree: Any, select: Any) -> bool:
-    """Whether a GPU kernel can make such trees, with the first choice by this rule."""
+    """Whether a GPU kernel can initialise such trees, with the first choice by this rule."""
     rule = as_rule(select)
     is_default = type(rule).rank_untried is SelectionRule.rank_untried
     return _is_plain(tree) and (rule.in_kernel or (is_default and not tree.is_dense))
@@ -106,15 +106,15 @@ def chooses_at_roots(config: Any) -> bool:
     return rule is not None and rule.root_in_kernel and config.amaf is None
 
 
-def at_roots(config: Any, gumbel: jax.Array) -> AtRoots | None:
-    """`Ask.root`."""
+def root_inputs(config: Any, gumbel: jax.Array) -> RootInputs | None:
+    """`Update.root`."""
     if not chooses_at_roots(config):
         return None
-    return AtRoots(gumbel, jnp.asarray(config.root_rule.root_table(config.num_simulations)))
+    return RootInputs(gumbel, jnp.asarray(config.root_rule.root_table(config.num_simulations)))
 
 
 def credited(evaluated: Any, config: Any) -> jax.Array | None:
-    """`Ask.first_play`; None if all-moves-as-first statistics are not kept."""
+    """`Update.first_play`; None if all-moves-as-first statistics are not kept."""
     if config.amaf is None:
         return None
     return evaluated.played if evaluated.first_play is None else evaluated.first_play
@@ -136,23 +136,23 @@ def words_of(positions: Any) -> tuple[jax.Array, ...]:
     return (jnp.concatenate([paths.word(x).T for x in leaves]),)
 
 
-def run(tree: Any, ask: Ask, settings: Settings) -> Any:
-    """The trees with the new nodes, values, credit and choices of `ask`."""
+def run(tree: Any, update: Update, settings: Settings) -> Any:
+    """The trees with the new nodes, values, credit and choices of `update`."""
     names = {field.name for field in dataclasses.fields(tree)} - {"capacity", "codec"}
     changed = set(settings.changes) or names
-    blank = lambda these: tree.replace(**dict.fromkeys(these))
+    blank = lambda fields: tree.replace(**dict.fromkeys(fields))
     state, treedef = jax.tree.flatten(blank(names - changed))
-    asked, asked_def = jax.tree.flatten((blank(changed), ask))
+    inputs, inputs_def = jax.tree.flatten((blank(changed), update))
     scratch = _scratch(tree, settings)
 
     def kernel(*refs):
-        others, given = jax.tree.unflatten(asked_def, refs[: len(asked)])
-        own = jax.tree.unflatten(treedef, refs[len(asked) :][: len(state)])
-        whole = _with(others, own, changed)
-        _Program(whole, given, settings, refs[len(asked) + len(state) :]).run()
+        others, own_update = jax.tree.unflatten(inputs_def, refs[: len(inputs)])
+        state_refs = jax.tree.unflatten(treedef, refs[len(inputs) :][: len(state)])
+        full_tree = _with(others, state_refs, changed)
+        _Program(full_tree, own_update, settings, refs[len(inputs) + len(state) :]).run()
 
-    found = paths.each_tree(kernel, tree.num_trees, state, asked, scratch)[: len(state)]
-    return _with(tree, jax.tree.unflatten(treedef, found), changed)
+    outputs = paths.each_tree(kernel, tree.num_trees, state, inputs, scratch)[: len(state)]
+    return _with(tree, jax.tree.unflatten(treedef, outputs), changed)
 
 
 def _scratch(tree: Any, settings: Settings) -> list[jax.ShapeDtypeStruct]:
@@ -165,28 +165,28 @@ def _with(tree: Any, other: Any, names: set[str]) -> Any:
     return tree.replace(**{name: getattr(other, name) for name in names})
 
 
-def new_trees(blank: Any, shapes: Any, ask: Ask, settings: Settings) -> Any:
-    """Trees whose roots are `ask.new`.
+def new_trees(blank: Any, shapes: Any, update: Update, settings: Settings) -> Any:
+    """Trees whose roots are `update.new`.
 
     Args:
       blank: a tree with a single, blank node.
       shapes: the shapes of the trees.
-      ask: the roots, without paths.
+      update: the roots, without paths.
       settings: static.
     """
     fills = tuple(np.asarray(x).flat[0] for x in jax.tree.leaves(blank))
     leaves, treedef = jax.tree.flatten(shapes)
-    asked, asked_def = jax.tree.flatten(ask)
+    inputs, inputs_def = jax.tree.flatten(update)
 
     def kernel(*refs):
-        given = jax.tree.unflatten(asked_def, refs[: len(asked)])
-        own = jax.tree.unflatten(treedef, refs[len(asked) :][: len(leaves)])
-        scratch = refs[len(asked) + len(leaves) :]
-        _Program(own, given, settings._replace(blank=fills), scratch).run()
+        own_update = jax.tree.unflatten(inputs_def, refs[: len(inputs)])
+        tree = jax.tree.unflatten(treedef, refs[len(inputs) :][: len(leaves)])
+        scratch = refs[len(inputs) + len(leaves) :]
+        _Program(tree, own_update, settings._replace(blank=fills), scratch).run()
 
     new = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves] + _scratch(shapes, settings)
-    found = paths.each_tree(kernel, shapes.num_trees, [], asked, new)
-    return jax.tree.unflatten(treedef, found[: len(leaves)])
+    outputs = paths.each_tree(kernel, shapes.num_trees, [], inputs, new)
+    return jax.tree.unflatten(treedef, outputs[: len(leaves)])
 
 
 _AT_ONCE = 128
@@ -194,47 +194,47 @@ _AT_ONCE = 128
 
 
 class _Program:
-    """The kernel program for one tree; `tree`, `ask` and `scratch` hold references."""
+    """The kernel program for one tree; `tree`, `update` and `scratch` hold references."""
 
-    def __init__(self, tree: Any, ask: Any, settings: Settings, scratch: Sequence[Any] = ()):
-        self.tree, self.ask, self.settings, self.scratch = tree, ask, settings, scratch
+    def __init__(self, tree: Any, update: Any, settings: Settings, scratch: Sequence[Any] = ()):
+        self.tree, self.update, self.settings, self.scratch = tree, update, settings, scratch
         self.number = paths.number()
         self.base = self.number * tree.capacity
         self.actions = paths.lanes(tree.num_actions)
         self.is_action = self.actions < tree.num_actions
-        self.seed = ask.tie_seeds[self.number]
+        self.seed = update.tie_seeds[self.number]
         self.length = self.old_length = (
-            jnp.int32(0) if ask.path is None else ask.path.length[self.number]
+            jnp.int32(0) if update.path is None else update.path.length[self.number]
         )
-        self.full = jnp.bool_(False) if ask.tree_full is None else ask.tree_full[self.number]
+        self.full = jnp.bool_(False) if update.tree_full is None else update.tree_full[self.number]
         self.grows, self.new_node = jnp.bool_(False), jnp.int32(paths.ROOT)
-        if ask.new is not None and ask.new.grows is not None:
-            self.grows = ask.new.grows[self.number]
+        if update.new is not None and update.new.grows is not None:
+            self.grows = update.new.grows[self.number]
             self.new_node = jnp.minimum(tree.size[self.number], tree.capacity - 1)
             self.length = self.length + self.grows.astype(jnp.int32)
 
     def run(self) -> None:
         with mode.in_triton():
             self.run_along_path()
-            if self.settings.root is not None and self.ask.root is not None:
+            if self.settings.root is not None and self.update.root is not None:
                 paths.settle()
                 self.choose_at_root(
-                    self.settings.root, self.ask.root, paths.ByAction(*self.scratch)
+                    self.settings.root, self.update.root, paths.ByAction(*self.scratch)
                 )
 
     def run_along_path(self) -> None:
-        new = self.ask.new
+        new = self.update.new
         if new is not None:
             begin = self.begin if new.grows is None else self.add_node
             begin(new)
-        if self.ask.value is not None:
-            self.back_up(self.ask.value[self.number])
+        if self.update.value is not None:
+            self.back_up(self.update.value[self.number])
         paths.settle()
         is_dense = self.tree.is_dense
         if new is not None and new.grows is None and not is_dense:
             return  # a new root has no choice to make, and not every rule can be in a kernel
-        if self.ask.first_play is not None:
-            self.credit(self.ask.first_play, self.ask.new.over[self.number])
+        if self.update.first_play is not None:
+            self.credit(self.update.first_play, self.update.new.over[self.number])
             paths.settle()
         end = self.length + (1 if is_dense else self.full.astype(jnp.int32))
         choose = self.choose_dense if is_dense else self.choose_cached
@@ -246,9 +246,9 @@ class _Program:
         lax.fori_loop(self.settings.first_level, end, at_level, jnp.int32(0))
 
     def node_at(self, level: jax.Array) -> jax.Array:
-        if self.ask.path is None:
+        if self.update.path is None:
             return jnp.int32(paths.ROOT)
-        node = self.ask.path.nodes[jnp.minimum(level, self.old_length), self.number]
+        node = self.update.path.nodes[jnp.minimum(level, self.old_length), self.number]
         return jnp.where(level > self.old_length, self.new_node, node)
 
     def put(self, array: Any, row: jax.Array, value: Any, where: jax.Array) -> None:
@@ -293,22 +293,22 @@ class _Program:
 
     def add_node(self, new: NewNodes) -> None:
         tree, b, grows = self.tree, self.number, self.grows
-        parent = self.ask.path.nodes[self.old_length, b]
+        parent = self.update.path.nodes[self.old_length, b]
         row, parent_row = self.base + self.new_node, self.base + parent
         action = cast(Any, new.action)[b]
         prior = self.row_of(tree.prior, parent_row, self.is_action)
-        is_it = (self.actions == action) & grows
-        left = self.legal_only(jnp.where(is_it, -jnp.inf, prior))
-        paths.store(tree.prior, parent_row, self.actions, mask=is_it, value=left)
+        is_played = (self.actions == action) & grows
+        rest = self.legal_only(jnp.where(is_played, -jnp.inf, prior))
+        paths.store(tree.prior, parent_row, self.actions, mask=is_played, value=rest)
         if not tree.is_dense:
-            self.write_untried(parent, left, grows | self.full, self.full)
+            self.write_untried(parent, rest, grows | self.full, self.full)
         num_children = tree.num_children[parent_row].astype(jnp.int32)
         is_next = (self.actions == num_children) & (grows | self.full)
         paths.store(tree.children, parent_row, self.actions, mask=is_next, value=tree.size[b])
         self.put(tree.num_children, parent_row, num_children + 1, grows)
         self.put(tree.parent, row, parent, grows)
         self.put(tree.action, row, action, grows)
-        self.put(tree.edge_prior, row, jnp.max(jnp.where(is_it, prior, -jnp.inf)), grows)
+        self.put(tree.edge_prior, row, jnp.max(jnp.where(is_played, prior, -jnp.inf)), grows)
         self.write_node(new, self.new_node, grows)
         tree.size[b] = tree.size[b] + grows.astype(jnp.int32)
 
@@ -326,19 +326,19 @@ class _Program:
             paths.store(array, row, self.actions, mask=mask, value=jnp.int32(0))
         self.write_position(new, row, where)
         self.put(tree.over, row, new.over[b], where)
-        self.put(tree.value, row, self.ask.value[b], where)
+        self.put(tree.value, row, self.update.value[b], where)
 
     def write_position(self, new: NewNodes, row: jax.Array, where: jax.Array) -> None:
         codec, first = self.tree.codec, 0
         start = dict.fromkeys(codec.dtypes, 0)
-        together = new.positions[0].dtype == jnp.uint32 and new.positions[0].shape[1] == len(
-            self.ask.tie_seeds
+        as_words = new.positions[0].dtype == jnp.uint32 and new.positions[0].shape[1] == len(
+            self.update.tie_seeds
         )
         for i, (dtype, shape) in enumerate(codec.leaves):
             array, width = self.tree.positions[codec.dtypes.index(dtype)], math.prod(shape)
             place = paths.lanes(width)
             inside = place < width
-            if together:
+            if as_words:
                 value = paths.load(new.positions[0], first + place, self.number, mask=inside)
                 value = paths.number_of(value, dtype)
             else:
@@ -378,13 +378,13 @@ class _Program:
 
     def back_up(self, value: jax.Array) -> None:
         """As `backup.back_up`."""
-        path = self.ask.path
+        path = self.update.path
         level = paths.lanes(1 if path is None else path.nodes.shape[0])
         on_path = level <= self.length
         node = jnp.zeros_like(level) + paths.ROOT
         if path is not None:
-            old = on_path & (level <= self.old_length)
-            node = paths.load(path.nodes, level, self.number, mask=old)
+            is_old = on_path & (level <= self.old_length)
+            node = paths.load(path.nodes, level, self.number, mask=is_old)
         row = self.base + jnp.where(level > self.old_length, self.new_node, node)
         row = jnp.where(on_path, row, self.tree.num_rows + level)  # distinct rows for all lanes
         gained = values.opponent(value, self.length - level)
@@ -396,7 +396,7 @@ class _Program:
     def credit(self, first_play: Any, over: jax.Array) -> None:
         """As `backup.amaf_counted`, with the credit that `dense.choose_again` adds."""
         tree, b = self.tree, self.number
-        value, one_ply = self.ask.value[b], cast(Any, 1)
+        value, one_ply = self.update.value[b], cast(Any, 1)
 
         def played_by(player: int) -> jax.Array:
             index = jnp.int32(b), jnp.int32(player), self.actions
@@ -406,14 +406,14 @@ class _Program:
             mine, other, gained = carry
             level = self.length - i
             node, below = self.node_at(level), self.node_at(level + 1)
-            taken = tree.action[self.base + below].astype(jnp.int32)
-            bit = ((self.actions == taken) & (level < self.length)).astype(jnp.int32)
+            next_action = tree.action[self.base + below].astype(jnp.int32)
+            bit = ((self.actions == next_action) & (level < self.length)).astype(jnp.int32)
             keep = 1 - bit if self.settings.first == "either" else jnp.ones_like(bit)
             is_mine = (i & 1) == 0  # (Triton has no remainder here, jax 0.10.1.)
             mine = jnp.where(is_mine, mine | bit, mine & keep)
             other = jnp.where(is_mine, other & keep, other | bit)
-            here = jnp.where(is_mine, mine, other)
-            for array, amount in zip(tree.amaf, (here, here * gained), strict=True):
+            credited = jnp.where(is_mine, mine, other)
+            for array, amount in zip(tree.amaf, (credited, credited * gained), strict=True):
                 index = self.base + node, self.actions
                 total = paths.load(array, *index, mask=self.is_action) + amount
                 paths.store(array, *index, mask=self.is_action, value=total)
@@ -445,29 +445,29 @@ class _Program:
             edges = edges._replace(amaf_visits=count, amaf_q=values.mean(sums, count))
         return jnp.where(is_child, child, paths.NO_NODE), edges
 
-    def choose_at_root(self, rule: Callable, given: AtRoots, by_action: paths.ByAction) -> None:
+    def choose_at_root(self, rule: Callable, inputs: RootInputs, by_action: paths.ByAction) -> None:
         """As `root.choose_at_roots`."""
         tree, b, row, node = self.tree, self.number, self.base, jnp.int32(paths.ROOT)
         paths.write_by_action(tree, by_action, b, node, values.mean)
         paths.settle()
-        found = paths.ByAction(*(self.row_of(x, b, self.is_action) for x in by_action))
+        stats = paths.ByAction(*(self.row_of(x, b, self.is_action) for x in by_action))
         edges = Edges(
-            prior=self.legal_only(found.prior),
-            visits=found.visits,
-            q=found.q,
+            prior=self.legal_only(stats.prior),
+            visits=stats.visits,
+            q=stats.q,
             value=values.mean(tree.value_sum[row], tree.visits[row]),
-            total=jnp.sum(found.visits),
+            total=jnp.sum(stats.visits),
             raw_value=values.to_float(tree.value[row]),
         )
-        gumbel = self.row_of(given.gumbel, b, self.is_action)
-        scores = rule(edges, gumbel, table=given.table)
+        gumbel = self.row_of(inputs.gumbel, b, self.is_action)
+        scores = rule(edges, gumbel, table=inputs.table)
         if self.settings.fills:
-            keeps = (tree.size[b] >= tree.capacity) & (tree.num_children[row] > 0)
-            scores = jnp.where(keeps & (found.nodes == paths.NO_NODE), -jnp.inf, scores)
+            children_only = (tree.size[b] >= tree.capacity) & (tree.num_children[row] > 0)
+            scores = jnp.where(children_only & (stats.nodes == paths.NO_NODE), -jnp.inf, scores)
         action = self.best(scores, node, self.actions, self.is_action)
         child, prior = (
             jnp.max(jnp.where(self.actions == action, x, none))
-            for x, none in ((found.nodes, paths.NO_NODE), (edges.prior, -jnp.inf))
+            for x, none in ((stats.nodes, paths.NO_NODE), (edges.prior, -jnp.inf))
         )
         tree.next[row] = child.astype(tree.next.dtype)
         # Where a child is chosen, the best untried action stays as it is.
@@ -506,7 +506,7 @@ class _Program:
         best, best_prior = (
             jnp.max(jnp.where(self.actions == action, x, -jnp.inf)) for x in (scores, prior)
         )
-        if self.ask.tree_full is not None:
+        if self.update.tree_full is not None:
             is_full = jnp.isneginf(tree.untried_prior[row])
             is_full |= (level == self.length) & self.full
             best, best_prior = (jnp.where(is_full, -jnp.inf, x) for x in (best, best_prior))

@@ -30,7 +30,7 @@ from gozero.search.game import Evaluator, History, Trail
 from gozero.search.select import Leaf
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
-_MOST_NODES = 72
+_MAX_NODES = 72
 """The most nodes of a tree: a kernel has separate code for each of them."""
 
 
@@ -51,14 +51,14 @@ def fit(tree: Tree, config: SearchConfig) -> bool:
     """
     if mode.plain() or mode.backend() != "tpu" or config.leaves > 1 or config.early_stop:
         return False
-    more = tree.amaf, tree.prior_counts, tree.shared, tree.backup_value, tree.proven
+    optional = tree.amaf, tree.prior_counts, tree.shared, tree.backup_value, tree.proven
     is_plain = (
-        all(x is None for x in (*more, tree.squares, tree.scores, tree.last_sync))
+        all(x is None for x in (*optional, tree.squares, tree.scores, tree.last_sync))
         and not config.overflows
         and not config.wide
     )
     is_plain &= as_rule(config.select).in_lanes
-    is_small = tree.capacity <= _MOST_NODES and all(map(_fits_word, tree.positions))
+    is_small = tree.capacity <= _MAX_NODES and all(map(_fits_word, tree.positions))
     return is_plain and is_small and lane_trees.shape_of(tree.num_trees) is not None
 
 
@@ -78,24 +78,26 @@ def in_lanes(tree: Tree) -> LaneTrees:
     )
 
 
-def in_rows(found: LaneTrees, tree: Tree) -> Tree:
+def in_rows(lane_tree: LaneTrees, tree: Tree) -> Tree:
     """Convert trees from lanes back to rows; `tree` is the one that they were made from."""
     by_row = lambda x: x.reshape(tree.capacity, tree.num_trees).T.reshape(-1)
     names = set(Numbers._fields) - {"slot"}
-    numbers = {name: by_row(getattr(found.numbers, name)) for name in names}
+    numbers = {name: by_row(getattr(lane_tree.numbers, name)) for name in names}
     numbers = {name: x.astype(getattr(tree, name).dtype) for name, x in numbers.items()}
     node = jnp.tile(jnp.arange(tree.capacity, dtype=jnp.int32), tree.num_trees)
     lane = jnp.repeat(jnp.arange(tree.num_trees, dtype=jnp.int32), tree.capacity)
-    parent = by_row(found.numbers.parent)
-    slot = by_row(found.numbers.slot) * tree.num_trees + lane
-    prior = jnp.where((node < found.size[lane])[:, None], _prior_of(found, slot), tree.prior)
+    parent = by_row(lane_tree.numbers.parent)
+    slot = by_row(lane_tree.numbers.slot) * tree.num_trees + lane
+    prior = jnp.where(
+        (node < lane_tree.size[lane])[:, None], _prior_of(lane_tree, slot), tree.prior
+    )
     outside = tree.num_rows + jnp.arange(tree.num_rows, dtype=jnp.int32)
     at = jnp.where(parent == NO_NODE, outside, lane * tree.capacity + parent)
-    gone = jnp.full(tree.num_rows, -jnp.inf, jnp.float32)
-    prior = rows.write_entries(prior, at, by_row(found.numbers.action), gone)
-    tree = tree.replace(prior=prior, size=found.size, **numbers)
+    no_prior = jnp.full(tree.num_rows, -jnp.inf, jnp.float32)
+    prior = rows.write_entries(prior, at, by_row(lane_tree.numbers.action), no_prior)
+    tree = tree.replace(prior=prior, size=lane_tree.size, **numbers)
     children, num_children = trees.children_of(tree, parent)
-    words = found.words.transpose(0, 2, 1).reshape(-1, tree.num_rows)
+    words = lane_tree.words.transpose(0, 2, 1).reshape(-1, tree.num_rows)
     positions = tuple(_matrices(words, tree.positions))
     return tree.replace(children=children, num_children=num_children, positions=positions)
 
@@ -108,9 +110,9 @@ def _vectors(x: jax.Array) -> jax.Array:
     return x.reshape(*x.shape[:-1], *shape)
 
 
-def _prior_of(found: LaneTrees, at: jax.Array) -> jax.Array:
+def _prior_of(lane_tree: LaneTrees, at: jax.Array) -> jax.Array:
     """f32[M, A]: the priors at places i32[M], slot * B + tree."""
-    return rows.read(found.prior.reshape(-1, found.prior.shape[2]), at)
+    return rows.read(lane_tree.prior.reshape(-1, lane_tree.prior.shape[2]), at)
 
 
 def _words(matrices: tuple[jax.Array, ...]) -> jax.Array:
@@ -132,9 +134,11 @@ def _matrices(words: jax.Array, like: tuple[jax.Array, ...]) -> list[jax.Array]:
     """The inverse of `_words`: i32[W, ...] to matrices [..., width], with the dtypes of `like`."""
     start, out = 0, []
     for x in like:
-        some = jnp.moveaxis(words[start : start + x.shape[1]], 0, -1)
-        is_whole = x.dtype.itemsize == 4
-        out.append(lax.bitcast_convert_type(some, x.dtype) if is_whole else some.astype(x.dtype))
+        columns = jnp.moveaxis(words[start : start + x.shape[1]], 0, -1)
+        is_word = x.dtype.itemsize == 4
+        out.append(
+            lax.bitcast_convert_type(columns, x.dtype) if is_word else columns.astype(x.dtype)
+        )
         start += x.shape[1]
     return out
 
@@ -148,7 +152,7 @@ def simulate(
     draws: Draws,
     tree: Tree,
     step: jax.Array | int,
-    found: LaneTrees,
+    lane_tree: LaneTrees,
     ok: jax.Array,
 ) -> tuple[LaneTrees, jax.Array]:
     """`search.simulate` for trees in lanes: one simulation of each.
@@ -157,10 +161,10 @@ def simulate(
       game, evaluator, key, contexts, config, draws: as for `search.simulate`.
       tree: the trees in rows that these were made from, for their shapes.
       step: i32[], counted over the whole search: its priors get a slot that no tree uses yet.
-      found, ok: the trees in lanes and the flags so far.
+      lane_tree, ok: the trees in lanes and the flags so far.
     """
-    leaf, end = _find_leaf(tree, found, config)
-    trail, parents = _read_trail(game, tree, found, leaf.path, config)
+    leaf, end = _find_leaf(tree, lane_tree, config)
+    trail, parents = _read_trail(game, tree, lane_tree, leaf.path, config)
     positions = played(game, parents, leaf)
     trail = trail._replace(length=end.length + leaf.grows)
     evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
@@ -168,11 +172,11 @@ def simulate(
         positions = evaluated.positions
 
     slot = config.num_kept + step
-    new = _new_node(found, leaf, end, evaluated, slot, config, draws)
-    path = leaf.longer_path(found.size)
+    new = _new_node(lane_tree, leaf, end, evaluated, slot, config, draws)
+    path = leaf.longer_path(lane_tree.size)
     numbers = lane_trees.back_up(
         choose_by(config.select),
-        found.numbers,
+        lane_tree.numbers,
         jax.tree.map(_vectors, new),
         _vectors(path.nodes),
         _vectors(path.length),
@@ -185,22 +189,24 @@ def simulate(
     at_slot = (jnp.asarray(slot, jnp.int32), jnp.int32(0), jnp.int32(0))
     grown = LaneTrees(
         numbers=numbers,
-        prior=lax.dynamic_update_slice(found.prior, evaluated.prior[None], at_slot),
-        words=jnp.where(is_new[None], words[:, None], found.words),
-        size=found.size + leaf.grows,
+        prior=lax.dynamic_update_slice(lane_tree.prior, evaluated.prior[None], at_slot),
+        words=jnp.where(is_new[None], words[:, None], lane_tree.words),
+        size=lane_tree.size + leaf.grows,
     )
     if config.root_select is not None:
         grown = _choose_at_roots(grown, config, draws)
     return grown, ok & evaluated.ok
 
 
-def _find_leaf(tree: Tree, found: LaneTrees, config: SearchConfig) -> tuple[Leaf, lane_trees.End]:
+def _find_leaf(
+    tree: Tree, lane_tree: LaneTrees, config: SearchConfig
+) -> tuple[Leaf, lane_trees.End]:
     """`select.find_leaf`."""
     num_words = rows.num_words(tree.num_actions)
-    descent = lane_trees.descend(found.numbers, config.path_limit + 1, num_words)
+    descent = lane_trees.descend(lane_tree.numbers, config.path_limit + 1, num_words)
     flat = lambda x: x.reshape(*x.shape[:-2], tree.num_trees)
     nodes, end, tried = jax.tree.map(flat, descent)
-    prior = _prior_of(found, end.slot * tree.num_trees + jnp.arange(tree.num_trees))
+    prior = _prior_of(lane_tree, end.slot * tree.num_trees + jnp.arange(tree.num_trees))
     prior = jnp.where(rows.unpack(_unsigned(tried.T), tree.num_actions), -jnp.inf, prior)
     may_grow = (end.over == 0) & (end.length < config.path_limit)
     if config.expand_after > 1:
@@ -208,13 +214,14 @@ def _find_leaf(tree: Tree, found: LaneTrees, config: SearchConfig) -> tuple[Leaf
     edge_prior = jnp.where(may_grow, end.untried_prior, -jnp.inf)
     action = jnp.arange(tree.num_actions, dtype=jnp.int32)[None]
     is_tried = (action == end.untried[:, None]) & may_grow[:, None]
-    left = jnp.where(is_tried, -jnp.inf, prior)
-    path, row, no_one = Path(nodes, end.length), tree.row(end.node), jnp.zeros(tree.num_trees, bool)
-    return Leaf(path, row, end.untried, edge_prior, left, edge_prior >= 0, no_one), end
+    other_priors = jnp.where(is_tried, -jnp.inf, prior)
+    path, row = Path(nodes, end.length), tree.row(end.node)
+    not_full = jnp.zeros(tree.num_trees, bool)
+    return Leaf(path, row, end.untried, edge_prior, other_priors, edge_prior >= 0, not_full), end
 
 
 def _new_node(
-    found: LaneTrees,
+    lane_tree: LaneTrees,
     leaf: Leaf,
     end: lane_trees.End,
     evaluated: Evaluated,
@@ -223,13 +230,13 @@ def _new_node(
     draws: Draws,
 ) -> lane_trees.TreeUpdate:
     untried, untried_prior = best_untried(
-        jnp.concatenate([leaf.left, evaluated.prior]),
+        jnp.concatenate([leaf.other_priors, evaluated.prior]),
         config.select,
         jnp.tile(draws.tie_seeds, 2),
-        jnp.concatenate([end.node, found.size]),
+        jnp.concatenate([end.node, lane_tree.size]),
     )
-    num_trees = found.size.size
-    node = jnp.where(leaf.grows, found.size, NO_NODE)
+    num_trees = lane_tree.size.size
+    node = jnp.where(leaf.grows, lane_tree.size, NO_NODE)
     return lane_trees.TreeUpdate(
         node=node,
         parent=end.node,
@@ -250,22 +257,22 @@ def _unsigned(x: jax.Array) -> jax.Array:
 
 
 def _read_trail(
-    game: History, tree: Tree, found: LaneTrees, path: Path, config: SearchConfig
+    game: History, tree: Tree, lane_tree: LaneTrees, path: Path, config: SearchConfig
 ) -> tuple[Trail, Any]:
     """`expand.read_trail`; ancestors from `length` on are all zeros."""
-    along, last = lane_trees.read_along(found.words, path.nodes)
+    ancestors, end_words = lane_trees.read_along(lane_tree.words, path.nodes)
     decoded = lambda words: rows.decode(tree.codec, tuple(_matrices(words, tree.positions)))
-    ends = decoded(last)
+    ends = decoded(end_words)
     if not game.sees_ancestors:
         repeat = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
         return Trail(jax.tree.map(repeat, ends), path.length), ends
-    return Trail(decoded(along.transpose(0, 2, 1)), path.length), ends
+    return Trail(decoded(ancestors.transpose(0, 2, 1)), path.length), ends
 
 
 def choose_by(select: Rule):
     """The choice function that `lane_trees.back_up` takes, for a selection rule."""
 
-    def choose(numbers, is_child, node, own, known):
+    def choose(numbers, is_child, node, own, seeds):
         visits = jnp.where(is_child, numbers.visits, 0)
         sums = jnp.where(is_child, numbers.value_sum, 0)
         prior = jnp.where(is_child, numbers.edge_prior, -jnp.inf)
@@ -286,7 +293,7 @@ def choose_by(select: Rule):
         highest = jnp.max(jnp.where(candidates, scores, -jnp.inf), axis=0, keepdims=True)
         best = candidates & (scores == highest)
         # Map unsigned to signed numbers in the same order: kernels have only signed maxima.
-        priority = tie_break(known[0][None], node[None], child) ^ np.uint32(1 << 31)
+        priority = tie_break(seeds[0][None], node[None], child) ^ np.uint32(1 << 31)
         priority = lax.bitcast_convert_type(priority, jnp.int32)
         top = jnp.max(jnp.where(best, priority, np.iinfo(np.int32).min), axis=0, keepdims=True)
         first = jnp.min(jnp.where(best & (priority == top), place, len(is_child)), axis=0)
@@ -295,35 +302,37 @@ def choose_by(select: Rule):
     return choose
 
 
-def _choose_at_roots(found: LaneTrees, config: SearchConfig, draws: Draws) -> LaneTrees:
+def _choose_at_roots(lane_tree: LaneTrees, config: SearchConfig, draws: Draws) -> LaneTrees:
     """`root.choose_at_roots`."""
-    child, action, prior = root.choice_at_roots(root_actions(found), config, draws)
-    numbers, tries = found.numbers, child == NO_NODE
-    put = lambda x, new: x.at[ROOT].set(_vectors(new).astype(x.dtype))
+    child, action, prior = root.choice_at_roots(root_actions(lane_tree), config, draws)
+    numbers, tries = lane_tree.numbers, child == NO_NODE
+    write = lambda x, new: x.at[ROOT].set(_vectors(new).astype(x.dtype))
     first = lambda x: x[ROOT].reshape(-1)
     numbers = numbers._replace(
-        next=put(numbers.next, child),
-        untried=put(numbers.untried, jnp.where(tries, action, first(numbers.untried))),
-        untried_prior=put(
+        next=write(numbers.next, child),
+        untried=write(numbers.untried, jnp.where(tries, action, first(numbers.untried))),
+        untried_prior=write(
             numbers.untried_prior, jnp.where(tries, prior, first(numbers.untried_prior))
         ),
     )
-    return found._replace(numbers=numbers)
+    return lane_tree._replace(numbers=numbers)
 
 
-def root_actions(found: LaneTrees) -> trees.Entries:
+def root_actions(lane_tree: LaneTrees) -> trees.Entries:
     """`trees.by_action` of the roots: [B, A]."""
-    num_nodes, num_trees, num_actions = found.prior.shape
-    numbers = jax.tree.map(lambda x: x.reshape(num_nodes, 1, num_trees), found.numbers)
+    num_nodes, num_trees, num_actions = lane_tree.prior.shape
+    numbers = jax.tree.map(lambda x: x.reshape(num_nodes, 1, num_trees), lane_tree.numbers)
     actions = jnp.arange(num_actions, dtype=jnp.int32)[None, :, None]
-    is_it = (numbers.action == actions) & (numbers.parent == ROOT)
-    total = lambda x: jnp.sum(jnp.where(is_it, x, 0), axis=0).T
-    most = lambda x, none: jnp.max(jnp.where(is_it, x, none), axis=0).T
-    nodes = most(jnp.arange(num_nodes, dtype=jnp.int32)[:, None, None], NO_NODE)
+    is_child = (numbers.action == actions) & (numbers.parent == ROOT)
+    total = lambda x: jnp.sum(jnp.where(is_child, x, 0), axis=0).T
+    highest = lambda x, none: jnp.max(jnp.where(is_child, x, none), axis=0).T
+    nodes = highest(jnp.arange(num_nodes, dtype=jnp.int32)[:, None, None], NO_NODE)
     visits = total(numbers.visits)
     own = lambda x: x[ROOT, 0]
     edges = Edges(
-        prior=jnp.where(nodes == NO_NODE, found.prior[ROOT], most(numbers.edge_prior, -jnp.inf)),
+        prior=jnp.where(
+            nodes == NO_NODE, lane_tree.prior[ROOT], highest(numbers.edge_prior, -jnp.inf)
+        ),
         visits=visits,
         q=values.mean(-total(numbers.value_sum), visits),
         value=values.mean(own(numbers.value_sum), own(numbers.visits)),

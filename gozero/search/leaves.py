@@ -47,22 +47,22 @@ def simulate(
     ok: jax.Array,
 ) -> tuple[Tree, jax.Array]:
     """Find `config.leaves` leaves of each tree, evaluate all together, and back up their values."""
-    tree, found = _find(game, config, draws, tree)
-    count, num_levels, num_trees = found.nodes.shape
+    tree, leaf_paths = _find_leaves(game, config, draws, tree)
+    count, num_levels, num_trees = leaf_paths.nodes.shape
     # Leaf k of tree b has index b * K + k, so its random draws do not depend on the batch.
-    many = lambda x: jnp.repeat(x, count, axis=0)
+    repeated = lambda x: jnp.repeat(x, count, axis=0)
     by_tree = lambda x: jnp.swapaxes(x, 0, 1).reshape(-1)
-    nodes = jnp.transpose(found.nodes, (1, 2, 0)).reshape(num_levels, -1)
-    paths = Path(nodes, by_tree(found.length))
-    first_rows = many(tree.row(0))
+    nodes = jnp.transpose(leaf_paths.nodes, (1, 2, 0)).reshape(num_levels, -1)
+    paths = Path(nodes, by_tree(leaf_paths.length))
+    first_rows = repeated(tree.row(0))
     trail, positions = expand.read_trail(game, tree, paths, config, first_rows)
     row = first_rows + paths.end
     evaluated = evaluate_positions(
-        game, evaluator, key, jax.tree.map(many, contexts), positions, trail
+        game, evaluator, key, jax.tree.map(repeated, contexts), positions, trail
     )
-    utility, center = config.score_utility, jax.tree.map(many, draws.score_center)
+    utility, center = config.score_utility, jax.tree.map(repeated, draws.score_center)
     evaluated = with_utility(evaluated, utility, center, trail.length)
-    grows = by_tree(found.grows)
+    grows = by_tree(leaf_paths.grows)
     outside = tree.num_rows + jnp.arange(row.size, dtype=jnp.int32)
     tree = expand.write_evaluated(
         tree,
@@ -70,36 +70,38 @@ def simulate(
         paths.end,
         evaluated,
         config.select,
-        many(draws.tie_seeds),
+        repeated(draws.tie_seeds),
     )
 
     split = lambda x: jnp.swapaxes(x.reshape(num_trees, count, *x.shape[1:]), 0, 1)
     by_leaf = jax.tree.map(split, evaluated)
 
     def back_up(k, tree):
-        path, one = found.path(k), jax.tree.map(lambda x: x[k], by_leaf)
+        path, evaluation = leaf_paths.path(k), jax.tree.map(lambda x: x[k], by_leaf)
         tree = backup.lose(tree, path, -config.virtual_loss, utility)
         row = tree.row(path.end)
-        tree = backup.back_up(tree, path, backup.of_end(tree, row, one.value), one.utility)
-        end_proven = backup.proven_by_game(tree, row, one.proven, found.grows[k])
+        tree = backup.back_up(
+            tree, path, backup.of_end(tree, row, evaluation.value), evaluation.utility
+        )
+        end_proven = backup.proven_by_game(tree, row, evaluation.proven, leaf_paths.grows[k])
         tree = backup.back_up_values(tree, path, end_proven, config.backup)
-        return expand.choose_again(tree, path, one, config, draws, found.tree_full[k])
+        return expand.choose_again(tree, path, evaluation, config, draws, leaf_paths.tree_full[k])
 
     return lax.fori_loop(0, count, back_up, tree), ok & jnp.all(by_leaf.ok, axis=0)
 
 
-def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _LeafPaths]:
+def _find_leaves(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _LeafPaths]:
     """Add the new nodes without evaluations or children, with virtual losses on their paths."""
     num_levels = select.num_levels(config)
 
-    def one_more(k, carry):
-        tree, found = carry
+    def add_one(k, carry):
+        tree, leaf_paths = carry
         leaf = select.find_leaf(tree, config, draws.tie_seeds)
         positions = expand.played(game, trees.read_positions(tree, leaf.row), leaf)
         parent_row, row = leaf.new_rows(tree)
         path = leaf.longer_path(tree.size)
         grown = tree.replace(
-            prior=rows.write(tree.prior, parent_row, leaf.left),
+            prior=rows.write(tree.prior, parent_row, leaf.other_priors),
             positions=trees.write_positions(tree, row, positions),
             size=tree.size + leaf.grows,
             **expand.new_edge(tree, leaf, parent_row, row),
@@ -108,12 +110,12 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
             grown = dense.open_rows(grown, row)
         else:
             untried = config.select, draws.tie_seeds, leaf.path.end, leaf.tree_full
-            grown = choose.write_untried(grown, parent_row, leaf.left, *untried)
+            grown = choose.write_untried(grown, parent_row, leaf.other_priors, *untried)
         grown = backup.lose(grown, path, config.virtual_loss, config.score_utility)
         grown = expand.choose_again(grown, path, None, config, draws, leaf.tree_full)
-        here = _LeafPaths(path.nodes, path.length, leaf.grows, leaf.tree_full)
-        put = functools.partial(lax.dynamic_update_index_in_dim, index=k, axis=0)
-        return grown, jax.tree.map(put, found, here)
+        leaf_path = _LeafPaths(path.nodes, path.length, leaf.grows, leaf.tree_full)
+        write = functools.partial(lax.dynamic_update_index_in_dim, index=k, axis=0)
+        return grown, jax.tree.map(write, leaf_paths, leaf_path)
 
     count = config.leaves
     blank = _LeafPaths(
@@ -122,4 +124,4 @@ def _find(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[Tree, _
         grows=jnp.zeros((count, tree.num_trees), bool),
         tree_full=jnp.zeros((count, tree.num_trees), bool),
     )
-    return lax.fori_loop(0, count, one_more, (tree, blank))
+    return lax.fori_loop(0, count, add_one, (tree, blank))

@@ -48,9 +48,13 @@ def with_heuristic(
     """
     for name, confidence in (("visits", visits), ("amaf_visits", amaf_visits)):
         if not (callable(confidence) or CONFIDENCE.holds(confidence)):
-            raise ValueError(f"{name}: {confidence!r} is not {CONFIDENCE.limits()}, nor a function")
+            raise ValueError(
+                f"{name}: {confidence!r} is neither {CONFIDENCE.limits()} nor a function"
+            )
     if not callable(visits) and not callable(amaf_visits) and visits == amaf_visits == 0:
-        raise ValueError("visits, amaf_visits: both 0; then the heuristic counts for nothing")
+        raise ValueError(
+            "visits, amaf_visits: both are 0, so the heuristic has no effect; set one above 0"
+        )
 
     return WithHeuristic(evaluate, functools.partial(_counted, value, visits, amaf_visits))
 
@@ -65,30 +69,30 @@ class WithHeuristic:
     def __call__(self, params: Any, key: jax.Array, observations: Any) -> Evaluation:
         own_key, key = jax.random.split(key)
         own = self.heuristic(params, own_key, observations)
-        return together(own, self.evaluate(params, key, observations))
+        return add_heuristic(own, self.evaluate(params, key, observations))
 
 
 def _counted(
     value: Callable, visits: Confidence, amaf_visits: Confidence, params, key, observations
 ) -> Heuristic:
-    found = value(params, key, observations)
+    initial_value = value(params, key, observations)
 
     def pair(confidence):
         if isinstance(confidence, int):
-            count = jnp.full(found.shape, confidence, jnp.int32)
-            return (found, count) if confidence > 0 else (None, None)
-        return found, confidence(params, key, observations)
+            count = jnp.full(initial_value.shape, confidence, jnp.int32)
+            return (initial_value, count) if confidence > 0 else (None, None)
+        return initial_value, confidence(params, key, observations)
 
     return Heuristic(*pair(visits), *pair(amaf_visits))
 
 
 def tried_once(action: jax.Array, value: jax.Array, num_actions: int) -> Heuristic:
     """A heuristic of one visit to the action i32[M], with value f32[M]; none if out of range."""
-    is_it = action[:, None] == jnp.arange(num_actions)[None]
-    return Heuristic(jnp.where(is_it, value[:, None], 0.0), is_it.astype(jnp.int32))
+    is_tried = action[:, None] == jnp.arange(num_actions)[None]
+    return Heuristic(jnp.where(is_tried, value[:, None], 0.0), is_tried.astype(jnp.int32))
 
 
-def together(one: Heuristic, evaluation: Evaluation) -> Evaluation:
+def add_heuristic(one: Heuristic, evaluation: Evaluation) -> Evaluation:
     """The evaluation with this heuristic added to its own; values are weighted by their counts."""
     other = evaluation.heuristic
     if other is None:
@@ -135,7 +139,7 @@ def _counts(tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic
     The counts of all heuristics are added up. Gelly & Silver (2011), Eq. 48-52. Without any, zeros
     are written, because rows are reused.
     """
-    said = [evaluated.heuristic or Heuristic(), *others]
+    heuristics = [evaluated.heuristic or Heuristic(), *others]
     none = jnp.zeros(evaluated.prior.shape, jnp.int32)
     new: dict[str, Any] = {}
 
@@ -152,9 +156,9 @@ def _counts(tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic
         )
 
     if tree.prior_counts is not None:
-        new["prior_counts"] = put(tree.prior_counts, *[(x.value, x.visits) for x in said])
+        new["prior_counts"] = put(tree.prior_counts, *[(x.value, x.visits) for x in heuristics])
     if tree.amaf is not None:
-        pairs = [(x.amaf_value, x.amaf_visits) for x in said]
+        pairs = [(x.amaf_value, x.amaf_visits) for x in heuristics]
         new["amaf"] = put(tree.amaf, *pairs)
         if tree.last_sync is not None and tree.last_sync.amaf is not None:
             # The initial counts count once for a game, not once for each of its trees.
@@ -163,7 +167,7 @@ def _counts(tree: Tree, row: jax.Array, evaluated: Evaluated, *others: Heuristic
     return new
 
 
-class Known(NamedTuple):
+class ValuesAbove(NamedTuple):
     """The values of actions at new nodes' grandparents, for the player to move at both."""
 
     value: jax.Array  # f32[B, A]
@@ -176,11 +180,11 @@ class Known(NamedTuple):
 
     def heuristic(self, visits: int, amaf_visits: int, legal: jax.Array) -> Heuristic:
         """The nodes' initial values, where legal, bool[B, A]; counts are those of `Grandfather`."""
-        count = lambda most: jnp.where(self.is_known & legal, most, 0)
-        return Heuristic(self.value, count(visits), self.value, count(amaf_visits))
+        masked = lambda confidence: jnp.where(self.is_known & legal, confidence, 0)
+        return Heuristic(self.value, masked(visits), self.value, masked(amaf_visits))
 
 
-def known_above(tree: Tree, path: Path) -> Known:
+def values_above(tree: Tree, path: Path) -> ValuesAbove:
     """The values two plies above the nodes to be added; none for children of the root.
 
     Args:
@@ -194,4 +198,4 @@ def known_above(tree: Tree, path: Path) -> Known:
     if edges.amaf_visits is not None and edges.amaf_q is not None:
         value = jnp.where(is_known, value, edges.amaf_q)
         is_known |= edges.amaf_visits > 0
-    return Known(value, is_known & (path.length >= 1)[:, None])
+    return ValuesAbove(value, is_known & (path.length >= 1)[:, None])

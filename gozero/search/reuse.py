@@ -5,8 +5,8 @@ order, so parents still precede their children. The nodes below a node are found
 doubling over parents, and lists of children are rebuilt from the parents of the kept nodes, so
 `children` is the one array with an action axis that is not moved.
 
-Visits from the earlier tree count towards the most that a value sum can hold: a tree in which this
-search could exceed it is rebuilt from scratch.
+Visits from the earlier tree count towards the maximum that a value sum can hold: a tree in which
+this search could exceed it is rebuilt from scratch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gozero.search.memory import keeps_of
 from gozero.search.tree import NO_NODE, ROOT, Tree
 
 _STATIC = {"capacity", "codec"}
-_MADE_ANEW = {"children", "num_children", "parent", "size"}
+_REBUILT = {"children", "num_children", "parent", "size"}
 _NODE_NUMBERS = {"next"}
 _BLANK = {
     "prior": -jnp.inf,
@@ -75,7 +75,9 @@ def reroot(tree: Tree, action: jax.Array) -> Tree:
     if tree.last_sync is not None and action.size and tree.num_trees % action.size == 0:
         action = jnp.repeat(action, tree.num_trees // action.size)
     if action.shape != (tree.num_trees,):
-        raise ValueError(f"action: shape {action.shape}; the trees want {(tree.num_trees,)}")
+        raise ValueError(
+            f"action: shape {action.shape}; give one action for each tree, {(tree.num_trees,)}"
+        )
     parent = _by_tree(tree, tree.parent)
     node = jnp.arange(tree.capacity, dtype=jnp.int32)[None]
     in_use = node < tree.size[:, None]
@@ -113,10 +115,13 @@ def keep(tree: Tree, kept: jax.Array) -> Tree:
       ValueError: `kept` does not have one entry for each row.
     """
     if kept.shape != tree.visits.shape:
-        raise ValueError(f"kept: shape {kept.shape}; the trees have rows {tree.visits.shape}")
+        raise ValueError(
+            f"kept: shape {kept.shape}; give one entry for each row of the trees, "
+            f"{tree.visits.shape}"
+        )
     in_use = jnp.arange(tree.capacity)[None] < tree.size[:, None]
     kept = _by_tree(tree, kept) & in_use
-    return _give_back(tree, _compact(tree, kept), kept)
+    return _return_priors(tree, _compact(tree, kept), kept)
 
 
 def _by_tree(tree: Tree, x: jax.Array) -> jax.Array:
@@ -149,11 +154,11 @@ def _most_visited(tree: Tree, most: int | jax.Array) -> jax.Array:
     lowest = jnp.take_along_axis(
         -jnp.sort(-visits, axis=1), jnp.maximum(most - 1, 0), axis=1, mode="promise_in_bounds"
     )
-    more, equal = visits > lowest, visits == lowest
-    room = most - jnp.sum(more, axis=1, dtype=jnp.int32, keepdims=True)
-    first = jnp.cumsum(equal, axis=1, dtype=jnp.int32) <= room
+    is_above, is_equal = visits > lowest, visits == lowest
+    num_equal = most - jnp.sum(is_above, axis=1, dtype=jnp.int32, keepdims=True)
+    first = jnp.cumsum(is_equal, axis=1, dtype=jnp.int32) <= num_equal
     # An equal child comes after its parent.
-    return (visits > 0) & (most > 0) & (more | (equal & first))
+    return (visits > 0) & (most > 0) & (is_above | (is_equal & first))
 
 
 def _compact(tree: Tree, kept: jax.Array) -> Tree:
@@ -164,8 +169,8 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
     first, node = trees.first_row(tree), jnp.arange(tree.capacity, dtype=jnp.int32)[None]
     new = _new_numbers(kept)
     size = jnp.sum(kept, axis=1, dtype=jnp.int32)
-    goes_to = jnp.where(kept, first + new, trees.outside(tree)).reshape(-1)
-    source = rows.write(jnp.zeros(tree.num_rows, jnp.int32), goes_to, jnp.arange(tree.num_rows))
+    target = jnp.where(kept, first + new, trees.outside(tree)).reshape(-1)
+    source = rows.write(jnp.zeros(tree.num_rows, jnp.int32), target, jnp.arange(tree.num_rows))
     in_use = (node < size[:, None]).reshape(-1)
 
     def moved(name, x):
@@ -181,7 +186,7 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
 
     fields = {}
     for field in dataclasses.fields(tree):
-        if field.name in _STATIC | _MADE_ANEW:
+        if field.name in _STATIC | _REBUILT:
             continue
         values = jax.tree.map(lambda x, name=field.name: moved(name, x), getattr(tree, field.name))
         fields[field.name] = (
@@ -212,20 +217,20 @@ def _moved_rows(
     number. It stops at the size of the largest old tree: later rows are blank already. Trip bound:
     N / _NODES_AT_ONCE, rounded up.
     """
-    some, source = min(_NODES_AT_ONCE, tree.capacity), source.reshape(tree.num_trees, -1)
+    chunk, source = min(_NODES_AT_ONCE, tree.capacity), source.reshape(tree.num_trees, -1)
 
     def move_some(i, moved):
         # The last chunk may overlap the one before it; rows that were moved already stay.
-        start = jnp.minimum(i * some, tree.capacity - some)
-        node = start + jnp.arange(some, dtype=jnp.int32)
+        start = jnp.minimum(i * chunk, tree.capacity - chunk)
+        node = start + jnp.arange(chunk, dtype=jnp.int32)
         own = trees.first_row(tree) + node[None]
-        from_row = lax.dynamic_slice_in_dim(source, start, some, axis=1)
-        from_row = jnp.where(node[None] < i * some, own, from_row)
+        from_row = lax.dynamic_slice_in_dim(source, start, chunk, axis=1)
+        from_row = jnp.where(node[None] < i * chunk, own, from_row)
         in_use = (node[None] < size[:, None]).reshape(*own.shape, *[1] * (x.ndim - 1))
         values = jnp.where(in_use, rows.read(moved, from_row), blank)
         return rows.write(moved, own.reshape(-1), values.reshape(-1, *x.shape[1:]))
 
-    num_chunks = (jnp.max(tree.size) + some - 1) // some
+    num_chunks = (jnp.max(tree.size) + chunk - 1) // chunk
     return lax.fori_loop(0, num_chunks, move_some, x)
 
 
@@ -234,7 +239,7 @@ def _new_numbers(kept: jax.Array) -> jax.Array:
     return jnp.where(kept, jnp.cumsum(kept, axis=1, dtype=jnp.int32) - 1, NO_NODE)
 
 
-def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
+def _return_priors(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
     """`tree`, which has the nodes `kept` of `old`, with the priors of dropped children returned."""
     first, new, outside = trees.first_row(old), _new_numbers(kept), trees.outside(old)
     in_use = jnp.arange(old.capacity)[None] < old.size[:, None]
@@ -243,20 +248,20 @@ def _give_back(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
         parent >= 0, rows.read(new.reshape(-1), first + jnp.maximum(parent, 0)), NO_NODE
     )
     # (Priors are no larger than 2.)
-    sound = rows.read(tree.untried_prior, first + jnp.maximum(parent, 0)) <= 2
-    lost = indexing.after(in_use & ~kept & (parent >= 0), sound)
-    row = jnp.where(lost, first + parent, outside).reshape(-1)
+    is_sound = rows.read(tree.untried_prior, first + jnp.maximum(parent, 0)) <= 2
+    is_dropped = indexing.after(in_use & ~kept & (parent >= 0), is_sound)
+    row = jnp.where(is_dropped, first + parent, outside).reshape(-1)
     prior = old.edge_prior
     best = jnp.full(old.num_rows, -jnp.inf, jnp.float32).at[row].max(prior, mode="drop")
     is_best = prior == rows.read(best, jnp.minimum(row, old.num_rows - 1))
     action = old.action.astype(jnp.int32)
     at_best = jnp.where(is_best, row, outside.reshape(-1))
     best_action = jnp.full(old.num_rows, -1, jnp.int32).at[at_best].max(action, mode="drop")
-    better = best > tree.untried_prior
+    is_better = best > tree.untried_prior
     return tree.replace(
         prior=rows.write_entries(tree.prior, row, action, prior),
-        untried=jnp.where(better, best_action.astype(tree.untried.dtype), tree.untried),
-        untried_prior=jnp.where(better, best, tree.untried_prior),
+        untried=jnp.where(is_better, best_action.astype(tree.untried.dtype), tree.untried),
+        untried_prior=jnp.where(is_better, best, tree.untried_prior),
     )
 
 
@@ -287,36 +292,36 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
     could exceed what a value sum holds (`config.most_simulations`).
 
     Returns:
-      (trees, is_its_own bool[B]): False for a tree whose root is not the given position.
+      (trees, is_same bool[B]): False for a tree whose root is another position.
     """
     row = tree.row(ROOT)
-    same = jnp.ones(tree.num_trees, bool)
+    is_same = jnp.ones(tree.num_trees, bool)
     stored = (rows.read(x, row) for x in tree.positions)
-    for have, want in zip(stored, rows.encode(tree.codec, roots), strict=True):
-        same &= jnp.all(have == want, axis=1)
-    same |= tree.size == 0
-    spent = rows.read(tree.visits, row) - 1  # the root's own evaluation is the spare visit
-    room = config.most_simulations - config.num_simulations
-    goes_on = same & (_most_counted(tree, spent) <= room)
-    most = jnp.where(goes_on, config.num_kept, 0)
+    for stored_words, root_words in zip(stored, rows.encode(tree.codec, roots), strict=True):
+        is_same &= jnp.all(stored_words == root_words, axis=1)
+    is_same |= tree.size == 0
+    old_visits = rows.read(tree.visits, row) - 1  # the root's own evaluation is the spare visit
+    remaining = config.most_simulations - config.num_simulations
+    continues = is_same & (_max_count(tree, old_visits) <= remaining)
+    most = jnp.where(continues, config.num_kept, 0)
     too_large = jnp.any(tree.size > most)
-    return lax.cond(too_large, lambda tree: prune(tree, most), lambda tree: tree, tree), same
+    return lax.cond(too_large, lambda tree: prune(tree, most), lambda tree: tree, tree), is_same
 
 
-def _most_counted(tree: Tree, spent: jax.Array) -> jax.Array:
+def _max_count(tree: Tree, visits: jax.Array) -> jax.Array:
     """i32[B]: a bound on the visits and the AMAF visits of every action of a tree."""
 
-    def most(counts: trees.Counts) -> jax.Array:
+    def highest(counts: trees.Counts) -> jax.Array:
         by_tree = counts.visits.reshape(tree.num_trees, tree.capacity, -1)
         in_use = jnp.arange(tree.capacity)[None] < tree.size[:, None]
         return jnp.max(jnp.where(in_use[:, :, None], by_tree, 0), axis=(1, 2))
 
-    counted = spent
+    count = visits
     if tree.prior_counts is not None:
-        counted = spent + most(tree.prior_counts)
+        count = visits + highest(tree.prior_counts)
     if tree.amaf is not None:
-        counted = jnp.maximum(counted, most(tree.amaf))
-    return counted
+        count = jnp.maximum(count, highest(tree.amaf))
+    return count
 
 
 def refresh_root(
@@ -334,14 +339,14 @@ def refresh_root(
     child_row = row[:, None] + child
     action = rows.read(tree.action, child_row).astype(jnp.int32)
     tried = jnp.where(is_child, action, tree.num_actions)
-    left = evaluated.prior.at[lanes, tried].set(-jnp.inf, mode="drop")
+    untried_prior = evaluated.prior.at[lanes, tried].set(-jnp.inf, mode="drop")
     edge_prior = evaluated.prior[lanes, action]
     place = jnp.arange(child.size, dtype=jnp.int32).reshape(child.shape)
     edge_rows = jnp.where(is_child, child_row, tree.num_rows + place)
-    kept = "visits", "value_sum", "squares", "scores", "value", "amaf", "prior_counts", "last_sync"
-    now = lambda tree: {name: getattr(tree, name) for name in kept}
-    old, old_size = jax.tree.map(lambda x: rows.read(x, row), now(tree)), tree.size
-    tree = root.init_root(tree, evaluated._replace(prior=left), roots, config, draws)
+    names = "visits", "value_sum", "squares", "scores", "value", "amaf", "prior_counts", "last_sync"
+    fields_of = lambda tree: {name: getattr(tree, name) for name in names}
+    old, old_size = jax.tree.map(lambda x: rows.read(x, row), fields_of(tree)), tree.size
+    tree = root.init_root(tree, evaluated._replace(prior=untried_prior), roots, config, draws)
 
     def restored(old, new):
         is_blank = is_new.reshape(-1, *[1] * (new.ndim - 1))
@@ -350,7 +355,7 @@ def refresh_root(
     tree = tree.replace(
         edge_prior=rows.write(tree.edge_prior, edge_rows.reshape(-1), edge_prior.reshape(-1)),
         size=jnp.maximum(old_size, 1),
-        **jax.tree.map(restored, old, now(tree)),
+        **jax.tree.map(restored, old, fields_of(tree)),
     )
     # A proof that came from a dropped child must be found again, so that its action is played.
     tree = backup.back_up_values(

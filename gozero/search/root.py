@@ -62,31 +62,33 @@ def evaluate_roots(
 def new_trees(
     keeps: trees.Keeps, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws
 ) -> Tree:
-    """Trees that have only their roots; made by one kernel on a GPU, where that is possible."""
+    """Trees that have only their roots; initialised by one kernel on a GPU, where possible."""
     num_actions = evaluated.prior.shape[1]
     allocate = lambda roots, capacity: trees.allocate(roots, num_actions, capacity, keeps)
     shapes = jax.eval_shape(lambda roots: allocate(roots, config.num_nodes), roots)
 
-    def by_array(evaluated, roots, draws):
+    def by_stage(evaluated, roots, draws):
         return init_root(allocate(roots, config.num_nodes), evaluated, roots, config, draws)
 
-    def at_once(evaluated, roots, draws):
+    def in_one_kernel(evaluated, roots, draws):
         with jax.ensure_compile_time_eval():
             none = jax.tree.map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), roots)
             blank = allocate(none, 1)
         new = in_kernel.NewNodes(in_kernel.words_of(roots), evaluated.prior, evaluated.over)
-        played = in_kernel.credited(evaluated, config)
-        own = in_kernel.at_roots(config, draws.gumbel)
-        ask = in_kernel.Ask(None, draws.tie_seeds, new, evaluated.value, played, root=own)
-        tree = in_kernel.new_trees(blank, shapes, ask, in_kernel.settings_of(config))
-        if config.root_select is not None and own is None:
+        first_play = in_kernel.credited(evaluated, config)
+        root_inputs = in_kernel.root_inputs(config, draws.gumbel)
+        update = in_kernel.Update(
+            None, draws.tie_seeds, new, evaluated.value, first_play, root=root_inputs
+        )
+        tree = in_kernel.new_trees(blank, shapes, update, in_kernel.settings_of(config))
+        if config.root_select is not None and root_inputs is None:
             tree = choose_at_roots(tree, trees.by_action(tree, ROOT, 0), config, draws)
         return tree
 
     is_plain = evaluated.heuristic is None and not (config.amaf and config.amaf.legal_only)
     if not (is_plain and in_kernel.fits_roots(shapes, config.select)):
-        return by_array(evaluated, roots, draws)
-    return mode.by_platform(evaluated, roots, draws, cuda=at_once, default=by_array)
+        return by_stage(evaluated, roots, draws)
+    return mode.by_platform(evaluated, roots, draws, cuda=in_one_kernel, default=by_stage)
 
 
 def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws) -> Tree:
@@ -112,8 +114,10 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
         tree = dense.open_rows(tree, row)
         credit = None
         if config.amaf is not None:
-            mine = evaluated.played[:, 0]
-            credit = dense.Credit(rows.pack(mine)[None], evaluated.value, config.amaf.legal_only)
+            own_plays = evaluated.played[:, 0]
+            credit = dense.Credit(
+                rows.pack(own_plays)[None], evaluated.value, config.amaf.legal_only
+            )
         tree = dense.choose_again(tree, root_path(tree), config.select, draws.tie_seeds, credit)
     else:
         nodes = jnp.full(tree.num_trees, ROOT)
@@ -140,12 +144,12 @@ def root_path(tree: Tree) -> Path:
     return Path(nodes, jnp.zeros(tree.num_trees, jnp.int32))
 
 
-def choose_at_roots(tree: Tree, found: Entries, config: SearchConfig, draws: Draws) -> Tree:
+def choose_at_roots(tree: Tree, entries: Entries, config: SearchConfig, draws: Draws) -> Tree:
     """Choose at the roots, by `config.root_select`.
 
     Args:
       tree: the trees.
-      found: all actions of the roots, [B, A].
+      entries: all actions of the roots, [B, A].
       config: the settings.
       draws: seeds for ties, and the samples that the rule sees.
 
@@ -153,11 +157,12 @@ def choose_at_roots(tree: Tree, found: Entries, config: SearchConfig, draws: Dra
       The trees with the choice that a descent follows at the root: `next`, or `untried` and
       `untried_prior`.
     """
-    keeps = None
+    children_only = None
     if config.fills:
         # Otherwise, in a full tree, a rule that prefers an untried action would stay at the root.
-        keeps = (tree.size >= tree.capacity) & (rows.read(tree.num_children, tree.row(ROOT)) > 0)
-    child, action, prior = choice_at_roots(found, config, draws, keeps)
+        has_children = rows.read(tree.num_children, tree.row(ROOT)) > 0
+        children_only = (tree.size >= tree.capacity) & has_children
+    child, action, prior = choice_at_roots(entries, config, draws, children_only)
     row = tree.row(ROOT)
     # Where a child is chosen, the best untried action stays as it is.
     untried_row = jnp.where(child == NO_NODE, row, row + tree.num_rows)
@@ -169,24 +174,24 @@ def choose_at_roots(tree: Tree, found: Entries, config: SearchConfig, draws: Dra
 
 
 def choice_at_roots(
-    found: Entries, config: SearchConfig, draws: Draws, keeps: jax.Array | None = None
+    entries: Entries, config: SearchConfig, draws: Draws, children_only: jax.Array | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(child i32[B] or NO_NODE, action i32[B], its prior f32[B]) that `config.root_select` chooses.
 
-    Where `keeps`, bool[B], it chooses among the actions with a child only.
+    Where `children_only`, bool[B], it chooses among the actions with a child.
     """
     rule = config.root_rule
     assert rule is not None
     score = functools.partial(rule.score_root, num_simulations=config.num_simulations)
-    scores = jax.vmap(score)(found.edges, draws.gumbel)
-    order = jax.vmap(tie_break, in_axes=(0, None, None))
-    scores = proofs.avoid_lost(scores, found.edges.proven)
-    if keeps is not None:
-        scores = jnp.where(keeps[:, None] & (found.nodes == NO_NODE), -jnp.inf, scores)
-    priority = order(draws.tie_seeds, jnp.int32(ROOT), jnp.arange(scores.shape[1]))
+    scores = jax.vmap(score)(entries.edges, draws.gumbel)
+    priority_of = jax.vmap(tie_break, in_axes=(0, None, None))
+    scores = proofs.avoid_lost(scores, entries.edges.proven)
+    if children_only is not None:
+        scores = jnp.where(children_only[:, None] & (entries.nodes == NO_NODE), -jnp.inf, scores)
+    priority = priority_of(draws.tie_seeds, jnp.int32(ROOT), jnp.arange(scores.shape[1]))
     action = jax.vmap(best_edge)(scores, priority)
     take = lambda x: jnp.take_along_axis(x, action[:, None], axis=1)[:, 0]
-    return take(found.nodes), action, take(found.edges.prior)
+    return take(entries.nodes), action, take(entries.edges.prior)
 
 
 def evaluated_edges(tree: Tree) -> Edges:
@@ -221,9 +226,9 @@ def actions(tree: Tree) -> Entries:
     if trees.by_action_in_kernel(tree):
         return trees.by_action(tree, ROOT, tree.num_actions)
     widths = np.array([*(width for width in _WIDTHS if width < tree.num_actions), tree.num_actions])
-    most = jnp.max(rows.read(tree.num_children, tree.row(ROOT)))
+    max_children = jnp.max(rows.read(tree.num_children, tree.row(ROOT)))
     branches = [functools.partial(trees.by_action, node=ROOT, width=int(width)) for width in widths]
-    return lax.switch(jnp.sum(most > widths), branches, tree)
+    return lax.switch(jnp.sum(max_children > widths), branches, tree)
 
 
 def final_action(
@@ -236,22 +241,26 @@ def final_action(
     rule = config.root_rule
     if rule is not None and rule.final_action is not None:
         return rule.final_action(edges, gumbel)
-    played = _playable(edges)
+    playable = _playable(edges)
     if config.final_move == "eval":
-        worth = as_rule(config.select).evaluation(played)
-        return move_choice.best(key, jnp.where(jnp.isneginf(jnp.max(worth)), played.prior, worth))
+        scores = as_rule(config.select).evaluation(playable)
+        return move_choice.best(
+            key, jnp.where(jnp.isneginf(jnp.max(scores)), playable.prior, scores)
+        )
     by_visits = move_choice.by_visits(
-        key, played.visits, played.prior, jnp.float32(config.temperature)
+        key, playable.visits, playable.prior, jnp.float32(config.temperature)
     )
     if config.final_move == "visits":
         return by_visits
     z = move_choice.CONFIDENCE if config.final_move == "bound" else 0.0
-    by_value = move_choice.by_value(key, played.visits, played.q, z)
+    by_value = move_choice.by_value(key, playable.visits, playable.q, z)
     if edges.proven is None:
         return by_value
     # If all actions lose, their values are equal; if those that remain have no visits, they have
     # no values: then the visits decide.
-    has_value = jnp.any(played.visits > 0) & ~jnp.all((edges.proven == proofs.LOSS) | ~edges.legal)
+    has_value = jnp.any(playable.visits > 0) & ~jnp.all(
+        (edges.proven == proofs.LOSS) | ~edges.legal
+    )
     return jnp.where(has_value, by_value, by_visits)
 
 
@@ -267,10 +276,11 @@ def _playable(edges: Edges) -> Edges:
         edges.legal & (edges.proven == proofs.WIN),
         edges.legal & (edges.proven != proofs.LOSS),
     )
-    kept = jnp.where(jnp.any(safe), safe, edges.legal)
-    kept = jnp.where(jnp.any(wins), wins, kept)
+    may_play = jnp.where(jnp.any(safe), safe, edges.legal)
+    may_play = jnp.where(jnp.any(wins), wins, may_play)
     return edges._replace(
-        visits=jnp.where(kept, edges.visits, 0), prior=jnp.where(kept, edges.prior, -jnp.inf)
+        visits=jnp.where(may_play, edges.visits, 0),
+        prior=jnp.where(may_play, edges.prior, -jnp.inf),
     )
 
 
@@ -282,7 +292,7 @@ def policy_target(config: SearchConfig, edges: Edges) -> jax.Array:
     return move_choice.visit_policy(edges.visits, edges.prior)
 
 
-def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
+def decided(tree: Tree, remaining: jax.Array | int) -> jax.Array:
     """bool[B]: whether the root's most visited action can no longer be overtaken or equalled.
 
     A simulation adds one visit to one action of the root. So the most visited action stays so if
@@ -290,7 +300,7 @@ def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
 
     Args:
       tree: the trees.
-      left: i32[], the simulations that each tree may still do.
+      remaining: i32[], the simulations that each tree may still do.
 
     Returns:
       True also where the game is over.
@@ -304,10 +314,10 @@ def decided(tree: Tree, left: jax.Array | int) -> jax.Array:
         return jnp.max(visits, axis=1) - jnp.max(jnp.where(is_best, 0, visits), axis=1)
 
     widths = np.array([*(width for width in _WIDTHS if width < tree.num_actions), tree.num_actions])
-    most = jnp.max(rows.read(tree.num_children, tree.row(ROOT)))
+    max_children = jnp.max(rows.read(tree.num_children, tree.row(ROOT)))
     branches = [functools.partial(lead, int(width)) for width in widths]
-    ahead = lax.switch(jnp.sum(most > widths), branches)
-    return (ahead > left) | rows.read(tree.over, tree.row(ROOT))
+    leads = lax.switch(jnp.sum(max_children > widths), branches)
+    return (leads > remaining) | rows.read(tree.over, tree.row(ROOT))
 
 
 def dirichlet(key: jax.Array, legal: jax.Array, alpha: float) -> jax.Array:

@@ -52,8 +52,8 @@ def read_levels(levels: jax.Array, array: jax.Array, rows: jax.Array) -> jax.Arr
     """array [R, ...] at rows i32[M, D], for at least the first `levels`, i32[], of D; the others
     are undefined."""
 
-    def visit(found, level, rows):
-        return lax.dynamic_update_slice_in_dim(found, read(array, rows), level, axis=1)
+    def visit(out, level, rows):
+        return lax.dynamic_update_slice_in_dim(out, read(array, rows), level, axis=1)
 
     blank = jnp.zeros((*rows.shape, *array.shape[1:]), array.dtype)
     return by_level(levels, visit, blank, rows, axis=1)
@@ -94,9 +94,9 @@ def write_entries(array: jax.Array, rows: jax.Array, columns: jax.Array, values:
 
 
 def _write_entry_by_row(array, rows, columns, values):
-    is_it = jnp.arange(array.shape[1], dtype=jnp.int32)[None] == columns[:, None]
+    is_column = jnp.arange(array.shape[1], dtype=jnp.int32)[None] == columns[:, None]
     before = array.at[rows].get(mode="clip")
-    return write(array, rows, jnp.where(is_it, values[:, None], before))
+    return write(array, rows, jnp.where(is_column, values[:, None], before))
 
 
 def add(array: Any, rows: jax.Array, amounts: jax.Array) -> Any:

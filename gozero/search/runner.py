@@ -65,8 +65,8 @@ class Runner:
       clock: returns the time in seconds, from any origin.
       piece: the seconds that a chunk should take: after the first chunk of a search, the number of
         steps is set by the time of the previous chunk. None: all chunks have the same size.
-      kind: the class of the programs that make up a search; None: `Whole`. `by_step.Apart` is
-        another.
+      kind: the class of the programs that make up a search; None: `TwoPrograms`. `by_step.Apart`
+        is another.
 
     Raises:
       ValueError: a chunk of less than one step.
@@ -89,7 +89,7 @@ class Runner:
         self._prepared: set = set()
         self._rehearsed: set = set()
         evaluator = evaluator._replace(params=None)  # not part of the programs
-        self._pieces = (kind or Whole)(game, evaluator, config, self._params)
+        self._pieces = (kind or TwoPrograms)(game, evaluator, config, self._params)
 
         def finish(tree, others):  # apart: only the tree can be donated
             return pieces.finish(others._replace(tree=tree), config)
@@ -126,8 +126,8 @@ class Runner:
         if budget.seconds is not None and signature not in self._rehearsed:
             run(None if tree is None else self._empty(tree), 1, 0.0)
             self._rehearsed.add(signature)
-        most = self.config.num_simulations
-        visits = most if budget.visits is None else min(budget.visits, most)
+        max_visits = self.config.num_simulations
+        visits = max_visits if budget.visits is None else min(budget.visits, max_visits)
         return run(tree, max(visits // self.config.leaves, 1), budget.seconds, look)
 
     def _run(self, params, key, states, tree, last: int, seconds, look=None) -> SearchResult:
@@ -136,28 +136,28 @@ class Runner:
         in_one = seconds is None and look is None
         chunk, done, is_open = last if in_one else self.chunk, 0, True
         while is_open:
-            before, begun = self.clock(), done
+            before, steps_before = self.clock(), done
             running = self._pieces.advance(running, params, np.int32(chunk), np.int32(last))
             done = int(running.steps)  # blocks until it is done
-            is_open, now = done == begun + chunk and done < last, self.clock()
-            took = now - before
+            is_open, now = done == steps_before + chunk and done < last, self.clock()
+            chunk_seconds = now - before
             if is_open and look is not None:
                 is_open, now = not look(running, False), self.clock()
-            chunk = chunk if in_one else self._next(chunk, took, end - now)
+            chunk = chunk if in_one else self._next(chunk, chunk_seconds, end - now)
             is_open = is_open and chunk > 0
         if look is not None:
             look(running, True)
         return self._finish(running.tree, running._replace(tree=None))
 
-    def _next(self, chunk: int, took: float, left: float) -> int:
-        """The steps of the next chunk, after one that took `took` seconds; 0: no time for one."""
+    def _next(self, chunk: int, chunk_seconds: float, seconds_left: float) -> int:
+        """The steps of the next chunk, after one that took `chunk_seconds`; 0: no time for one."""
         if self.piece is None:
-            return chunk if took <= left else 0
-        fitting = chunk * left / max(took, 1e-9)
-        return max(0, int(min(next_chunk(chunk, took, self.piece), fitting)))
+            return chunk if chunk_seconds <= seconds_left else 0
+        fitting = chunk * seconds_left / max(chunk_seconds, 1e-9)
+        return max(0, int(min(next_chunk(chunk, chunk_seconds, self.piece), fitting)))
 
 
-class Whole:
+class TwoPrograms:
     """The pieces of a search as two programs: one for its begin, and one for each chunk.
 
     Args:
@@ -177,12 +177,12 @@ class Whole:
         seldom, often = (stages.seldom_options, stages.soon_options) if sooner else (dict, dict)
 
         def begin(params, key, states, tree):
-            own = evaluator._replace(params=params)
-            return pieces.begin(game, own, key, states, config, tree)
+            with_params = evaluator._replace(params=params)
+            return pieces.begin(game, with_params, key, states, config, tree)
 
         def advance(running, params, num_steps, last_step):
-            own = evaluator._replace(params=params)
-            return pieces.advance(game, own, running, config, num_steps, last_step)
+            with_params = evaluator._replace(params=params)
+            return pieces.advance(game, with_params, running, config, num_steps, last_step)
 
         self.begin = executables.jit(begin, donate_argnums=3, compiler_options=seldom)
         self.advance = executables.jit(advance, donate_argnums=0, compiler_options=often)
@@ -200,9 +200,9 @@ class Whole:
             begun.result()
 
 
-def next_chunk(chunk: int, took: float, wanted: float) -> int:
-    """The steps that fit `wanted` seconds if a chunk took `took`; at most four times the chunk."""
-    return max(1, min(4 * chunk, int(chunk * wanted / max(took, 1e-4))))
+def next_chunk(chunk: int, chunk_seconds: float, target_seconds: float) -> int:
+    """The steps that fit `target_seconds` if a chunk took `chunk_seconds`; at most 4 * chunk."""
+    return max(1, min(4 * chunk, int(chunk * target_seconds / max(chunk_seconds, 1e-4))))
 
 
 def _signature(arguments: Any) -> Any:

@@ -58,7 +58,9 @@ class ScoreUtility:
         check_ranges(self, side=ABOVE_0, static=SHARE, dynamic=SHARE, zero_weight=SHARE)
         check_ranges(self, scale=ABOVE_0)
         if self.most > 1:
-            raise ValueError(f"static, dynamic: {self.most} together; a result is worth 1")
+            raise ValueError(
+                f"static, dynamic: their sum is {self.most}; it must not exceed the value of a win"
+            )
 
     @property
     def most(self) -> float:
@@ -67,8 +69,8 @@ class ScoreUtility:
 
     def center(self, mean: jax.Array) -> jax.Array:
         """f32[...]: the center for expected scores f32[...], within `scale` sides of them."""
-        most = self.side * self.scale
-        return jnp.clip(mean * (1.0 - self.zero_weight), mean - most, mean + most)
+        max_shift = self.side * self.scale
+        return jnp.clip(mean * (1.0 - self.zero_weight), mean - max_shift, mean + max_shift)
 
     def __call__(self, score: jax.Array, center: jax.Array) -> jax.Array:
         """f32[...]: the utility, in [-static - dynamic, static + dynamic].
@@ -80,12 +82,14 @@ class ScoreUtility:
         chex.assert_equal_shape([score[..., 0], center])
         mean, stdev = score[..., 0], score[..., 1]
         static = _expected(mean / (2.0 * self.side), stdev / (2.0 * self.side))
-        wide = self.scale * self.side
-        return self.static * static + self.dynamic * _expected((mean - center) / wide, stdev / wide)
+        width = self.scale * self.side
+        return self.static * static + self.dynamic * _expected(
+            (mean - center) / width, stdev / width
+        )
 
 
 def _expected(mean: jax.Array, stdev: jax.Array) -> jax.Array:
     """f32[...]: the mean of 2 / pi atan(x) for normal x. (KataGo reads it from a table.)"""
-    last = lambda x: jnp.asarray(x.reshape(*[1] * mean.ndim, -1))
-    at = mean[..., None] + stdev[..., None] * last(_DEVIATIONS)
-    return jnp.sum(jnp.arctan(at) * last(_WEIGHTS), axis=-1) * (2.0 / math.pi)
+    on_last_axis = lambda x: jnp.asarray(x.reshape(*[1] * mean.ndim, -1))
+    points = mean[..., None] + stdev[..., None] * on_last_axis(_DEVIATIONS)
+    return jnp.sum(jnp.arctan(points) * on_last_axis(_WEIGHTS), axis=-1) * (2.0 / math.pi)

@@ -173,12 +173,12 @@ def begin(
     else:
         if has_visits and tree.prior_counts is None:
             raise ValueError(
-                "tree: it keeps no visits of a heuristic, and the evaluator has one; make it with "
-                "reuse.empty(..., prior_counts=True)"
+                "tree: it has no arrays for the visits of the evaluator's heuristic; create it "
+                "with reuse.empty(..., prior_counts=True)"
             )
-        fitted, is_its_own = reuse.fit(tree, roots, config)
+        fitted, is_same_root = reuse.fit(tree, roots, config)
         tree = reuse.refresh_root(fitted, evaluated, roots, config, draws)
-        ok &= is_its_own
+        ok &= is_same_root
     steps: Any = np.int32(0)  # static, so that a search in one piece has loops of known length
     return Running(tree, ok, contexts, draws, choice_key, evaluation_key, steps)
 
@@ -191,7 +191,9 @@ def _with_utility(
     if utility is None:
         return evaluated, draws
     if evaluated.score is None:
-        raise ValueError("select: it asks for scores, and the evaluator says none")
+        raise ValueError(
+            "select: the rule needs scores, but the evaluator returns none (`Evaluation.score`)"
+        )
     center = utility.center(evaluated.score[:, 0])
     plies = jnp.zeros(center.shape, jnp.int32)
     return with_utility(evaluated, utility, center, plies), draws._replace(score_center=center)
@@ -219,14 +221,14 @@ def advance(
       keep_tree: False for the last steps of a search whose trees are not needed: see `search`.
 
     Returns:
-      The search with more `steps` done: fewer than asked for if it reached its last step or
+      The search with more `steps` done: fewer than `num_steps` if it reached its last step or
       stopped early.
 
     Raises:
       ValueError: with transpositions, whose trees are at different simulations.
     """
     if config.sharing is not None:
-        raise ValueError("transpositions: such a search is not made in pieces; call `search`")
+        raise ValueError("transpositions: such a search cannot run in pieces; call `search`")
     evaluator = evaluator.prepared()
     last: Any = config.num_simulations // config.leaves
     if last_step is not None:
@@ -258,21 +260,22 @@ def _step_of(
     history: History, evaluator: Evaluator, running: Running, config: SearchConfig
 ) -> Callable[[jax.Array, Any], Any]:
     """One step of a search as a loop body, (i, (tree, ok)) -> (tree, ok)."""
-    same = running.evaluation_key, evaluator.params, running.contexts, running.draws
+    constants = running.evaluation_key, evaluator.params, running.contexts, running.draws
 
-    def step(carry, i, same):
-        key, params, contexts, draws = same
-        own, key = evaluator._replace(params=params), jax.random.fold_in(key, i + 1)
-        return simulate_of(config)(history, own, key, contexts, config, draws, *carry)
+    def step(carry, i, constants):
+        key, params, contexts, draws = constants
+        with_params, key = evaluator._replace(params=params), jax.random.fold_in(key, i + 1)
+        return simulate_of(config)(history, with_params, key, contexts, config, draws, *carry)
 
     if any(jnp.ndim(x) > 0 for x in jax.tree.leaves(evaluator.params)):
         # A network, which a kernel cannot contain: this avoids tracing it twice to find that out.
         # Or tables of softmax playouts: XLA (jaxlib 0.10.1) aborts while emitting the kernel.
-        return lambda i, carry: step(carry, i, same)
-    hide = lambda same: stages.not_constant(same, running.tree.visits)  # once, not in each step
-    same = mode.by_platform(same, cpu=hide, default=lambda same: same)
+        return lambda i, carry: step(carry, i, constants)
+    # Once, not in each step.
+    hide = lambda constants: stages.not_constant(constants, running.tree.visits)
+    constants = mode.by_platform(constants, cpu=hide, default=lambda constants: constants)
     reduced = _reduced(running.tree, config.leaves)
-    return lambda i, carry: stages.whole(step, carry, i, same, reduced=reduced)
+    return lambda i, carry: stages.whole(step, carry, i, constants, reduced=reduced)
 
 
 def _reduced(tree: Tree, leaves: int = 1) -> int:
@@ -311,8 +314,8 @@ def simulate(
     def find(tree, tie_seeds):
         return find_leaf(tree, config, tie_seeds)
 
-    def add(found, positions, evaluated, draws):
-        tree, leaf = found
+    def add(tree_and_leaf, positions, evaluated, draws):
+        tree, leaf = tree_and_leaf
         return expand.add_leaf(tree, leaf, positions, evaluated, config, draws)
 
     leaf = _as_kernel(find, config, tree, tree, draws.tie_seeds)
@@ -324,8 +327,8 @@ def simulate(
     return grown, ok & evaluated.ok
 
 
-def _as_kernel(stage: Callable, config: SearchConfig, tree: Tree, found: Any, *args: Any) -> Any:
-    """``stage(found, *args)``, compiled as one kernel on a CPU if the trees are few.
+def _as_kernel(stage: Callable, config: SearchConfig, tree: Tree, first: Any, *args: Any) -> Any:
+    """``stage(first, *args)``, compiled as one kernel on a CPU if the trees are few.
 
     Either both stages are kernels or neither is: otherwise XLA copies the arrays that one reads and
     the other writes. Neither is with a root rule, which may sort, with `Amaf.ancestor`, which does
@@ -333,8 +336,8 @@ def _as_kernel(stage: Callable, config: SearchConfig, tree: Tree, found: Any, *a
     """
     amaf = config.amaf
     if config.root_select or (amaf and (amaf.legal_only or amaf.ancestor)):
-        return stage(found, *args)
-    return stages.whole(stage, found, *args, word=tree.visits, reduced=_reduced(tree))
+        return stage(first, *args)
+    return stages.whole(stage, first, *args, word=tree.visits, reduced=_reduced(tree))
 
 
 def _in_lanes(
@@ -349,8 +352,8 @@ def _in_lanes(
 
     def step(i, carry):
         key = jax.random.fold_in(running.evaluation_key, i + 1)
-        given = history, evaluator, key, running.contexts, config, running.draws
-        return lanes.simulate(*given, running.tree, i, *carry)
+        inputs = history, evaluator, key, running.contexts, config, running.draws
+        return lanes.simulate(*inputs, running.tree, i, *carry)
 
     carry = lanes.in_lanes(running.tree), running.ok
     return lax.fori_loop(start, end, step, carry)
@@ -417,8 +420,8 @@ def _while_pruned(
 def _exchange(config: SearchConfig, draws: Draws, tree: Tree, is_due: jax.Array) -> Tree:
     """If due, the trees of each game exchange their statistics, and the nodes choose again."""
     assert config.ensemble is not None
-    found = ensemble.exchange(tree, config.ensemble, is_due)
-    return expand.choose_at(found.tree, found.nodes, found.count, config, draws)
+    exchanged = ensemble.exchange(tree, config.ensemble, is_due)
+    return expand.choose_at(exchanged.tree, exchanged.nodes, exchanged.count, config, draws)
 
 
 def finish(running: Running, config: SearchConfig) -> SearchResult:
@@ -463,15 +466,15 @@ def _roots(game: Game, states: Any) -> tuple[Any, Any]:
     sizes = {jnp.shape(x)[:1] for x in jax.tree.leaves(states)}
     if len(sizes) != 1 or () in sizes:
         raise ValueError(
-            f"states: leading axes {sorted(sizes)}; give every leaf the same [B], [1] for a "
-            "single game"
+            f"states: different leading axes {sorted(sizes)}; give every leaf the same [B], "
+            "or [1] for a single game"
         )
     return jax.vmap(history_of(game).root)(states)
 
 
 def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> None:
     num_trees = jax.tree.leaves(roots)[0].shape[0]
-    wanted = {
+    properties = {
         "capacity": (tree.capacity, config.num_nodes),
         "num_actions": (tree.num_actions, game.num_actions),
         "batch": (tree.num_trees, num_trees),
@@ -485,6 +488,6 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "wide sums": (isinstance(tree.value_sum, Wide), config.wide),
         "positions": (tree.codec, rows.codec_of(roots)),
     }
-    for name, (has, wants) in wanted.items():
-        if has != wants:
-            raise ValueError(f"tree: its {name} is {has}; this search wants {wants}")
+    for name, (actual, needed) in properties.items():
+        if actual != needed:
+            raise ValueError(f"tree: its {name} is {actual}; this search needs {needed}")

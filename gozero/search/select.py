@@ -39,7 +39,8 @@ def num_levels(config: SearchConfig) -> int:
 def _descend(tree: Tree, config: SearchConfig) -> trees.Path:
     """Follow each tree's cached choices from its root to a node that tries an action, or has none.
 
-    With `Amaf.ancestor`, stop at the first node whose cached choice does not apply, see `go_on`.
+    With `Amaf.ancestor`, stop at the first node whose cached choice does not apply, see
+    `continue_descent`.
     The loop carries only indices and the path; the tree is read. Trip bound: path_limit + 1 levels.
     """
     levels, least = num_levels(config), least_visits(config)
@@ -92,10 +93,10 @@ class Leaf(NamedTuple):
     row: jax.Array  # i32[B]: the row of the node where it ended
     action: jax.Array  # i32[B]
     edge_prior: jax.Array  # f32[B]: the action's prior; -inf where no node may be added
-    left: jax.Array  # f32[B, A]: the priors of the other actions without a child
+    other_priors: jax.Array  # f32[B, A]: the priors of the other actions without a child
     grows: jax.Array  # bool[B]: whether a node is added
     tree_full: jax.Array  # bool[B]: none is added because the tree is full; see `_is_full`
-    grandfather: prior_counts.Known | None = None  # for the new node, with `config.grandfather`
+    grandfather: prior_counts.ValuesAbove | None = None  # of the new node, see `Grandfather`
 
     def new_rows(self, tree: Tree) -> tuple[jax.Array, jax.Array]:
         """i32[B] twice: the rows of the leaf and of the node that is added below it.
@@ -126,7 +127,7 @@ def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
         row = tree.row(path.end)
         action = rows.read(tree.untried, row).astype(jnp.int32)
     else:
-        path, action = go_on(tree, path, config, tie_seeds)
+        path, action = continue_descent(tree, path, config, tie_seeds)
         row = tree.row(path.end)
     prior = rows.read(tree.prior, row)
     may_grow = _may_grow(tree, path, row, config)
@@ -136,25 +137,25 @@ def find_leaf(tree: Tree, config: SearchConfig, tie_seeds: jax.Array) -> Leaf:
         edge_prior = jnp.where(may_grow, entry(), -jnp.inf)
     else:
         edge_prior = indexing.highest(jnp.where(is_tried, prior, -jnp.inf))
-    left = jnp.where(is_tried, -jnp.inf, prior)
+    other_priors = jnp.where(is_tried, -jnp.inf, prior)
     tree_full = _is_full(tree, path, row, config)
-    grows, known = indexing.by_row(edge_prior >= 0, lambda: may_grow & (entry() >= 0)), None
+    grows, above = indexing.by_row(edge_prior >= 0, lambda: may_grow & (entry() >= 0)), None
     if config.grandfather is not None:
-        known = prior_counts.known_above(tree, path)
-        grows = indexing.after(grows, known.is_sound)
-    return Leaf(path, row, action, edge_prior, left, grows, tree_full, known)
+        above = prior_counts.values_above(tree, path)
+        grows = indexing.after(grows, above.is_sound)
+    return Leaf(path, row, action, edge_prior, other_priors, grows, tree_full, above)
 
 
 def _may_grow(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
     """bool[B]: whether a node may be added below the paths' ends, in rows i32[B]."""
-    may = ~rows.read(tree.over, row) & (path.length < config.path_limit)
-    may &= trees.is_open(tree, row)
+    may_grow = ~rows.read(tree.over, row) & (path.length < config.path_limit)
+    may_grow &= trees.is_open(tree, row)
     if config.fills:
-        may &= tree.size < tree.capacity
+        may_grow &= tree.size < tree.capacity
     if config.expand_after > 1:
         visits = rows.read(tree.visits, row)
-        may &= (visits >= config.expand_after) | (path.length == 0)
-    return may
+        may_grow &= (visits >= config.expand_after) | (path.length == 0)
+    return may_grow
 
 
 def _is_full(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig) -> jax.Array:
@@ -166,8 +167,8 @@ def _is_full(tree: Tree, path: trees.Path, row: jax.Array, config: SearchConfig)
     """
     if not config.fills:
         return jnp.zeros(tree.num_trees, bool)
-    could = ~rows.read(tree.over, row) & (path.length < config.path_limit)
-    return could & trees.is_open(tree, row) & (tree.size >= tree.capacity)
+    may_grow = ~rows.read(tree.over, row) & (path.length < config.path_limit)
+    return may_grow & trees.is_open(tree, row) & (tree.size >= tree.capacity)
 
 
 _AT_ONCE = 64
@@ -209,7 +210,7 @@ class _Descent(NamedTuple):
     nodes: jax.Array  # i32[D + 1, B]: entered so far; NO_NODE from where a descent stopped
 
 
-def go_on(
+def continue_descent(
     tree: Tree, path: Path, config: SearchConfig, tie_seeds: jax.Array
 ) -> tuple[Path, jax.Array]:
     """Continue paths from nodes with too few visits, choosing by the statistics of ancestors.
@@ -225,13 +226,13 @@ def go_on(
     Returns:
       (the paths, the action i32[B] that each tries at its end).
     """
-    wanted, start = least_visits(config), tree.row(path.end)
-    assert wanted is not None
+    least, start = least_visits(config), tree.row(path.end)
+    assert least is not None
     # The ancestors of the first node and of the second also serve every second node below each.
     above = path.length[None] - jnp.array([[2], [1]])
     above = jnp.take_along_axis(path.nodes, jnp.maximum(above, 0), axis=0)
     above = tree.row(0)[None] + jnp.maximum(above, ROOT)
-    has_enough = rows.read(tree.visits, above) >= wanted
+    has_enough = rows.read(tree.visits, above) >= least
 
     def one_down(so_far: _Descent) -> _Descent:
         own, which = tree.row(so_far.node), so_far.count % 2
@@ -251,7 +252,7 @@ def go_on(
         lambda so_far: jnp.any(so_far.live),
         one_down,
         _Descent(
-            live=few_visits(tree, wanted).at(start, path.length, wanted),
+            live=few_visits(tree, least).at(start, path.length, least),
             count=jnp.int32(0),
             node=path.end,
             untried=rows.read(tree.untried, start).astype(jnp.int32),
@@ -278,24 +279,24 @@ def _choose(
     order = jnp.argsort(~so_far.live, stable=True).astype(jnp.int32)
     num_live = jnp.sum(so_far.live, dtype=jnp.int32)
 
-    def some(i, found):
+    def choose_some(i, choices):
         number = i * chunk + jnp.arange(chunk, dtype=jnp.int32)
         counts = number < num_live
         index = order[jnp.where(counts, number, 0)]
         node = so_far.node[index]
         row = index * tree.capacity + node
-        most = jnp.max(jnp.where(counts, rows.read(tree.num_children, row), 0))
+        max_children = jnp.max(jnp.where(counts, rows.read(tree.num_children, row), 0))
         is_full = jnp.zeros(chunk, bool)
         if config.fills:
             is_full = jnp.isneginf(rows.read(tree.untried_prior, row))
         chosen = dense.choose(
-            tree, config.select, index, node, most, tie_seeds, is_full, amaf_source[index]
+            tree, config.select, index, node, max_children, tie_seeds, is_full, amaf_source[index]
         )
         target = jnp.where(counts, index, num_trees + jnp.arange(chunk, dtype=jnp.int32))
         return tuple(
             rows.write(x, target, new)
-            for x, new in zip(found, (chosen.next, chosen.untried), strict=True)
+            for x, new in zip(choices, (chosen.next, chosen.untried), strict=True)
         )
 
     none = jnp.full(num_trees, NO_NODE, jnp.int32)
-    return lax.fori_loop(0, (num_live + chunk - 1) // chunk, some, (none, none))
+    return lax.fori_loop(0, (num_live + chunk - 1) // chunk, choose_some, (none, none))

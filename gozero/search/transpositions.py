@@ -9,16 +9,16 @@ full bucket forgets one of its nodes; the next transposition of that node is eva
 
 If the key of a tree's new node is known in the tree, or the game is over there, the evaluator is
 not needed: the value is backed up at once, and the tree descends again, until every tree has a leaf
-to evaluate, or no simulations left. Then the evaluator is called once for all of them. So trees are
-at different simulations, but each ends with the full number. The trees are the same as without
+to evaluate, or no simulations left. Then the evaluator is called once for all of them. So the trees
+progress at different rates, but each ends with the full number. They are the same as without
 sharing if the evaluator returns equal results for equal inputs. An evaluator with random values is
 called once for each position, and that value stays, also when a leaf that could not be expanded is
 evaluated again.
 
 With several leaves a step, a leaf that needs the evaluator leaves a virtual loss on its path and
 waits, and the tree descends again, until it has as many waiting leaves as a step has, or no
-simulations left. So known evaluations take no room in a call; Lc0 calls this out-of-order
-evaluation. Leaves of a step that look the same wait for one evaluation. These trees differ from
+simulations left. So known evaluations take no place in a call; Lc0 calls this out-of-order
+evaluation. Leaves of a step that look the same share one evaluation. These trees differ from
 those of a search without sharing, where leaves with known evaluations would wait with the others;
 and a leaf whose evaluation the table has forgotten waits again.
 """
@@ -77,7 +77,9 @@ def _words(x: jax.Array) -> jax.Array:
     if x.dtype == bool:
         return x.astype(jnp.uint32)
     if not (jnp.issubdtype(x.dtype, jnp.integer) or jnp.issubdtype(x.dtype, jnp.floating)):
-        raise ValueError(f"observation: no bits to hash in an array of {x.dtype}; give a key")
+        raise ValueError(
+            f"observation: an array of {x.dtype} cannot be hashed; give a key, `Transpositions.key`"
+        )
     size = min(x.dtype.itemsize, 4)
     unsigned = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[size]
     return lax.bitcast_convert_type(x, unsigned).reshape(-1).astype(jnp.uint32)
@@ -98,7 +100,10 @@ def table(tree: Tree) -> jax.Array:
     """
     count = tree.num_trees * trees.num_slots(tree.capacity)
     if count > trees.MAX_ROWS:
-        raise ValueError(f"{tree.num_trees} trees of {tree.capacity} nodes: {count} slots > 2^30")
+        raise ValueError(
+            f"{tree.num_trees} trees of {tree.capacity} nodes: their tables have {count} slots, "
+            "more than 2^30; use fewer trees or a smaller capacity"
+        )
     return jnp.full(count, NO_NODE, jnp.int32)
 
 
@@ -113,7 +118,7 @@ def table_of(tree: Tree) -> jax.Array:
     first = _first_slot(tree, index, key)
     slots = jnp.full_like(blank, tree.capacity)
     for way in range(trees.WAYS):
-        # The earliest node that wants a slot gets it; other nodes with its key then need none.
+        # A slot goes to the earliest node that could use it; other nodes with its key need none.
         slots = slots.at[jnp.where(waiting, first + way, slots.size)].min(node, mode="drop")
         winner = jnp.minimum(rows.read(slots, first + way), tree.capacity - 1)
         winner_key = rows.read(key, index * tree.capacity + winner)
@@ -133,9 +138,9 @@ def look_up(tree: Tree, slots: jax.Array, key: jax.Array) -> Lookup:
     assert tree.shared is not None
     first = _first_slot(tree, jnp.arange(tree.num_trees, dtype=jnp.int32), key)
     nodes = rows.read(slots, first[:, None] + jnp.arange(trees.WAYS)[None])
-    seen = rows.read(tree.shared.key, tree.row(0)[:, None] + jnp.maximum(nodes, ROOT))
-    is_it = (nodes != NO_NODE) & jnp.all(seen == key[:, None], axis=2)
-    node = jnp.max(jnp.where(is_it, nodes, NO_NODE), axis=1)
+    stored_keys = rows.read(tree.shared.key, tree.row(0)[:, None] + jnp.maximum(nodes, ROOT))
+    is_match = (nodes != NO_NODE) & jnp.all(stored_keys == key[:, None], axis=2)
+    node = jnp.max(jnp.where(is_match, nodes, NO_NODE), axis=1)
     free = nodes == NO_NODE
     way = jnp.where(
         jnp.any(free, axis=1), jnp.argmax(free, axis=1), key[:, 1] & np.uint32(trees.WAYS - 1)
@@ -144,7 +149,7 @@ def look_up(tree: Tree, slots: jax.Array, key: jax.Array) -> Lookup:
 
 
 class _Leaf(NamedTuple):
-    """A leaf of each tree, and what is known of it before the evaluator is called."""
+    """A leaf of each tree, with everything that is computed before the evaluator is called."""
 
     leaf: select.Leaf
     positions: Any  # [B]
@@ -156,7 +161,7 @@ class _Leaf(NamedTuple):
     evaluation: jax.Array  # f32[B, A + 1]: as in `tree.Shared`
     observations: Any  # [B]
     is_ready: jax.Array  # bool[B]: whether its value can be backed up
-    needs: jax.Array  # bool[B]: ... once the evaluator has been called
+    needs_evaluation: jax.Array  # bool[B]: whether the evaluator must be called for it first
 
 
 class SimulationState(NamedTuple):
@@ -204,50 +209,55 @@ def _one_by_one(
     assert sharing is not None
     draws, key = running.draws, running.evaluation_key
 
-    def find(state):
+    def find_leaves(state):
         has_more = state.done < config.num_simulations
-        return _find(game, running.contexts, config, draws, state, has_more)
+        return _find_leaves(game, running.contexts, config, draws, state, has_more)
 
-    def round_of_all(carry):
+    def add_ready(carry):
         number, state, leaf = carry
         state = _add(config, draws, state, leaf)
-        return number + 1, state, find(state)
+        return number + 1, state, find_leaves(state)
 
-    def goes_on(carry):
+    def continues(carry):
         number, _, leaf = carry
-        more = (number < sharing.rounds) | ~jnp.any(leaf.needs)
+        more = (number < sharing.rounds) | ~jnp.any(leaf.needs_evaluation)
         return (number == 0) | (jnp.any(leaf.is_ready) & more)
 
     def call(carry):
         i, state, leaf = carry
         key_here = jax.random.fold_in(key, i + 1)
-        said = _ask(evaluator, key_here, leaf.observations, leaf.legal.shape)
-        evaluation = jnp.where(leaf.needs[:, None], said, leaf.evaluation)
-        state = state._replace(evaluations=state.evaluations + leaf.needs)
-        leaf = leaf._replace(evaluation=evaluation, is_ready=leaf.is_ready | leaf.needs)
-        return i + 1, *lax.while_loop(goes_on, round_of_all, (jnp.int32(0), state, leaf))[1:]
+        new_evaluation = _evaluate(evaluator, key_here, leaf.observations, leaf.legal.shape)
+        evaluation = jnp.where(leaf.needs_evaluation[:, None], new_evaluation, leaf.evaluation)
+        state = state._replace(evaluations=state.evaluations + leaf.needs_evaluation)
+        leaf = leaf._replace(evaluation=evaluation, is_ready=leaf.is_ready | leaf.needs_evaluation)
+        return i + 1, *lax.while_loop(continues, add_ready, (jnp.int32(0), state, leaf))[1:]
 
-    start = (jnp.int32(0), state, find(state))
-    return lax.while_loop(lambda carry: jnp.any(_waits(carry[2])), call, start)[1]
+    start = (jnp.int32(0), state, find_leaves(state))
+    return lax.while_loop(lambda carry: jnp.any(_has_leaf(carry[2])), call, start)[1]
 
 
-def _waits(leaf: _Leaf) -> jax.Array:
+def _has_leaf(leaf: _Leaf) -> jax.Array:
     """bool[B]: whether the tree has a leaf, ready or not, and so simulations left."""
-    return leaf.is_ready | leaf.needs
+    return leaf.is_ready | leaf.needs_evaluation
 
 
-def _ask(
+def _evaluate(
     evaluator: Evaluator, key: jax.Array, observations: Any, shape: tuple[int, ...]
 ) -> jax.Array:
     """f32[M, A + 1]: the logits and values of observations [M]; `shape` is (M, A)."""
-    said = evaluator.evaluate(evaluator.params, key, observations)
-    check_evaluation(said, shape)
-    if said.positions is not None:
-        raise ValueError("transpositions: the evaluator says what nodes keep; that is not shared")
-    return jnp.concatenate([said.prior_logits, said.value[:, None]], axis=1).astype(jnp.float32)
+    evaluation = evaluator.evaluate(evaluator.params, key, observations)
+    check_evaluation(evaluation, shape)
+    if evaluation.positions is not None:
+        raise ValueError(
+            "transpositions: the evaluator returns positions for the nodes to store, and these are "
+            "not shared; search without transpositions"
+        )
+    return jnp.concatenate([evaluation.prior_logits, evaluation.value[:, None]], axis=1).astype(
+        jnp.float32
+    )
 
 
-def _find(
+def _find_leaves(
     game: History,
     contexts,
     config: SearchConfig,
@@ -255,7 +265,7 @@ def _find(
     state: SimulationState,
     has_more: jax.Array,
 ) -> _Leaf:
-    """The next leaf of each tree where `has_more`, bool[B], with what is known of it."""
+    """The next leaf of each tree where `has_more`, bool[B]; see `_Leaf`."""
     tree, sharing = state.tree, config.sharing
     assert tree.shared is not None
     assert sharing is not None
@@ -266,9 +276,9 @@ def _find(
     observations = jax.vmap(game.observe)(contexts, positions, trail)
     over, exact = jax.vmap(game.outcome)(contexts, positions)
     key = keys(sharing, contexts, positions, trail, observations)
-    found = look_up(tree, state.slots, key)
-    is_known = over | (found.node != NO_NODE)
-    evaluation = rows.read(tree.shared.evaluation, tree.row(jnp.maximum(found.node, ROOT)))
+    lookup = look_up(tree, state.slots, key)
+    is_known = over | (lookup.node != NO_NODE)
+    evaluation = rows.read(tree.shared.evaluation, tree.row(jnp.maximum(lookup.node, ROOT)))
     return _Leaf(
         leaf,
         positions,
@@ -276,33 +286,33 @@ def _find(
         over,
         exact.astype(jnp.float32),
         key,
-        found.slot,
+        lookup.slot,
         # The evaluation of a finished game is not used: 0.
         jnp.where(over[:, None], 0.0, evaluation),
         observations,
         is_ready=has_more & is_known,
-        needs=has_more & ~is_known,
+        needs_evaluation=has_more & ~is_known,
     )
 
 
 def _add(
-    config: SearchConfig, draws: Draws, state: SimulationState, found: _Leaf
+    config: SearchConfig, draws: Draws, state: SimulationState, leaves: _Leaf
 ) -> SimulationState:
     """Add the leaves that are ready, and back up their values.
 
     With several leaves a step, leaves that wait are added too, with virtual losses on their paths.
     """
-    tree, ready = state.tree, found.is_ready
+    tree, ready = state.tree, leaves.is_ready
     assert tree.shared is not None
-    said = Evaluation(found.evaluation[:, :-1], found.evaluation[:, -1])
-    evaluated = evaluated_as(found.legal, found.over, found.exact, said)
+    evaluation = Evaluation(leaves.evaluation[:, :-1], leaves.evaluation[:, -1])
+    evaluated = evaluated_as(leaves.legal, leaves.over, leaves.exact, evaluation)
     added = ready
     if config.leaves > 1:
-        added = _waits(found)
+        added = _has_leaf(leaves)
         # A node that waits cannot be expanded.
         prior = jnp.where(ready[:, None], evaluated.prior, -jnp.inf)
         evaluated = evaluated._replace(prior=prior)
-    leaf = found.leaf
+    leaf = leaves.leaf
     grows = leaf.grows & added
     node = jnp.where(leaf.grows, tree.size, leaf.path.end)
     # The other trees do not change: their paths end at the root.
@@ -312,23 +322,23 @@ def _add(
         tree_full=leaf.tree_full & added,
     )
     lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
-    row = jnp.where(ready & ~found.over, tree.row(node), tree.num_rows + lanes)
+    row = jnp.where(ready & ~leaves.over, tree.row(node), tree.num_rows + lanes)
     tree = tree.replace(
         shared=trees.Shared(
-            rows.write(tree.shared.key, row, found.key),
-            rows.write(tree.shared.evaluation, row, found.evaluation),
+            rows.write(tree.shared.key, row, leaves.key),
+            rows.write(tree.shared.evaluation, row, leaves.evaluation),
         )
     )
     slots = state.slots
     if config.leaves > 1:
         path = leaf.longer_path(tree.size)
-        path = path._replace(length=jnp.where(found.needs, path.length, 0))
+        path = path._replace(length=jnp.where(leaves.needs_evaluation, path.length, 0))
         tree = backup.lose(tree, path, config.virtual_loss)
     else:
-        slot = jnp.where(ready & found.needs, found.slot, state.slots.size + lanes)
+        slot = jnp.where(ready & leaves.needs_evaluation, leaves.slot, state.slots.size + lanes)
         slots = rows.write(slots, slot, node)
     return state._replace(
-        tree=expand.add_leaf(tree, leaf, found.positions, evaluated, config, draws, ready),
+        tree=expand.add_leaf(tree, leaf, leaves.positions, evaluated, config, draws, ready),
         slots=slots,
         done=state.done + ready,
         ok=state.ok & (evaluated.ok | ~ready),
@@ -353,51 +363,51 @@ class _Waiting(NamedTuple):
         return Path(self.nodes[:, k].T, jnp.where(waits, self.length[:, k], 0))
 
 
-def _none_waits(game: History, contexts, config: SearchConfig, tree: Tree) -> _Waiting:
+def _no_waiting(game: History, contexts, config: SearchConfig, tree: Tree) -> _Waiting:
     count, num_trees = config.leaves, tree.num_trees
     nodes = jnp.full((select.num_levels(config), num_trees), ROOT, jnp.int32)
     at_root = Path(nodes, jnp.zeros(num_trees, jnp.int32))
     trail, roots = expand.read_trail(game, tree, at_root, config)
     observations = jax.vmap(game.observe)(contexts, roots, trail)
-    each = lambda x: jnp.repeat(x[:, None], count, axis=1)
-    number, truth = jnp.zeros((num_trees, count), jnp.int32), jnp.zeros((num_trees, count), bool)
+    repeated = lambda x: jnp.repeat(x[:, None], count, axis=1)
+    zeros, all_false = jnp.zeros((num_trees, count), jnp.int32), jnp.zeros((num_trees, count), bool)
     return _Waiting(
         count=jnp.zeros(num_trees, jnp.int32),
-        nodes=each(nodes.T),
-        length=number,
-        grows=truth,
-        tree_full=truth,
+        nodes=repeated(nodes.T),
+        length=zeros,
+        grows=all_false,
+        tree_full=all_false,
         legal=jnp.zeros((num_trees, count, tree.num_actions), bool),
         key=jnp.zeros((num_trees, count, 2), jnp.uint32),
-        source=number,
-        observations=jax.tree.map(each, observations),
+        source=zeros,
+        observations=jax.tree.map(repeated, observations),
     )
 
 
-def _wait(waiting: _Waiting, found: _Leaf, node: jax.Array) -> _Waiting:
+def _add_waiting(waiting: _Waiting, leaves: _Leaf, node: jax.Array) -> _Waiting:
     """Add the leaves that need the evaluator, each in the next place of its tree.
 
     `node`, i32[B], is the number of the node that is added to each tree, where one is.
     """
-    count, needs, leaf = waiting.count, found.needs, found.leaf
+    count, needs, leaf = waiting.count, leaves.needs_evaluation, leaves.leaf
     place = jnp.arange(waiting.length.shape[1], dtype=jnp.int32)[None]
-    high, low = (waiting.key[..., half] == found.key[:, None, half] for half in (0, 1))
-    alike = (place < count[:, None]) & high & low
+    high, low = (waiting.key[..., half] == leaves.key[:, None, half] for half in (0, 1))
+    has_key = (place < count[:, None]) & high & low
     path = leaf.longer_path(node)
-    one = _Waiting(
+    entry = _Waiting(
         count=count,
         nodes=path.nodes.T,
         length=path.length,
         grows=leaf.grows,
         tree_full=leaf.tree_full,
-        legal=found.legal,
-        key=found.key,
-        source=jnp.where(jnp.any(alike, axis=1), jnp.argmax(alike, axis=1), count),
-        observations=found.observations,
+        legal=leaves.legal,
+        key=leaves.key,
+        source=jnp.where(jnp.any(has_key, axis=1), jnp.argmax(has_key, axis=1), count),
+        observations=leaves.observations,
     )
     lanes, at = jnp.arange(count.size), jnp.where(needs, count, place.size)
-    put = lambda all, new: all.at[lanes, at].set(new.astype(all.dtype), mode="drop")
-    rest = jax.tree.map(put, waiting._replace(count=None), one._replace(count=None))
+    write = lambda all, new: all.at[lanes, at].set(new.astype(all.dtype), mode="drop")
+    rest = jax.tree.map(write, waiting._replace(count=None), entry._replace(count=None))
     return rest._replace(count=count + needs)
 
 
@@ -409,39 +419,39 @@ def _by_leaves(
     assert sharing is not None
 
     def has_more(state, waiting):
-        left = config.num_simulations - state.done
-        return waiting.count < jnp.minimum(left, config.leaves)
+        remaining = config.num_simulations - state.done
+        return waiting.count < jnp.minimum(remaining, config.leaves)
 
     def ends(state, waiting):
         return (waiting.count > 0) & ~has_more(state, waiting)
 
-    def one_more(carry):
+    def add_one(carry):
         number, state, waiting = carry
-        found = _find(game, contexts, config, draws, state, has_more(state, waiting))
-        waiting = _wait(waiting, found, state.tree.size)
-        return number + 1, _add(config, draws, state, found), waiting
+        leaves = _find_leaves(game, contexts, config, draws, state, has_more(state, waiting))
+        waiting = _add_waiting(waiting, leaves, state.tree.size)
+        return number + 1, _add(config, draws, state, leaves), waiting
 
-    def goes_on(carry):
+    def continues(carry):
         number, *rest = carry
         is_soon = number < sharing.rounds * config.leaves
         return jnp.any(has_more(*rest)) & (is_soon | ~jnp.any(ends(*rest)))
 
     def fill(*rest):
-        return lax.while_loop(goes_on, one_more, (jnp.int32(0), *rest))[1:]
+        return lax.while_loop(continues, add_one, (jnp.int32(0), *rest))[1:]
 
     def call(carry):
         i, state, waiting = carry
         key = jax.random.fold_in(running.evaluation_key, i + 1)
-        lanes = lambda x: x.reshape(-1, *x.shape[2:])
-        shape = lanes(waiting.legal).shape
-        said = _ask(evaluator, key, jax.tree.map(lanes, waiting.observations), shape)
-        said = said.reshape(*waiting.length.shape, -1)
+        flatten = lambda x: x.reshape(-1, *x.shape[2:])
+        shape = flatten(waiting.legal).shape
+        evaluation = _evaluate(evaluator, key, jax.tree.map(flatten, waiting.observations), shape)
+        evaluation = evaluation.reshape(*waiting.length.shape, -1)
         done = ends(state, waiting)
-        state = _back_up(config, draws, state, waiting, said, done)
+        state = _back_up(config, draws, state, waiting, evaluation, done)
         waiting = waiting._replace(count=jnp.where(done, 0, waiting.count))
         return i + 1, *fill(state, waiting)
 
-    start = fill(state, _none_waits(game, contexts, config, state.tree))
+    start = fill(state, _no_waiting(game, contexts, config, state.tree))
     waits = lambda carry: jnp.any(carry[2].count > 0)
     return lax.while_loop(waits, call, (jnp.int32(0), *start))[1]
 
@@ -451,7 +461,7 @@ def _back_up(
     draws: Draws,
     state: SimulationState,
     waiting: _Waiting,
-    said: jax.Array,
+    evaluation: jax.Array,
     ends: jax.Array,
 ) -> SimulationState:
     """Write and back up evaluations f32[B, K, A + 1] of the trees whose step `ends`, bool[B]."""
@@ -459,28 +469,28 @@ def _back_up(
     assert tree.shared is not None
     place = jnp.arange(count, dtype=jnp.int32)
     waits = ends[:, None] & (place[None] < waiting.count[:, None])
-    asked = waits & (waiting.source == place[None])
-    said = jnp.take_along_axis(said, waiting.source[:, :, None], axis=1)
+    is_source = waits & (waiting.source == place[None])
+    evaluation = jnp.take_along_axis(evaluation, waiting.source[:, :, None], axis=1)
     end = jnp.take_along_axis(waiting.nodes, waiting.length[:, :, None], axis=2)[:, :, 0]
-    lanes = lambda x: x.reshape(-1, *x.shape[2:])
-    many = lambda x: jnp.repeat(x, count, axis=0)
+    flatten = lambda x: x.reshape(-1, *x.shape[2:])
+    repeated = lambda x: jnp.repeat(x, count, axis=0)
     over = jnp.zeros(num_trees * count, bool)
-    evaluation = Evaluation(lanes(said)[:, :-1], lanes(said)[:, -1])
-    evaluated = evaluated_as(lanes(waiting.legal), over, over.astype(jnp.float32), evaluation)
+    evaluations = Evaluation(flatten(evaluation)[:, :-1], flatten(evaluation)[:, -1])
+    evaluated = evaluated_as(flatten(waiting.legal), over, over.astype(jnp.float32), evaluations)
 
     outside = tree.num_rows + jnp.arange(over.size, dtype=jnp.int32)
-    row = many(tree.row(0)) + lanes(end)
+    row = repeated(tree.row(0)) + flatten(end)
     # (A node that is reached twice is evaluated for the first leaf only.)
-    shared_row = jnp.where(lanes(asked | (waits & waiting.grows)), row, outside)
-    row = jnp.where(lanes(waits & waiting.grows), row, outside)
+    shared_row = jnp.where(flatten(is_source | (waits & waiting.grows)), row, outside)
+    row = jnp.where(flatten(waits & waiting.grows), row, outside)
     tree = tree.replace(
         shared=trees.Shared(
-            rows.write(tree.shared.key, shared_row, lanes(waiting.key)),
-            rows.write(tree.shared.evaluation, shared_row, lanes(said)),
+            rows.write(tree.shared.key, shared_row, flatten(waiting.key)),
+            rows.write(tree.shared.evaluation, shared_row, flatten(evaluation)),
         )
     )
     tree = expand.write_evaluated(
-        tree, row, lanes(end), evaluated, config.select, many(draws.tie_seeds)
+        tree, row, flatten(end), evaluated, config.select, repeated(draws.tie_seeds)
     )
     value = evaluated.value.reshape(num_trees, count)
 
@@ -492,7 +502,7 @@ def _back_up(
         tree_full = waiting.tree_full[:, k] & waits[:, k]
         tree = expand.choose_again(tree, path, None, config, draws, tree_full)
         slot = look_up(tree, slots, waiting.key[:, k]).slot
-        slot = jnp.where(asked[:, k], slot, slots.size + jnp.arange(num_trees))
+        slot = jnp.where(is_source[:, k], slot, slots.size + jnp.arange(num_trees))
         return tree, rows.write(slots, slot, end[:, k])
 
     tree, slots = lax.fori_loop(0, count, back_up, (tree, state.slots))
@@ -500,6 +510,6 @@ def _back_up(
         tree=tree,
         slots=slots,
         done=state.done + jnp.sum(waits, axis=1, dtype=jnp.int32),
-        evaluations=state.evaluations + jnp.sum(asked, axis=1, dtype=jnp.int32),
+        evaluations=state.evaluations + jnp.sum(is_source, axis=1, dtype=jnp.int32),
         ok=state.ok & jnp.all(evaluated.ok.reshape(num_trees, count) | ~waits, axis=1),
     )

@@ -154,7 +154,7 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
     blank = jax.eval_shape(lambda x: rows.encode(codec, x), roots)
     zeros = functools.partial(values.zero_sums, (num_rows, num_actions))
     visits = functools.partial(jnp.zeros, (num_rows, num_actions), jnp.int32)
-    counts = lambda wanted, wide=False: Counts(visits(), zeros(wide)) if wanted else None
+    counts_if = lambda is_kept, wide=False: Counts(visits(), zeros(wide)) if is_kept else None
     number = functools.partial(jnp.zeros, num_rows, jnp.int32)
     return Tree(
         prior=jnp.full((num_rows, num_actions), -jnp.inf, jnp.float32),
@@ -174,8 +174,8 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
         over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
-        amaf=counts(keeps.amaf, keeps.wide),
-        prior_counts=counts(keeps.prior_counts),
+        amaf=counts_if(keeps.amaf, keeps.wide),
+        prior_counts=counts_if(keeps.prior_counts),
         shared=Shared(
             jnp.zeros((num_rows, 2), jnp.uint32),
             jnp.zeros((num_rows, num_actions + 1), jnp.float32),
@@ -184,7 +184,7 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
         else None,
         backup_value=number() if keeps.backup_value else None,
         proven=jnp.zeros(num_rows, jnp.int8) if keeps.proven else None,
-        last_sync=LastSync(number(), number(), counts(keeps.amaf)) if keeps.last_sync else None,
+        last_sync=LastSync(number(), number(), counts_if(keeps.amaf)) if keeps.last_sync else None,
         capacity=capacity,
         codec=codec,
     )
@@ -215,10 +215,10 @@ class Path(NamedTuple):
     nodes: jax.Array  # i32[D + 1, B] or longer; NO_NODE beyond `length`
     length: jax.Array  # i32[B]: the number of edges; the path ends at nodes[length]
 
-    def rows(self, tree: Tree, wanted: jax.Array) -> jax.Array:
-        """i32[D + 1, B]: the nodes' rows; where not `wanted`, distinct rows outside the arrays."""
+    def rows(self, tree: Tree, counts: jax.Array) -> jax.Array:
+        """i32[D + 1, B]: the nodes' rows; where not `counts`, distinct rows outside the arrays."""
         place = jnp.arange(self.nodes.size, dtype=jnp.int32).reshape(self.nodes.shape)
-        return jnp.where(wanted, tree.row(0)[None] + self.nodes, tree.num_rows + place)
+        return jnp.where(counts, tree.row(0)[None] + self.nodes, tree.num_rows + place)
 
     @property
     def end(self) -> jax.Array:
@@ -351,16 +351,18 @@ def children(
 
 def _sums(tree: Tree, row: jax.Array) -> values.Sums:
     """The value sums at rows i32[...], with the score utilities if they are kept."""
-    found = rows.read(tree.value_sum, row)
-    return found if tree.scores is None else values.added(found, rows.read(tree.scores.sums, row))
+    sums = rows.read(tree.value_sum, row)
+    return sums if tree.scores is None else values.added(sums, rows.read(tree.scores.sums, row))
 
 
 def _raw_value(tree: Tree, row: jax.Array) -> jax.Array | None:
     """f32[M]: the nodes' own evaluations, in rows i32[M]; None: no rule needs them."""
     if tree.value is None:
         return None
-    own = rows.read(tree.value, row)
-    return values.to_float(own if tree.scores is None else own + rows.read(tree.scores.own, row))
+    value = rows.read(tree.value, row)
+    return values.to_float(
+        value if tree.scores is None else value + rows.read(tree.scores.own, row)
+    )
 
 
 def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entries:
@@ -371,24 +373,24 @@ def entries(tree: Tree, index: jax.Array, node: jax.Array, width: int) -> Entrie
 
     Args: as for `children`; there are K + 1 entries.
     """
-    found = children(tree, index, node, width)
+    tried = children(tree, index, node, width)
     row = index * tree.capacity + node
 
     def with_rest(of_children, of_rest):
         return jnp.concatenate([of_children, of_rest[:, None]], axis=1)
 
     none = jnp.zeros_like(row)
-    edges = found.edges._replace(
-        prior=with_rest(found.edges.prior, rows.read(tree.untried_prior, row)),
-        visits=with_rest(found.edges.visits, none),
-        q=with_rest(found.edges.q, none.astype(jnp.float32)),
+    edges = tried.edges._replace(
+        prior=with_rest(tried.edges.prior, rows.read(tree.untried_prior, row)),
+        visits=with_rest(tried.edges.visits, none),
+        q=with_rest(tried.edges.q, none.astype(jnp.float32)),
     )
     if edges.variance is not None:
         no_variance = none.astype(jnp.float32)
         edges = edges._replace(variance=with_rest(edges.variance, no_variance))
     if edges.proven is not None:
         edges = edges._replace(proven=with_rest(edges.proven, none.astype(jnp.int8)))
-    return Entries(edges, with_rest(found.nodes, none + NO_NODE), found.actions)
+    return Entries(edges, with_rest(tried.nodes, none + NO_NODE), tried.actions)
 
 
 READ_OF_CHILDREN = (
@@ -408,11 +410,11 @@ def for_entries(tree: Tree, select: Rule) -> Tree:
     read = set(READ_OF_CHILDREN) - {"action"}
     if tree.backup_value is not None and tree.squares is None:
         read -= {"value_sum"}
-    seen = with_only(tree, "untried_prior", "value", *read)
+    inputs = with_only(tree, "untried_prior", "value", *read)
     if as_rule(select).needs.raw_value:
-        return seen
-    scores = None if seen.scores is None else seen.scores._replace(own=None)
-    return seen.replace(value=None, scores=scores)
+        return inputs
+    scores = None if inputs.scores is None else inputs.scores._replace(own=None)
+    return inputs.replace(value=None, scores=scores)
 
 
 def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
@@ -422,8 +424,8 @@ def all_edges(tree: Tree, node: jax.Array | int) -> Edges:
     left out, and with the utilities the variances, which include them.
     """
     squares = tree.squares if tree.scores is None else None
-    counted = tree.replace(prior_counts=None, scores=None, squares=squares)
-    return by_action(counted, node, tree.num_actions).edges
+    simulated = tree.replace(prior_counts=None, scores=None, squares=squares)
+    return by_action(simulated, node, tree.num_actions).edges
 
 
 def by_action(tree: Tree, node: jax.Array | int, width: int) -> Entries:
@@ -443,9 +445,9 @@ def by_action_in_kernel(tree: Tree) -> bool:
 
 def _by_action_at_once(tree: Tree, node: jax.Array | int) -> Entries:
     """`by_action` in one kernel, except for fields with one number per node."""
-    read = ("prior", "children", "num_children", "action", "edge_prior", "visits", "value_sum")
-    read += () if tree.value is None else ("value",)
-    seen, treedef = jax.tree.flatten(with_only(tree, *read))
+    names = ("prior", "children", "num_children", "action", "edge_prior", "visits", "value_sum")
+    names += () if tree.value is None else ("value",)
+    seen, treedef = jax.tree.flatten(with_only(tree, *names))
 
     def kernel(node, *refs):
         own, out = jax.tree.unflatten(treedef, refs[: len(seen)]), refs[len(seen) :]
@@ -459,49 +461,49 @@ def _by_action_at_once(tree: Tree, node: jax.Array | int) -> Entries:
     arrays = [jnp.broadcast_to(node, tree.num_trees), *seen]
     one = jax.ShapeDtypeStruct((tree.num_trees,), jnp.float32)
     new = [one, one, *paths.ByAction.shapes(tree)]
-    value, raw_value, *found = paths.each_tree(kernel, tree.num_trees, [], arrays, new)
-    found = paths.ByAction(*found)
+    value, raw_value, *actions = paths.each_tree(kernel, tree.num_trees, [], arrays, new)
+    actions = paths.ByAction(*actions)
     row = tree.row(node)
     edges = Edges(
-        prior=found.prior,
-        visits=found.visits,
-        q=found.q,
+        prior=actions.prior,
+        visits=actions.visits,
+        q=actions.q,
         value=value,
-        total=jnp.sum(found.visits, axis=1),
+        total=jnp.sum(actions.visits, axis=1),
         raw_value=None if tree.value is None else raw_value,
     )
     if tree.amaf is not None:
         count, total = (rows.read(x, row) for x in tree.amaf)
         edges = edges._replace(amaf_visits=count, amaf_q=values.mean(total, count))
-    return Entries(edges, found.nodes, None)
+    return Entries(edges, actions.nodes, None)
 
 
 def _by_action(width: int, tree: Tree, node: jax.Array | int) -> Entries:
     row = tree.row(node)
     lanes = jnp.arange(tree.num_trees, dtype=jnp.int32)
-    found = children(tree, lanes, row - tree.row(0), width)
-    action = jnp.where(found.nodes >= 0, found.actions, tree.num_actions)
-    put = lambda x, of_children: x.at[lanes[:, None], action].set(of_children, mode="drop")
+    tried = children(tree, lanes, row - tree.row(0), width)
+    action = jnp.where(tried.nodes >= 0, tried.actions, tree.num_actions)
+    write = lambda x, of_children: x.at[lanes[:, None], action].set(of_children, mode="drop")
     none = jnp.zeros((tree.num_trees, tree.num_actions), jnp.int32)
     visits, sums = none, none
     prior = rows.read(tree.prior, row)
     if tree.prior_counts is not None:  # 0 for illegal actions
         visits, sums = (jnp.where(prior >= 0, rows.read(x, row), 0) for x in tree.prior_counts)
-    visits = put(visits, found.edges.visits)
-    edges = found.edges._replace(
-        prior=put(prior, found.edges.prior),
+    visits = write(visits, tried.edges.visits)
+    edges = tried.edges._replace(
+        prior=write(prior, tried.edges.prior),
         visits=visits,
-        q=put(values.mean(sums, visits), found.edges.q),
+        q=write(values.mean(sums, visits), tried.edges.q),
         total=jnp.sum(visits, axis=1),
     )
     if edges.variance is not None:
-        edges = edges._replace(variance=put(jnp.zeros_like(prior), edges.variance))
+        edges = edges._replace(variance=write(jnp.zeros_like(prior), edges.variance))
     if edges.proven is not None:
-        edges = edges._replace(proven=put(none.astype(jnp.int8), edges.proven))
+        edges = edges._replace(proven=write(none.astype(jnp.int8), edges.proven))
     if tree.amaf is not None:
         count, total = (rows.read(x, row) for x in tree.amaf)
         edges = edges._replace(amaf_visits=count, amaf_q=values.mean(total, count))
-    return Entries(edges, put(none + NO_NODE, found.nodes), None)
+    return Entries(edges, write(none + NO_NODE, tried.nodes), None)
 
 
 def read_positions(tree: Tree, node_rows: jax.Array, levels: jax.Array | None = None) -> Any:

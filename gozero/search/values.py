@@ -107,7 +107,7 @@ def variance(sums: Sums, squares: Sums, visits: jax.Array) -> jax.Array:
     return jnp.maximum(mean(squares, visits) - mean(sums, visits) ** 2, 0.0)
 
 
-def whole(sums: Sums) -> np.ndarray:
+def to_int64(sums: Sums) -> np.ndarray:
     """i64[...]: the sums as whole numbers, on the host."""
     if isinstance(sums, Wide):
         return np.asarray(sums.high, np.int64) * 2**32 + np.asarray(sums.low)

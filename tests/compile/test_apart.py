@@ -83,7 +83,10 @@ def test_a_program_of_the_leaves_that_it_looks_at():
     assert program.needed == [False, True]  # of row, x
     said = program([None, given["x"]])
     np.testing.assert_array_equal(said["twice"], [2.0, -2.0])
-    assert jax.tree.map(lambda x: x.dtype, program.said) == {"count": "int32", "twice": "float32"}
+    assert jax.tree.map(lambda x: x.dtype, program.result_types) == {
+        "count": "int32",
+        "twice": "float32",
+    }
 
 
 def test_what_nobody_looks_at_is_not_made_and_what_stays_is_not_handed_through():

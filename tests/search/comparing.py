@@ -78,7 +78,7 @@ def compare_trees(tree, b, nodes):
     value_sums = [n.own_sum + n.value_sum.sum() + n.other_sum for n in nodes]
     visits = [n.num_visits() for n in nodes]
     np.testing.assert_array_equal(tree.visits[rows], visits)
-    np.testing.assert_array_equal(values.whole(tree.value_sum)[rows], value_sums)
+    np.testing.assert_array_equal(values.to_int64(tree.value_sum)[rows], value_sums)
     np.testing.assert_array_equal(tree.value[rows], [n.value for n in nodes])
     np.testing.assert_array_equal(tree.over[rows], [n.over for n in nodes])
     children, action = tree.children[rows], tree.action[rows]
@@ -96,10 +96,10 @@ def compare_trees(tree, b, nodes):
         taken = node.prior[list(node.children)].astype(np.float32)
         priors.assert_equal(tree.edge_prior[rows][found], taken)
     if tree.squares is not None:
-        squares = values.whole(tree.squares)[rows]
+        squares = values.to_int64(tree.squares)[rows]
         np.testing.assert_array_equal(squares, [n.own_squares + n.square_sum.sum() for n in nodes])
     if tree.scores is not None:
-        sums = values.whole(tree.scores.sums)[rows]
+        sums = values.to_int64(tree.scores.sums)[rows]
         np.testing.assert_array_equal(sums, [n.own_utility + n.utility_sum.sum() for n in nodes])
         np.testing.assert_array_equal(tree.scores.own[rows], [n.utility for n in nodes])
     if tree.backup_value is not None:
@@ -108,7 +108,7 @@ def compare_trees(tree, b, nodes):
         np.testing.assert_array_equal(tree.proven[rows], [n.proven for n in nodes])
     if tree.amaf is not None:
         np.testing.assert_array_equal(tree.amaf.visits[rows], [n.amaf_visits for n in nodes])
-        sums = values.whole(tree.amaf.sums)[rows]
+        sums = values.to_int64(tree.amaf.sums)[rows]
         np.testing.assert_array_equal(sums, [n.amaf_sum for n in nodes])
     if tree.prior_counts is not None:
         np.testing.assert_array_equal(

@@ -114,7 +114,7 @@ def test_rave_by_hand():
     assert plain[2] > plain[3] > 100
     worth = Rave(HandSelected(6.0), c=0.3, bonus="plain").evaluation(edges)
     np.testing.assert_allclose(worth, [0.5625, 0.25, 0.875, -INF, -INF], rtol=1e-6)
-    with pytest.raises(ValueError, match=r"^bonus: plain"):
+    with pytest.raises(ValueError, match=r"^bonus: 'plain'"):
         Rave(bonus="plain")
     with pytest.raises(ValueError, match=r"^amaf: "):
         Rave()(edges._replace(amaf_visits=None))
@@ -167,7 +167,7 @@ def test_a_tree_without_room_for_what_a_heuristic_believes_is_refused():
         if prior_counts:
             assert shape_of(believes, config, tree).tree.prior_counts is not None
             continue
-        with pytest.raises(ValueError, match=r"^tree: it keeps no visits .* prior_counts=True"):
+        with pytest.raises(ValueError, match=r"^tree: .* visits .* prior_counts=True"):
             shape_of(believes, config, tree)
 
 

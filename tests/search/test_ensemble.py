@@ -355,5 +355,5 @@ def test_a_tree_of_no_ensemble_is_none_to_go_on_from():
     tree = reuse.empty(roots, random_tree.NUM_ACTIONS, SearchConfig(4))
     config = SearchConfig(4, ensemble=Ensemble(2))
     arguments = (random_tree.GAME, Evaluator(PUCT_EVALUATE), KEY, roots)
-    with pytest.raises(ValueError, match=r"^tree: its batch is 3; this search wants 6"):
+    with pytest.raises(ValueError, match=r"^tree: its batch is 3; this search needs 6"):
         search(*arguments, config, tree)

@@ -12,7 +12,7 @@ import pytest
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, Grandfather, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.prior_counts import known_above as known
+from gozero.search.prior_counts import values_above as known
 from gozero.search.rules.operators import max_backup
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1

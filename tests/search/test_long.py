@@ -56,8 +56,8 @@ def test_wide_sums_are_whole_numbers(pairs):
     sums, amounts = (list(x) for x in zip(*pairs, strict=True))
     amount = np.array(amounts, np.int32)
     added, left = ADD(wide_of(sums), amount), SUBTRACT(amount, wide_of(sums))
-    assert values.whole(added).tolist() == [s + a for s, a in pairs]
-    assert values.whole(left).tolist() == [a - s for s, a in pairs]
+    assert values.to_int64(added).tolist() == [s + a for s, a in pairs]
+    assert values.to_int64(left).tolist() == [a - s for s, a in pairs]
     assert added.high.dtype == jnp.int16
     expected = np.array(sums, np.float64) / VALUE_ONE / 7
     np.testing.assert_allclose(MEAN(wide_of(sums), np.full(len(sums), 7)), expected, rtol=3e-7)
@@ -76,7 +76,7 @@ def test_the_settings_say_which_form_and_what_does_not_go_with_it():
     assert keeps_of(SearchConfig(10**6)).wide
     with pytest.raises(ValueError, match="num_simulations"):
         SearchConfig(MOST_VISITS + 1)
-    with pytest.raises(ValueError, match=r"^num_simulations: 131071; .* 65534 are the most"):
+    with pytest.raises(ValueError, match=r"^num_simulations: 131071 .* at most 65534"):
         SearchConfig(MAX_VISITS + 1, ensemble=Ensemble(2))
     few = dict(capacity=9, prune=True)
     SearchConfig(8, **few | {"capacity": None}, prove=True)  # without a capacity there is room
@@ -115,8 +115,8 @@ def test_sums_carry_as_the_plain_search_adds(grown):
     """Trees that already have the visits of a long search, with sums just within an i32."""
     first, on, plain = grown
     tree, key = jax.tree.map(np.asarray, first.tree), jax.random.key(1)
-    visits, sums = tree.visits.copy(), values.whole(tree.value_sum)
-    amaf_visits, amaf_sums = tree.amaf.visits.copy(), values.whole(tree.amaf.sums)
+    visits, sums = tree.visits.copy(), values.to_int64(tree.value_sum)
+    amaf_visits, amaf_sums = tree.amaf.visits.copy(), values.to_int64(tree.amaf.sums)
     forest, more, near = [], MAX_VISITS, MAX_VISITS * VALUE_ONE + VALUE_ONE // 2
     for b, seed in enumerate(tie_seeds(key, len(CODES))):
         args = int(CODES[b]), plain.play, plain.evaluate, 30, 5, PLAIN_RAVE, int(seed)
@@ -214,7 +214,7 @@ def test_a_search_past_the_limit_is_the_plain_one():
         *(mcts.Puct(1.5),),
         **{"capacity": 60, "prune": True},
     )
-    assert values.whole(result.tree.value_sum)[0] == 140_001 * VALUE_ONE
+    assert values.to_int64(result.tree.value_sum)[0] == 140_001 * VALUE_ONE
     assert result.value.tolist() == [1.0]
 
 

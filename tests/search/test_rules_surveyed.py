@@ -130,7 +130,9 @@ def test_estimators_by_hand():
 
 
 def test_estimators_look_above_every_node():
-    with pytest.raises(ValueError, match=r"^select: Estimators.* does not go with amaf=.*ancestor"):
+    with pytest.raises(
+        ValueError, match=r"^select: Estimators.* cannot be combined with amaf=.*ancestor"
+    ):
         SearchConfig(10, select=Estimators(), amaf=Amaf(ancestor=5))
 
 

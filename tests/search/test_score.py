@@ -212,7 +212,7 @@ def test_what_does_not_go_together():
         ScoreUtility(0.0)
     config = SearchConfig(4, select=scored)
     silent = lambda params, key, codes: EVALUATE(params, key, codes)._replace(score=None)
-    with pytest.raises(ValueError, match="the evaluator says none"):
+    with pytest.raises(ValueError, match="the evaluator returns none"):
         random_tree.compiled_search(silent, config, 2, random_tree.SCORED)
     said = EVALUATE(None, None, jnp.arange(2, dtype=jnp.uint32))
     with pytest.raises(ValueError, match="score has shape"):
@@ -227,7 +227,7 @@ def test_squares_fit_their_words():
     assert not SearchConfig(narrow + 1, select=KataGoPuct()).wide
     one = values.Wide(jnp.array([2**31 - 5, -7]), jnp.array([0, 3], jnp.int16))
     other = values.Wide(jnp.array([10, 2]), jnp.array([0, -3], jnp.int16))
-    assert values.whole(values.added(one, other)).tolist() == [2**31 + 5, -5]
+    assert values.to_int64(values.added(one, other)).tolist() == [2**31 + 5, -5]
 
 
 def test_a_wrapped_rule_goes_by_scores_too():

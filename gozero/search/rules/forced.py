@@ -19,8 +19,8 @@ def num_forced(edges: Edges, k: float) -> jax.Array:
     Wu (2019), section 3.2, with k = 2.
     """
     total = edges.total.astype(jnp.float32)
-    wanted = jnp.sqrt(k * jnp.maximum(edges.prior, 0.0) * total)
-    return jnp.where(edges.visits > 0, wanted, 0.0)
+    forced = jnp.sqrt(k * jnp.maximum(edges.prior, 0.0) * total)
+    return jnp.where(edges.visits > 0, forced, 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +77,6 @@ def pruned_visits(edges: Edges, rule: ForcedPlayouts) -> jax.Array:
     needed = jnp.floor(weight / jnp.where(margin > 0, margin, 1.0) - 1.0) + 1.0
     needed = jnp.where(margin > 0, jnp.maximum(needed, 0.0), jnp.inf)
     unforced = visits.astype(jnp.float32) - jnp.floor(num_forced(edges, rule.k))
-    left = jnp.minimum(visits.astype(jnp.float32), jnp.maximum(unforced, needed))
-    left = jnp.where(left <= 1, 0.0, left).astype(jnp.int32)
-    return jnp.where(jnp.arange(visits.shape[0]) == best, visits, left)
+    kept_visits = jnp.minimum(visits.astype(jnp.float32), jnp.maximum(unforced, needed))
+    kept_visits = jnp.where(kept_visits <= 1, 0.0, kept_visits).astype(jnp.int32)
+    return jnp.where(jnp.arange(visits.shape[0]) == best, visits, kept_visits)

@@ -74,13 +74,13 @@ def sigma(
       f32[K]; undefined where illegal.
     """
     q = completed_q(edges)
-    most = jnp.max(edges.visits).astype(jnp.float32)
+    max_visits = jnp.max(edges.visits).astype(jnp.float32)
     if not rescale:
-        return (max_visit_init + most) * value_scale * q
+        return (max_visit_init + max_visits) * value_scale * q
     low = jnp.min(jnp.where(edges.legal, q, jnp.inf))
     high = jnp.max(jnp.where(edges.legal, q, -jnp.inf))
-    stretched = (q - low) / jnp.maximum(high - low, _LEAST_RANGE)
-    return (max_visit_init + most) * value_scale * stretched
+    rescaled = (q - low) / jnp.maximum(high - low, _LEAST_RANGE)
+    return (max_visit_init + max_visits) * value_scale * rescaled
 
 
 def logits(prior: jax.Array) -> jax.Array:
@@ -105,13 +105,13 @@ def considered_visits(num_considered: int, num_simulations: int) -> np.ndarray:
     if num_considered <= 1:
         return np.arange(num_simulations, dtype=np.int32)
     num_phases = math.ceil(math.log2(num_considered))
-    left, visits, phases, length = num_considered, 0, [], 0
+    num_left, visits, phases, length = num_considered, 0, [], 0
     while length < num_simulations:
-        more = max(1, num_simulations // (num_phases * left))
-        phases.append(np.repeat(np.arange(visits, visits + more, dtype=np.int32), left))
-        length += more * left
-        visits += more
-        left = max(2, left // 2)
+        extra_visits = max(1, num_simulations // (num_phases * num_left))
+        phases.append(np.repeat(np.arange(visits, visits + extra_visits, dtype=np.int32), num_left))
+        length += extra_visits * num_left
+        visits += extra_visits
+        num_left = max(2, num_left // 2)
     return np.concatenate(phases)[:num_simulations]
 
 
@@ -214,8 +214,8 @@ class GumbelInterior(SelectionRule):
 
     def __call__(self, edges: Edges) -> jax.Array:
         visits = edges.visits.astype(jnp.float32)
-        behind = self.improved_policy(edges) - visits / (1.0 + jnp.sum(visits))
-        return jnp.where(edges.legal, behind, -jnp.inf)
+        shortfall = self.improved_policy(edges) - visits / (1.0 + jnp.sum(visits))
+        return jnp.where(edges.legal, shortfall, -jnp.inf)
 
     def improved_policy(self, edges: Edges) -> jax.Array:
         """f32[K]: pi' of Eq. (11) for these actions, which must include all visited ones."""
@@ -225,8 +225,8 @@ class GumbelInterior(SelectionRule):
         rest = jnp.where(any_of(untried), jnp.maximum(1.0 - jnp.sum(mass), 0.0), 0.0)
         rest_value = jnp.max(jnp.where(untried, value, -jnp.inf))
         rest_logit = jnp.where(rest > 0, jnp.log(jnp.maximum(rest, _TINY)) + rest_value, -jnp.inf)
-        seen = jnp.where(edges.legal, logits(edges.prior) + value, -jnp.inf)
-        return softmax_beside(seen, rest_logit)
+        scores = jnp.where(edges.legal, logits(edges.prior) + value, -jnp.inf)
+        return softmax_beside(scores, rest_logit)
 
 
 def _sigma_of(rule: GumbelRoot | GumbelInterior, edges: Edges) -> jax.Array:

@@ -88,12 +88,12 @@ def deviation(edges: Edges) -> jax.Array:
     assert edges.raw_value is not None
     total, visits = edges.total.astype(jnp.float32), edges.visits.astype(jnp.float32)
     squares = jnp.where(edges.visits > 0, edges.variance + edges.q**2, 0.0)
-    seen = edges.raw_value**2 + jnp.sum(visits * squares)  # over 1 + n values
+    squares_sum = edges.raw_value**2 + jnp.sum(visits * squares)  # over 1 + n values
     mean = edges.value**2
-    seen = jnp.maximum(seen, (1.0 + total) * mean)
-    usual = (mean + _USUAL_SPREAD**2) * _USUAL_WEIGHT
-    of_all = (usual + seen) / (_USUAL_WEIGHT + total) - mean
-    return jnp.where(total > 0, jnp.sqrt(jnp.maximum(of_all, 0.0)), _USUAL_SPREAD)
+    squares_sum = jnp.maximum(squares_sum, (1.0 + total) * mean)
+    prior_squares = (mean + _USUAL_SPREAD**2) * _USUAL_WEIGHT
+    variance = (prior_squares + squares_sum) / (_USUAL_WEIGHT + total) - mean
+    return jnp.where(total > 0, jnp.sqrt(jnp.maximum(variance, 0.0)), _USUAL_SPREAD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,13 +122,13 @@ class KataGoRoot(KataGoPuct):
         assert edges.variance is not None
         tried = edges.legal & (edges.visits > 0)
         visits = edges.visits.astype(jnp.float32)
-        most = jnp.argmax(jnp.where(tried, visits - 1.0 + 2.0 * edges.prior, -jnp.inf))
+        top = jnp.argmax(jnp.where(tried, visits - 1.0 + 2.0 * edges.prior, -jnp.inf))
         weight = self._weight(edges)
-        best = edges.q[most] + weight * edges.prior[most] / (1.0 + visits[most])
-        short = jnp.maximum(best - edges.q, 1e-9)
-        wanted = jnp.maximum(weight * edges.prior / short - 1.0, 0.0)
-        counted = jnp.ceil(jnp.minimum(visits, wanted)).at[most].set(visits[most])
-        least = self.least_share * visits[most] - 1e-3  # visits are whole; 0.15 is inexact in f32
+        best = edges.q[top] + weight * edges.prior[top] / (1.0 + visits[top])
+        shortfall = jnp.maximum(best - edges.q, 1e-9)
+        justified = jnp.maximum(weight * edges.prior / shortfall - 1.0, 0.0)
+        counted = jnp.ceil(jnp.minimum(visits, justified)).at[top].set(visits[top])
+        least = self.least_share * visits[top] - 1e-3  # visits are whole; 0.15 is inexact in f32
         enough = tried & (counted > 0) & (counted >= least)
         bounds = lower_bound(edges.visits, edges.q, edges.variance, radius=self.radius)
         bounds = jnp.where(enough, bounds, -jnp.inf)
@@ -156,7 +156,7 @@ def lower_bound(
     """
     chex.assert_equal_shape([visits, q, variance])
     n = jnp.maximum(visits, 1).astype(jnp.float32)
-    usual = 1.0 / n**2
-    wider = jnp.maximum(variance, 1e-8) + radius**2 * usual / (n + usual)
-    independent = (n + usual) ** 2 / (n + usual**2)
-    return q - deviations * jnp.sqrt(wider / independent)
+    prior_weight = 1.0 / n**2
+    mixed_variance = jnp.maximum(variance, 1e-8) + radius**2 * prior_weight / (n + prior_weight)
+    independent = (n + prior_weight) ** 2 / (n + prior_weight**2)
+    return q - deviations * jnp.sqrt(mixed_variance / independent)

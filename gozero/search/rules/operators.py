@@ -48,9 +48,9 @@ class MixBackup:
         check_ranges(self, mean_weight=AT_LEAST_0)
 
     def __call__(self, edges: Edges) -> jax.Array:
-        most = jnp.max(edges.visits)
-        is_it = jnp.arange(edges.visits.shape[0]) == jnp.argmax(edges.visits)
-        q = jnp.sum(jnp.where(is_it, edges.q, 0.0))
-        count = most.astype(jnp.float32)
+        max_visits = jnp.max(edges.visits)
+        is_most_visited = jnp.arange(edges.visits.shape[0]) == jnp.argmax(edges.visits)
+        q = jnp.sum(jnp.where(is_most_visited, edges.q, 0.0))
+        count = max_visits.astype(jnp.float32)
         weight = count / jnp.maximum(self.mean_weight + count, 1.0)
         return edges.value + weight * (q - edges.value)

@@ -60,9 +60,9 @@ class Gaussian(SelectionRule):
         q, variance = jnp.where(visited, edges.q, edges.value), self.of_mean(edges)
         best = jnp.max(jnp.where(visited, q, -1.0))
         # If several are best, use the largest variance, so that their order does not matter.
-        of_best = jnp.max(jnp.where(visited & (q == best), variance, 0.0))
-        apart = jnp.maximum(best - q, 0.0) / jnp.sqrt(2.0 * (of_best + variance))
-        weight = jnp.exp(-self.steepness * apart) + self.floor * edges.prior
+        best_variance = jnp.max(jnp.where(visited & (q == best), variance, 0.0))
+        distance = jnp.maximum(best - q, 0.0) / jnp.sqrt(2.0 * (best_variance + variance))
+        weight = jnp.exp(-self.steepness * distance) + self.floor * edges.prior
         return jnp.where(edges.legal, weight / (1.0 + edges.visits.astype(jnp.float32)), -jnp.inf)
 
     def of_mean(self, edges: Edges) -> jax.Array:

@@ -83,7 +83,10 @@ class Puct(SelectionRule):
         check_ranges(self, c_puct=AT_LEAST_0, c_base=ABOVE_0._replace(optional=True))
         check_choice(self, "first_play", FirstPlay)
         if self.reduction and self.first_play != "parent":
-            raise ValueError('reduction: of no meaning without first_play="parent"')
+            raise ValueError(
+                f"reduction: {self.reduction} has no effect with first_play={self.first_play!r}; "
+                'use first_play="parent", or reduction=0'
+            )
 
     @property
     def needs(self) -> Needs:

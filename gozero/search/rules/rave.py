@@ -25,7 +25,9 @@ def _amaf(edges: Edges) -> tuple[jax.Array, jax.Array]:
       ValueError: the search does not keep these statistics.
     """
     if edges.amaf_visits is None or edges.amaf_q is None:
-        raise ValueError("amaf: the search keeps no such statistics; give SearchConfig(amaf=...)")
+        raise ValueError(
+            "amaf: the search keeps no all-moves-as-first statistics; set SearchConfig(amaf=Amaf())"
+        )
     return edges.amaf_visits, edges.amaf_q
 
 
@@ -100,10 +102,10 @@ class MinimumMse:
 
         if self.mean == "amaf":
             return beta(_precision(amaf_q))
-        found = beta(4.0)
+        weight = beta(4.0)
         for _ in range(_STEPS if self.mean == "mixture" else 0):
-            found = beta(_precision(edges.q + found * (amaf_q - edges.q)))
-        return found
+            weight = beta(_precision(edges.q + weight * (amaf_q - edges.q)))
+        return weight
 
 
 _STEPS = 4
@@ -155,7 +157,7 @@ class Rave(SelectionRule):
         check_ranges(self, c=AT_LEAST_0, initial=AT_LEAST_0._replace(optional=True))
         check_choice(self, "bonus", Bonus)
         if self.bonus == "plain" and self.c == 0:
-            raise ValueError("bonus: plain, with c = 0: there is none; give c")
+            raise ValueError("bonus: 'plain' has no effect with c = 0; set c above 0")
 
     def __call__(self, edges: Edges) -> jax.Array:
         value, _ = self._mixed(edges)
@@ -206,6 +208,6 @@ def learnt_bias(edges: Edges, least: int) -> tuple[jax.Array, jax.Array]:
       (sum of (Q~ - Q)^2 as probabilities of winning f32[], number of actions i32[]).
     """
     amaf_visits, amaf_q = _amaf(edges)
-    known = (edges.visits >= least) & (amaf_visits >= least)
-    apart = jnp.where(known, (amaf_q - edges.q) / 2, 0.0)
-    return jnp.sum(apart**2), jnp.sum(known, dtype=jnp.int32)
+    counts = (edges.visits >= least) & (amaf_visits >= least)
+    difference = jnp.where(counts, (amaf_q - edges.q) / 2, 0.0)
+    return jnp.sum(difference**2), jnp.sum(counts, dtype=jnp.int32)

@@ -60,11 +60,11 @@ _MOST_ACTIONS = 1024
 @functools.cache
 def _thresholds(first: float, growth: float) -> np.ndarray:
     """i32[J]: t_1, t_2, ..., up to the most visits that a tree can have."""
-    found, t, step = [], 0.0, first
-    while len(found) < _MOST_ACTIONS and t + step <= MOST_VISITS:
+    thresholds, t, step = [], 0.0, first
+    while len(thresholds) < _MOST_ACTIONS and t + step <= MOST_VISITS:
         t, step = t + step, step * growth
-        found.append(int(np.ceil(t)))
-    return np.array(found, np.int32)
+        thresholds.append(int(np.ceil(t)))
+    return np.array(thresholds, np.int32)
 
 
 @dataclasses.dataclass(frozen=True)

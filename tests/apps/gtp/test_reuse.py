@@ -14,7 +14,7 @@ from gozero.play import evaluators, setups
 from gozero.search.by_step import Apart
 from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.rules.puct import Puct
-from gozero.search.runner import Whole
+from gozero.search.runner import TwoPrograms
 from tests.search.evaluators import hash_evaluate, observe_position
 
 
@@ -99,11 +99,11 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
     ("flags", "kind"),
     [
         ({}, Apart),
-        ({"size": 13}, Whole),
-        ({"leaves": 4}, Whole),
-        ({"trees": 2}, Whole),
-        ({"nodes": 20}, Whole),
-        ({"evaluator": "network", "playouts": None}, Whole),
+        ({"size": 13}, TwoPrograms),
+        ({"leaves": 4}, TwoPrograms),
+        ({"trees": 2}, TwoPrograms),
+        ({"nodes": 20}, TwoPrograms),
+        ({"evaluator": "network", "playouts": None}, TwoPrograms),
     ],
 )
 def test_large_steps_of_playouts_are_programs_by_themselves(flags, kind):
