@@ -20,7 +20,7 @@ from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.play.player_config import POLICIES
 from gozero.playouts.engine import PlayoutPolicy, outcomes, play_out
-from gozero.playouts.first_plays import Wanted
+from gozero.playouts.first_plays import FirstPlayKind
 from gozero.playouts.policies.mogo import playouts as mogo
 from gozero.playouts.policies.mogo.playouts import MogoConfig
 from gozero.playouts.policies.softmax import softmax
@@ -127,7 +127,7 @@ def playout_evaluator(
     policy: str | MogoConfig | Softmax | PlayoutPolicy = "uniform",
     max_moves: int | None = None,
     value_at_cut: Callable | None = None,
-    first_plays: Wanted = False,
+    first_plays: FirstPlayKind = False,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
     first_action: bool = False,
 ) -> Evaluator:

@@ -29,7 +29,7 @@ from gozero.go import rules as go
 from gozero.go import scoring
 from gozero.hashing import mix
 from gozero.playouts import playable
-from gozero.playouts.first_plays import Wanted
+from gozero.playouts.first_plays import FirstPlayKind
 
 _VECTOR_LANES = 16  # lanes in the widest vector of a CPU
 _ADVANCES_PER_TURN = 4  # advances that a block plays before the next block's turn
@@ -44,10 +44,10 @@ class Playouts(NamedTuple):
     finished: jax.Array  # bool[B]: True if two passes ended it, False if it was cut at the cap
     first_action: jax.Array  # i32[B]: its first action; bb.NO_POINT if it played none
     ends: tuple[bb.Board, bb.Board] | None = None
-    """(black, white), each W x u32[B]: the stones at the end; None unless asked for."""
+    """(black, white), each W x u32[B]: the stones at the end; None without ``ends=True``."""
     first_plays: tuple[bb.Board, bb.Board] | None = None
-    """(Black's, White's), each W x u32[B]; None unless asked for. The points where that colour was
-    the first of the two to play, or where it has played at all; passes are not included."""
+    """(Black's, White's), each W x u32[B]; None without ``first_plays``. The points where that
+    colour was the first of the two to play, or where it has played at all, without passes."""
 
 
 class PlayoutPolicy(NamedTuple):
@@ -76,8 +76,8 @@ def repeated(step: Callable) -> Callable:
     """Makes a `PlayoutPolicy.advance` that repeats a step, which takes the same arguments."""
 
     def advance(rules: go.Rules, cap: int, params: Any, state: Any) -> tuple[Any, Any]:
-        one = lambda state, _: step(rules, cap, params, state)
-        return lax.scan(one, state, length=_ITERATIONS)
+        step_once = lambda state, _: step(rules, cap, params, state)
+        return lax.scan(step_once, state, length=_ITERATIONS)
 
     return advance
 
@@ -184,7 +184,7 @@ def play_out(
     lanes: int | None = None,
     max_moves: int | None = None,
     ends: bool = False,
-    first_plays: Wanted = False,
+    first_plays: FirstPlayKind = False,
     ids: jax.Array | None = None,
 ) -> Playouts:
     """Play each position to the end with a policy.
@@ -206,16 +206,18 @@ def play_out(
       ValueError: as `uniform_playouts`; or `last` does not have the shape of the batch.
     """
     count = _batch_size(positions)
-    more = _last_moves(last, count) if policy.takes_last else ()
+    last_moves = _last_moves(last, count) if policy.takes_last else ()
     _check_positive("lanes", lanes)
     _check_positive("max_moves", max_moves)
     ids = lane_ids(count) if ids is None else ids
     width, cap = _block_width(policy, lanes, count), max_moves or move_cap(rules)
 
-    def init(positions, ids, *more):
-        return policy.init(rules, positions, init_clock(positions, key, ids), first_plays, *more)
+    def init(positions, ids, *last_moves):
+        return policy.init(
+            rules, positions, init_clock(positions, key, ids), first_plays, *last_moves
+        )
 
-    games = (positions, ids, *more)
+    games = (positions, ids, *last_moves)
     in_blocks = lambda *games: _play_in_blocks(policy, rules, cap, init, games, width, ends)
     if not policy.in_kernel or mode.plain() or mode.backend() == "cpu":
         return in_blocks(*games)
@@ -237,34 +239,36 @@ def _play_in_blocks(
     count = games[1].shape[0]
     num_blocks = math.ceil(count / width)
 
-    def going(blocks):
+    def still_playing(blocks):
         return playing(blocks.state.clock, cap)
 
     def advance(params, n, blocks):
         """The blocks, with block n some iterations further."""
 
-        def some(params, state):
-            one = lambda _, state: policy.advance(rules, cap, params, state)[0]
-            return lax.fori_loop(0, _ADVANCES_PER_TURN, one, state)
+        def advance_some(params, state):
+            advance_once = lambda _, state: policy.advance(rules, cap, params, state)[0]
+            return lax.fori_loop(0, _ADVANCES_PER_TURN, advance_once, state)
 
         if num_blocks == 1:  # no block to select, nor to write back
-            state = stages.one_kernel(some, params, jax.tree.map(lambda x: x[0], blocks.state))
+            state = stages.one_kernel(
+                advance_some, params, jax.tree.map(lambda x: x[0], blocks.state)
+            )
             return blocks._replace(state=jax.tree.map(lambda x: x[None], state))
         state = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, n, 0, False), blocks.state)
-        state = stages.one_kernel(some, params, state)
-        put = functools.partial(lax.dynamic_update_index_in_dim, index=n, axis=0)
-        return blocks._replace(state=jax.tree.map(put, blocks.state, state))
+        state = stages.one_kernel(advance_some, params, state)
+        write = functools.partial(lax.dynamic_update_index_in_dim, index=n, axis=0)
+        return blocks._replace(state=jax.tree.map(write, blocks.state, state))
 
     def turn(carry):
         blocks, active = carry
         params = stages.not_constant(policy.params, blocks.numbers)
         blocks = lax.fori_loop(0, active, functools.partial(advance, params), blocks)
-        needed = -(-jnp.sum(going(blocks), dtype=jnp.int32) // width)
+        needed = -(-jnp.sum(still_playing(blocks), dtype=jnp.int32) // width)
         fewer = 4 * needed <= 3 * active
         if num_blocks > 1:
             blocks = lax.cond(
                 fewer & (needed > 0),
-                lambda blocks: _compact(blocks, going(blocks), active),
+                lambda blocks: _compact(blocks, still_playing(blocks), active),
                 lambda blocks: blocks,
                 blocks,
             )
@@ -286,25 +290,25 @@ def _play_block(policy: PlayoutPolicy, rules: go.Rules, cap: int, state: Any) ->
     quarter of the lanes plays on in a narrower one.
     """
 
-    def until(params, few, state):
-        goes_on = lambda state: jnp.sum(playing(state.clock, cap), dtype=jnp.int32) > few
-        return lax.while_loop(goes_on, lambda s: policy.advance(rules, cap, params, s)[0], state)
+    def until(params, narrow_width, state):
+        continues = lambda state: jnp.sum(playing(state.clock, cap), dtype=jnp.int32) > narrow_width
+        return lax.while_loop(continues, lambda s: policy.advance(rules, cap, params, s)[0], state)
 
     def play(params, state):
         width = state.clock.turn.shape[-1]
-        few = width // 4 // _VECTOR_LANES * _VECTOR_LANES
-        if few == 0:
+        narrow_width = width // 4 // _VECTOR_LANES * _VECTOR_LANES
+        if narrow_width == 0:
             return until(params, 0, state)
-        state = until(params, few, state)
-        going = playing(state.clock, cap)
-        place = jnp.cumsum(going, dtype=jnp.int32) - 1
+        state = until(params, narrow_width, state)
+        is_playing = playing(state.clock, cap)
+        place = jnp.cumsum(is_playing, dtype=jnp.int32) - 1
         # (An unused place replays lane 0; its result is ignored.)
-        lanes = jnp.zeros(few, jnp.int32)
-        at = jnp.where(going, place, few)
+        lanes = jnp.zeros(narrow_width, jnp.int32)
+        at = jnp.where(is_playing, place, narrow_width)
         lanes = indexing.write_in_turn(lanes, (at,), lax.iota(jnp.int32, width))
         rest = until(params, 0, jax.tree.map(lambda x: x[..., lanes], state))
-        at = jnp.clip(place, 0, few - 1)
-        return jax.tree.map(lambda x, new: jnp.where(going, new[..., at], x), state, rest)
+        at = jnp.clip(place, 0, narrow_width - 1)
+        return jax.tree.map(lambda x, new: jnp.where(is_playing, new[..., at], x), state, rest)
 
     state = jax.tree.map(lambda x: x[0], state)
     params = stages.not_constant(policy.params, state.clock.draw)
@@ -357,18 +361,18 @@ def _check_positive(name: str, value: int | None) -> None:
 def _block_width(policy: PlayoutPolicy, lanes: int | None, count: int) -> int:
     """The number of lanes per block, chosen so that the blocks are about equally full."""
     default = policy.cpu_lanes if mode.backend() == "cpu" else count
-    most = default if lanes is None else lanes
-    if count <= most:
+    max_width = default if lanes is None else lanes
+    if count <= max_width:
         return count
-    vectors = math.ceil(count / math.ceil(count / most) / _VECTOR_LANES)
-    return min(most, vectors * _VECTOR_LANES)
+    vectors = math.ceil(count / math.ceil(count / max_width) / _VECTOR_LANES)
+    return min(max_width, vectors * _VECTOR_LANES)
 
 
 def _in_blocks(init: Callable, games: tuple, num_blocks: int, width: int) -> _Blocks:
     """Each playout in a lane of its own; unused lanes beyond the last count as ended."""
     count = games[1].shape[0]
-    missing = num_blocks * width - count
-    pad = functools.partial(jnp.pad, pad_width=(0, missing), mode="edge")
+    num_unused = num_blocks * width - count  # lanes without a playout
+    pad = functools.partial(jnp.pad, pad_width=(0, num_unused), mode="edge")
     positions, *more = jax.tree.map(pad, games)
     numbers = lax.iota(jnp.int32, num_blocks * width)
     passes = jnp.where(numbers >= count, positions.passes.dtype.type(2), positions.passes)
@@ -380,12 +384,12 @@ def _in_blocks(init: Callable, games: tuple, num_blocks: int, width: int) -> _Bl
     return jax.tree.map(split, _Blocks(state, numbers))
 
 
-def _compact(blocks: _Blocks, going: jax.Array, active: jax.Array) -> _Blocks:
+def _compact(blocks: _Blocks, is_playing: jax.Array, active: jax.Array) -> _Blocks:
     """Reorder the lanes of the first `active` blocks: those still playing before those ended."""
-    num_blocks, width = going.shape
+    num_blocks, width = is_playing.shape
     lane = lax.iota(jnp.int32, num_blocks * width)
     # Sorting one array of distinct numbers is several times as fast as sorting pairs.
-    order = jnp.sort(jnp.where(going.reshape(-1), lane, lane + lane.size)) % lane.size
+    order = jnp.sort(jnp.where(is_playing.reshape(-1), lane, lane + lane.size)) % lane.size
     order = order.reshape(num_blocks, width)
 
     def block(n, x, out):
@@ -393,8 +397,8 @@ def _compact(blocks: _Blocks, going: jax.Array, active: jax.Array) -> _Blocks:
         rows = math.prod(x.shape[1:-1])
         first = (order[n] // width) * (rows * width) + order[n] % width
         at = first[None] + width * lax.iota(jnp.int32, rows)[:, None]
-        came = x.reshape(-1).at[at].get(mode="promise_in_bounds").reshape(x.shape[1:])
-        return lax.dynamic_update_index_in_dim(out, came, n, 0)
+        moved = x.reshape(-1).at[at].get(mode="promise_in_bounds").reshape(x.shape[1:])
+        return lax.dynamic_update_index_in_dim(out, moved, n, 0)
 
     return lax.fori_loop(
         0, active, lambda n, out: jax.tree.map(functools.partial(block, n), blocks, out), blocks
@@ -420,11 +424,11 @@ def _results(rules: go.Rules, state: Any, which: jax.Array | None, ends: bool) -
 def _results_of_blocks(rules: go.Rules, blocks: _Blocks, count: int, ends: bool) -> Playouts:
     """The results of the lanes, in the order of the playouts."""
 
-    def in_a_row(x):
+    def flatten(x):
         x = jnp.moveaxis(x, 0, -2)
         return x.reshape(*x.shape[:-2], -1)
 
-    state, numbers = jax.tree.map(in_a_row, blocks)
+    state, numbers = jax.tree.map(flatten, blocks)
     results = _results(rules, state, numbers < count, ends)
     if blocks.numbers.shape[0] == 1:  # no lane was moved
         return jax.tree.map(lambda x: x[:count], results)
@@ -435,7 +439,7 @@ def _results_of_blocks(rules: go.Rules, blocks: _Blocks, count: int, ends: bool)
 def _scores(
     rules: go.Rules, black: bb.Board, white: bb.Board, which: jax.Array | None
 ) -> jax.Array:
-    """i32[B]: Black's area - White's area; only boards in `which`, bool[B], need be right.
+    """i32[B]: Black's area - White's area; undefined for boards not in `which`, bool[B].
 
     When a playout has ended by itself, no two empty points are adjacent (a play at one of them
     would be legal and fill no eye), so its neighbours show the owner of an empty point. All boards
@@ -447,16 +451,16 @@ def _scores(
         return by_flood(black, white)
     lay = rules.layout
     vacant = bb.complement(lay, bb.union(black, white))
-    wide = bb.any_of(bb.intersection(bb.neighbours(lay, vacant), vacant))
+    has_region = bb.any_of(bb.intersection(bb.neighbours(lay, vacant), vacant))
 
-    def at_a_glance(black, white):
+    def by_neighbours(black, white):
         beside_black, beside_white = bb.neighbours(lay, black), bb.neighbours(lay, white)
         only_black = bb.intersection(vacant, bb.difference(beside_black, beside_white))
         only_white = bb.intersection(vacant, bb.difference(beside_white, beside_black))
         ours, theirs = bb.union(black, only_black), bb.union(white, only_white)
         return bb.count(ours) - bb.count(theirs)
 
-    return lax.cond(jnp.any(wide & which), by_flood, at_a_glance, black, white)
+    return lax.cond(jnp.any(has_region & which), by_flood, by_neighbours, black, white)
 
 
 def ownership(rules: go.Rules, playouts: Playouts) -> jax.Array:
@@ -467,10 +471,10 @@ def ownership(rules: go.Rules, playouts: Playouts) -> jax.Array:
       playouts: from ``uniform_playouts(..., ends=True)``.
 
     Raises:
-      ValueError: the playouts have no ends.
+      ValueError: the playouts do not include the final stones.
     """
     if playouts.ends is None:
-        raise ValueError("playouts: they have no ends; ask for them with ends=True")
+        raise ValueError("playouts: they do not include the final stones; play with ends=True")
     owners = jax.vmap(lambda black, white: scoring.owners(rules, black, white))
     return owners(*playouts.ends)
 

@@ -15,24 +15,26 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 
-Wanted = bool | Literal["either", "same"]
+FirstPlayKind = bool | Literal["either", "same"]
 """False for none; True or "either" for `ByEither`; "same" for `ByEach`."""
 
 
 class ByEither(NamedTuple):
     """Which player was the first of both to play at each point."""
 
-    taken: Any  # board: points played at so far
+    played: Any  # board: points played at so far
     by_black: Any  # board: of these, the points where Black was first
 
     def and_then(self, placed: Any, black_moves: jax.Array) -> ByEither:
         """After one more play; `placed` is, for each lane, a board with its point, or empty."""
-        fresh = jax.tree.map(lambda new, old: new & ~old, placed, self.taken)
-        return ByEither(_union(self.taken, placed), _union(self.by_black, _if(black_moves, fresh)))
+        newly_played = jax.tree.map(lambda new, old: new & ~old, placed, self.played)
+        return ByEither(
+            _union(self.played, placed), _union(self.by_black, _if(black_moves, newly_played))
+        )
 
     def by_colour(self) -> tuple[bb.Board, bb.Board]:
         """(Black's, White's); disjoint."""
-        by_white = jax.tree.map(lambda a, b: a & ~b, self.taken, self.by_black)
+        by_white = jax.tree.map(lambda a, b: a & ~b, self.played, self.by_black)
         return tuple(self.by_black), tuple(by_white)
 
 
@@ -57,19 +59,19 @@ class ByEach(NamedTuple):
 FirstPlays = ByEither | ByEach
 
 
-def none_yet(wanted: Wanted, empty: Any) -> FirstPlays | None:
-    """The first plays of a playout that has not begun; None if they are not wanted.
+def none_yet(kind: FirstPlayKind, empty: Any) -> FirstPlays | None:
+    """The first plays of a playout that has not begun; None if `kind` is False.
 
     Raises:
-      ValueError: `wanted` is not one of the kinds.
+      ValueError: `kind` is not one of the kinds.
     """
-    if wanted is False:
+    if kind is False:
         return None
-    if wanted is True or wanted == "either":
+    if kind is True or kind == "either":
         return ByEither(empty, empty)
-    if wanted != "same":
-        kinds = get_args(get_args(Wanted)[1])
-        raise ValueError(f"first_plays: {wanted!r} is neither a bool nor one of {', '.join(kinds)}")
+    if kind != "same":
+        kinds = get_args(get_args(FirstPlayKind)[1])
+        raise ValueError(f"first_plays: {kind!r} is neither a bool nor one of {', '.join(kinds)}")
     return ByEach(empty, empty)
 
 

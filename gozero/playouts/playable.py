@@ -77,8 +77,8 @@ def hopeless(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
     one = np.uint32(1)
     vacant = bb.complement(lay, bb.union(own, opponent))
     rows = zip(vacant, bb.south(lay, vacant), bb.north(lay, vacant), strict=True)
-    roomy = tuple(_two_of(word << one, word >> one, above, below) for word, above, below in rows)
-    safe, joined = bb.intersection(roomy, opponent), bb.joints(lay, opponent)
+    with_two = tuple(_two_of(word << one, word >> one, above, below) for word, above, below in rows)
+    safe, joined = bb.intersection(with_two, opponent), bb.joints(lay, opponent)
     for _ in range(2 if lay.rows_per_word > 1 else 1):  # the best of 1 to 3 on a CPU
         safe = floods.sweep(lay, safe, joined)
     return bb.difference(vacant, bb.beside(lay, bb.complement(lay, safe)))
@@ -90,8 +90,8 @@ def candidates(lay: bb.Layout, own: bb.Board, opponent: bb.Board, banned: bb.Boa
     These include every point it may play, and a few suicides, which are found when tried.
     """
     vacant = bb.complement(lay, bb.union(own, opponent))
-    never = bb.union(eyes(lay, own, opponent), hopeless(lay, own, opponent))
-    return bb.difference(bb.difference(vacant, never), banned)
+    excluded = bb.union(eyes(lay, own, opponent), hopeless(lay, own, opponent))
+    return bb.difference(bb.difference(vacant, excluded), banned)
 
 
 # --- packed moves ------------------------------------------------------------------------
@@ -130,9 +130,9 @@ def nth(lay: bb.Layout, points: bb.Board, rank: jax.Array) -> jax.Array:
     word, index, before = points[0], jnp.zeros_like(rank), counts[0]
     rank_in_word = rank
     for w in range(1, lay.num_words):
-        here = rank >= before
-        word = jnp.where(here, points[w], word)
-        index = jnp.where(here, np.uint32(w), index)
+        is_beyond = rank >= before
+        word = jnp.where(is_beyond, points[w], word)
+        index = jnp.where(is_beyond, np.uint32(w), index)
         rank_in_word = jnp.minimum(rank_in_word, rank - before)  # wraps to a large one below 0
         before = before + counts[w]
     bit = _nth_bit(word, rank_in_word)
@@ -145,9 +145,9 @@ def _nth_of_array(points: jax.Array, rank: jax.Array) -> jax.Array:
     up_to = lax.cumsum(counts, 0)
     before = up_to - counts
     index = lax.broadcasted_iota(jnp.uint32, points.shape, 0)
-    here = (rank[None] >= before) & (rank[None] < up_to)
+    is_word = (rank[None] >= before) & (rank[None] < up_to)
     word, index, before = (
-        bb.or_words(jnp.where(here, x, np.uint32(0))) for x in (points, index, before)
+        bb.or_words(jnp.where(is_word, x, np.uint32(0))) for x in (points, index, before)
     )
     return _nth_bit(word, rank - before) | (index << np.uint32(5)) | IS_POINT
 
@@ -211,16 +211,15 @@ def rows_around(rows: Any, word: jax.Array, reach: int) -> list[jax.Array]:
     if not isinstance(rows, (list, tuple)):
         numbers = lax.broadcasted_iota(jnp.uint32, rows.shape, 0) + np.uint32(reach)
         is_row = [numbers == (word + np.uint32(i))[None] for i in range(count)]
-        return [bb.or_words(jnp.where(here, rows, np.uint32(0))) for here in is_row]
+        return [bb.or_words(jnp.where(mask, rows, np.uint32(0))) for mask in is_row]
     none = jnp.zeros_like(word)
     shifted = [*[None] * reach, *rows, *[None] * reach]
     for step in (16, 8, 4, 2, 1):
         if step >= len(rows):
             continue  # `word` is the index of a row
-        here = (word & np.uint32(step)) != 0
+        moves = (word & np.uint32(step)) != 0
         needed = count + step - 1
-        taken = [_select(here, _get(shifted, i + step), _get(shifted, i)) for i in range(needed)]
-        shifted = taken
+        shifted = [_select(moves, _get(shifted, i + step), _get(shifted, i)) for i in range(needed)]
     return [none if row is None else row for row in shifted]
 
 

@@ -23,7 +23,7 @@ from gozero.go import rules as go
 from gozero.hashing import mix
 from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, PlayoutPolicy
-from gozero.playouts.first_plays import Wanted
+from gozero.playouts.first_plays import FirstPlayKind
 from gozero.playouts.policies import whole_board
 from gozero.playouts.policies.whole_board import BoardLanes
 
@@ -42,11 +42,11 @@ def policy(order: Order) -> PlayoutPolicy:
 
 
 def _init(
-    order: Order, rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted
+    order: Order, rules: go.Rules, positions: go.Position, clock: Clock, first_plays: FirstPlayKind
 ) -> BoardLanes:
     lanes = whole_board.init(rules, positions, clock, first_plays)
-    more = clock.turn.size - order.rank.shape[-1]  # unused lanes
-    pad = lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, more)), mode="edge")
+    num_unused = clock.turn.size - order.rank.shape[-1]  # lanes without a playout
+    pad = lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, num_unused)), mode="edge")
     return lanes._replace(places=places(Order(*map(pad, order)), clock))
 
 
@@ -63,10 +63,10 @@ def _choose(lay: bb.Layout, params: Any, lanes: BoardLanes) -> jax.Array:
     """u32[B]: the pending move, or the candidate that comes first in the mover's list."""
     del params
     assert lanes.places is not None  # `_init` has made them
-    mine = jnp.where(lanes.clock.turn != 0, lanes.places[1], lanes.places[0])
-    may = playable.candidates(lay, lanes.own, lanes.opponent, lanes.banned)
-    is_open = jax.vmap(functools.partial(bb.unpack, lay), out_axes=-1)(may)
-    place = jnp.where(is_open, mine, jnp.inf)
+    own_places = jnp.where(lanes.clock.turn != 0, lanes.places[1], lanes.places[0])
+    candidates = playable.candidates(lay, lanes.own, lanes.opponent, lanes.banned)
+    is_open = jax.vmap(functools.partial(bb.unpack, lay), out_axes=-1)(candidates)
+    place = jnp.where(is_open, own_places, jnp.inf)
     first = playable.packed_point(lay, jnp.argmin(place, axis=0).astype(jnp.int32))
-    fresh = jnp.where(jnp.any(is_open, axis=0), first, playable.PASS_MOVE)
-    return jnp.where(lanes.clock.trying != playable.NO_MOVE, lanes.clock.trying, fresh)
+    new_move = jnp.where(jnp.any(is_open, axis=0), first, playable.PASS_MOVE)
+    return jnp.where(lanes.clock.trying != playable.NO_MOVE, lanes.clock.trying, new_move)

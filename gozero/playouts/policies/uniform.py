@@ -8,7 +8,7 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.playouts import engine
 from gozero.playouts.engine import PlayoutPolicy, Playouts
-from gozero.playouts.first_plays import Wanted
+from gozero.playouts.first_plays import FirstPlayKind
 from gozero.playouts.policies import whole_board, window
 
 
@@ -20,7 +20,7 @@ def uniform_playouts(
     lanes: int | None = None,
     max_moves: int | None = None,
     ends: bool = False,
-    first_plays: Wanted = False,
+    first_plays: FirstPlayKind = False,
     ids: jax.Array | None = None,
 ) -> Playouts:
     """Play each position to the end, uniformly among the legal moves that fill no own eye.

@@ -31,7 +31,7 @@ from gozero.go import floods
 from gozero.go import rules as go
 from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, Played, PlayoutPolicy
-from gozero.playouts.first_plays import FirstPlays, Wanted, none_yet
+from gozero.playouts.first_plays import FirstPlayKind, FirstPlays, none_yet
 
 _SWEEPS = 2  # growth sweeps at a time; one more step checks whether they were enough
 
@@ -44,7 +44,7 @@ class BoardLanes(NamedTuple):
     banned: bb.Board  # this turn: the ko point, and points found to be suicide
     alive: bb.Board  # stones known to have a liberty with the pending try on the board
     clock: Clock
-    first: FirstPlays | None  # None unless wanted
+    first: FirstPlays | None  # None if they are not recorded
     last: jax.Array | None = None  # u32[B]: the last move, for a policy that uses it
     places: jax.Array | None = None  # f32[2, P, B]: points' places in each player's list, if any
 
@@ -53,7 +53,9 @@ class BoardLanes(NamedTuple):
         return bb.swapped(self.clock.turn != 0, self.own, self.opponent)
 
 
-def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted) -> BoardLanes:
+def init(
+    rules: go.Rules, positions: go.Position, clock: Clock, first_plays: FirstPlayKind
+) -> BoardLanes:
     """The lanes before the first iteration."""
     lay = rules.layout
     own, opponent = go.own_and_opponent(positions)
@@ -93,8 +95,8 @@ def _choose(lay: bb.Layout, params: Any, lanes: BoardLanes) -> jax.Array:
     """u32[B]: the pending move, or a random candidate."""
 
     def one_lane(own, opponent, banned, trying, random):
-        fresh = playable.pick(lay, playable.candidates(lay, own, opponent, banned), random)
-        return jnp.where(trying != playable.NO_MOVE, trying, fresh)
+        new_move = playable.pick(lay, playable.candidates(lay, own, opponent, banned), random)
+        return jnp.where(trying != playable.NO_MOVE, trying, new_move)
 
     boards = (lanes.own, lanes.opponent, lanes.banned)
     random = engine.random_bits(lanes.clock)

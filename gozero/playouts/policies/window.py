@@ -29,7 +29,7 @@ from gozero.go import floods
 from gozero.go import rules as go
 from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, Played, PlayoutPolicy
-from gozero.playouts.first_plays import FirstPlays, Wanted, none_yet
+from gozero.playouts.first_plays import FirstPlayKind, FirstPlays, none_yet
 from gozero.playouts.policies import whole_board
 
 _TRIES_PER_FLOOD = 10  # iterations between two floods of the whole board
@@ -52,7 +52,7 @@ class WindowLanes(NamedTuple):
     ko: jax.Array  # u32[B]: the ko point as a packed move, or NO_MOVE
     alive: jax.Array  # stones known to be alive, in lanes that the flood left pending
     clock: Clock
-    first: FirstPlays | None  # None unless wanted
+    first: FirstPlays | None  # None if they are not recorded
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
         """(black, white) of each lane."""
@@ -64,7 +64,9 @@ def fits(lay: bb.Layout) -> bool:
     return lay.rows_per_word == 1
 
 
-def init(rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted) -> WindowLanes:
+def init(
+    rules: go.Rules, positions: go.Position, clock: Clock, first_plays: FirstPlayKind
+) -> WindowLanes:
     """The lanes before the first iteration."""
     lay = rules.layout
     black, white = jnp.stack(positions.black), jnp.stack(positions.white)
@@ -88,8 +90,8 @@ def advance(
 ) -> tuple[WindowLanes, Played]:
     """Some iterations and a flood: (lanes, what was played [T, B])."""
     del params
-    one = lambda lanes, _: try_in_window(rules, cap, lanes)
-    lanes, played = lax.scan(one, lanes, length=_TRIES_PER_FLOOD)
+    try_once = lambda lanes, _: try_in_window(rules, cap, lanes)
+    lanes, played = lax.scan(try_once, lanes, length=_TRIES_PER_FLOOD)
     lanes, flooded = _decide_by_flood(rules, lanes)
     return lanes, jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]]), played, flooded)
 
@@ -135,9 +137,9 @@ def _decide_by_flood(rules: go.Rules, lanes: WindowLanes) -> tuple[WindowLanes, 
     def nothing(black, white, turn, move, alive):
         return jnp.zeros_like(move), jnp.zeros_like(black), jnp.zeros_like(move), alive
 
-    someone = jnp.any(move != playable.NO_MOVE)
+    any_pending = jnp.any(move != playable.NO_MOVE)
     args = (lanes.black, lanes.white, lanes.clock.turn, move, lanes.alive)
-    flags, captured, ko, alive = lax.cond(someone, decide, nothing, *args)
+    flags, captured, ko, alive = lax.cond(any_pending, decide, nothing, *args)
     return _update(lanes._replace(alive=alive), move, flags, captured, ko)
 
 
@@ -217,13 +219,13 @@ def result_in_window(
 
     count = lambda rows: functools.reduce(lambda x, y: x + y, map(lax.population_count, rows))
     columns = (_FIVE_BITS << column) >> np.uint32(_REACH)
-    total, shown = count(captured), count([row & columns for row in captured])
-    single = jnp.where(total == 1, np.uint32(0xFFFFFFFF), ~playable.KO)
+    num_captured, num_shown = count(captured), count([row & columns for row in captured])
+    single = jnp.where(num_captured == 1, np.uint32(0xFFFFFFFF), ~playable.KO)
     flags = flags & single
     for i, row in enumerate(captured):
         near = ((row << np.uint32(_REACH)) >> column) & _FIVE_BITS
         flags = flags | (near << np.uint32(_CAPTURE_SHIFT + 5 * i))
-    result = jnp.where(total == shown, flags, playable.PENDING)
+    result = jnp.where(num_captured == num_shown, flags, playable.PENDING)
     return jnp.where(move == playable.PASS_MOVE, playable.PLAY, result)
 
 
@@ -265,9 +267,9 @@ def _examine(own, opponent, vacant, point) -> tuple[jax.Array, list[jax.Array]]:
 
     seeds = [jnp.where(in_doubt, x, point[i]) for i, x in zip(inner, doubtful, strict=True)]
     chain = grown([*outer, *seeds, *outer])
-    whole = ~_anything(_further(east, south, chain))
+    is_complete = ~_anything(_further(east, south, chain))
     has_liberty = _anything(chain[i] & alive[i] for i in inner)
-    dies = whole & ~has_liberty
+    dies = is_complete & ~has_liberty
 
     capture = in_doubt & dies
     play = capture | (~in_doubt & (lives | has_liberty))
@@ -303,15 +305,15 @@ def _grown_rows(east, south, x: list[jax.Array]) -> list[jax.Array]:
 def _further(east, south, chain: list[jax.Array]) -> list[jax.Array]:
     """Rows of the stones joined to the chain but not in it, including those in the outer rows."""
     last = len(chain) - 2
-    found = [chain[1] & south[0], chain[last] & south[last]]
+    joined = [chain[1] & south[0], chain[last] & south[last]]
     for i in range(1, last + 1):
         further = ((chain[i] & east[i]) << _ONE) | ((chain[i] >> _ONE) & east[i])
         if i > 1:
             further = further | (chain[i - 1] & south[i - 1])
         if i < last:
             further = further | (chain[i + 1] & south[i])
-        found.append(further & ~chain[i])
-    return found
+        joined.append(further & ~chain[i])
+    return joined
 
 
 def _anything(rows) -> jax.Array:

@@ -106,14 +106,14 @@ def move_result(
         return ~bb.any_of(bb.intersection(frontier, stones))
 
     # The enemy chains.
-    clear, left_one = True, []
+    enemies_decided, in_atari = True, []
     for plane, frontier in zip(planes, frontiers, strict=True):
         liberties = _liberties(lay, bb.intersection(plane, opponent), vacant)
-        clear = clear & (settled(frontier, opponent) | (liberties >= 2))
-        left_one.append(liberties == 1)
+        enemies_decided = enemies_decided & (settled(frontier, opponent) | (liberties >= 2))
+        in_atari.append(liberties == 1)
     grown = bb.union(*planes)
     untouched = bb.difference(bb.intersection(beside, opponent), grown)
-    another = (tried.second_round == 0) & bb.any_of(untouched)
+    needs_second_round = (tried.second_round == 0) & bb.any_of(untouched)
 
     # The own chains.
     capturable = bb.intersection(opponent, atari)
@@ -129,16 +129,16 @@ def move_result(
 
     rescued = bb.any_of(bb.intersection(point, bb.beside(lay, endangered))) & (own_liberties >= 2)
     rescued = rescued | bb.any_of(bb.intersection(beside_captured, endangered))
-    sound = (rule != SAVE) | rescued
+    is_allowed = (rule != SAVE) | rescued
     ko = (own_liberties == 1) & ~bb.any_of(joins) & (bb.count(captured) == 1)
-    decided = clear & ~another & own_clear & all_freed
+    decided = enemies_decided & ~needs_second_round & own_clear & all_freed
     return playable.flags(
-        (decided & sound, playable.PLAY),
-        (decided & ~sound, playable.REJECT),
+        (decided & is_allowed, playable.PLAY),
+        (decided & ~is_allowed, playable.REJECT),
         (~decided, playable.PENDING),
-        (clear & another, NEXT),
-        (left_one[0], ATARI_0),
-        (left_one[1], ATARI_1),
+        (enemies_decided & needs_second_round, NEXT),
+        (in_atari[0], ATARI_0),
+        (in_atari[1], ATARI_1),
         (own_liberties == 1, OWN_ATARI),
         (ko, playable.KO),
     )

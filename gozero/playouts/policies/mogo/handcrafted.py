@@ -141,14 +141,14 @@ def _save_nothing(lay: bb.Layout, now: Situation) -> jax.Array:
     extensions = stacked.neighbours(lay, now.endangered) & legal & ~captures
 
     def try_one(carry):
-        left, fail = carry
-        point = stacked.lowest_point(left)
-        first = jnp.zeros(left.shape[1], jnp.uint32)
-        action = playable.action_of(lay, playable.nth(lay, stacked.unstack(left), first))
+        untried, failed = carry
+        point = stacked.lowest_point(untried)
+        first = jnp.zeros(untried.shape[1], jnp.uint32)
+        action = playable.action_of(lay, playable.nth(lay, stacked.unstack(untried), first))
         action = jnp.where(stacked.any_of(point), action, bb.NO_POINT)
         after = jax.vmap(lambda *args: place(lay, *args))(action, own, opponent, atari)
-        return left & ~point, fail | (point & stacked.stack(after.atari))
+        return untried & ~point, failed | (point & stacked.stack(after.atari))
 
     start = (extensions, jnp.zeros_like(extensions))
-    fail = lax.while_loop(lambda carry: stacked.any_at_all(carry[0]), try_one, start)[1]
-    return fail | (stacked.neighbours(lay, capturable) & ~captures & ~extensions)
+    failed = lax.while_loop(lambda carry: stacked.any_at_all(carry[0]), try_one, start)[1]
+    return failed | (stacked.neighbours(lay, capturable) & ~captures & ~extensions)

@@ -76,8 +76,8 @@ def pattern_window(lay: bb.Layout, own: bb.Board, opponent: bb.Board, last: jax.
     """u32[]: where patterns match around the last move, as a window."""
     ours, theirs = (patterns.window(lay, board, last) for board in (own, opponent))
     vacant = patterns.points_on_board(lay, last) & ~(ours | theirs)
-    known = (last & playable.IS_POINT) != 0
-    return jnp.where(known, patterns.match(ours, theirs, vacant), np.uint32(0))
+    is_point = (last & playable.IS_POINT) != 0
+    return jnp.where(is_point, patterns.match(ours, theirs, vacant), np.uint32(0))
 
 
 def choose(
@@ -96,12 +96,12 @@ def moves(
     Args:
       lay, config, now, near, random: as for `candidates`.
     """
-    points, better = candidates(lay, config, now, near, random)
+    points, by_rule = candidates(lay, config, now, near, random)
     rule = jnp.full_like(random, ANY)
-    for number, board in better:
-        some = bb.any_of(board)
-        points = bb.where(some, board, points)
-        rule = jnp.where(some, np.uint32(number), rule)
+    for number, board in by_rule:
+        has_move = bb.any_of(board)
+        points = bb.where(has_move, board, points)
+        rule = jnp.where(has_move, np.uint32(number), rule)
     return points, rule
 
 
@@ -129,14 +129,14 @@ def candidates(
     shapes = bb.intersection(patterns.board_of_window(lay, near, now.last, as_array), points)
     extensions = bb.intersection(bb.beside(lay, now.endangered), legal)
     saves = bb.difference(bb.union(extensions, captures), now.rejected)
-    better = [(CAPTURE, captures), (PATTERN, shapes)]
+    by_rule = [(CAPTURE, captures), (PATTERN, shapes)]
     if config.diversity:
-        better.insert(0, (FILL, _filling(lay, config.diversity, vacant, random)))
+        by_rule.insert(0, (FILL, _filling(lay, config.diversity, vacant, random)))
     if config.nakade:
         vital = vital_near(lay, now.own, vacant, now.last)
-        better.append((NAKADE, bb.intersection(vital, legal)))
-    better.append((SAVE, bb.keep(bb.any_of(now.endangered), saves)))
-    return points, better
+        by_rule.append((NAKADE, bb.intersection(vital, legal)))
+    by_rule.append((SAVE, bb.keep(bb.any_of(now.endangered), saves)))
+    return points, by_rule
 
 
 def legal_points(lay: bb.Layout, now: Situation) -> bb.Board:
@@ -154,13 +154,13 @@ def _filling(lay: bb.Layout, tries: int, vacant: bb.Board, random: jax.Array) ->
 
     Each is equally likely to be hit first, so a try need only determine whether it hits any.
     """
-    midst = open_points(lay, vacant)
-    count = bb.count(midst).astype(jnp.uint32)
+    centres = open_points(lay, vacant)
+    count = bb.count(centres).astype(jnp.uint32)
     hit = jnp.zeros_like(random, bool)
     for i in range(1, tries + 1):
         draw = mix(random + np.uint32(i * _TRY % 2**32)) >> np.uint32(10)  # times 625 fits a word
         hit = hit | ((draw * np.uint32(lay.num_points)) >> np.uint32(22) < count)
-    return bb.keep(hit, midst)
+    return bb.keep(hit, centres)
 
 
 def open_points(lay: bb.Layout, vacant: bb.Board) -> bb.Board:
@@ -188,8 +188,8 @@ def vital_near(lay: bb.Layout, own: Any, vacant: Any, last: jax.Array) -> Any:
         return vital_points(lay, own, vacant, playable.board_of(lay, last, as_array))
     around = functools.partial(_words_near, lay, small)
     centre = tuple(jnp.full_like(last, word) for word in _CENTRE)
-    known = (last & playable.IS_POINT) != 0
-    centre = bb.keep(known, centre)
+    is_point = (last & playable.IS_POINT) != 0
+    centre = bb.keep(is_point, centre)
     vital = vital_points(small, around(own, last), around(vacant, last), centre)
     window = jnp.zeros_like(last)
     for i in range(patterns.WINDOW):
@@ -242,10 +242,10 @@ def vital_points(lay: bb.Layout, own: bb.Board, vacant: bb.Board, last: bb.Board
     beside_own = bb.intersection(vacant, bb.beside(lay, own))
     beside_last = bb.intersection(vacant, bb.beside(lay, last))
     sides = {way: toward(way, vacant) for way in "NESW"}
-    wrong, touches = [beside_own], [beside_last]
+    excluded, touches = [beside_own], [beside_last]
     for way, side in sides.items():
-        wrong.append(bb.intersection(side, toward(way, sides[way])))  # a point two away
-        wrong.append(toward(way, beside_own))
+        excluded.append(bb.intersection(side, toward(way, sides[way])))  # a point two away
+        excluded.append(toward(way, beside_own))
         touches.append(toward(way, beside_last))
     squares = []
     for corner in ("NE", "ES", "SW", "WN"):
@@ -253,17 +253,17 @@ def vital_points(lay: bb.Layout, own: bb.Board, vacant: bb.Board, last: bb.Board
         diagonal = toward(corner, vacant)
         square = bb.intersection(diagonal, bb.intersection(a, b))
         squares.append(square)
-        wrong.append(bb.difference(bb.intersection(diagonal, bb.union(a, b)), square))
+        excluded.append(bb.difference(bb.intersection(diagonal, bb.union(a, b)), square))
         further = bb.union_all([beside_own, *(sides[way] for way in corner)])
         # In `further` at the diagonal point: an empty point beyond it, or an own stone beside it.
-        wrong.append(bb.intersection(square, toward(corner, further)))
+        excluded.append(bb.intersection(square, toward(corner, further)))
         touches.append(bb.intersection(square, toward(corner, beside_last)))
     _, two, three = _at_least(list(sides.values()), 3)
     one_square, two_squares = _at_least(squares, 2)
     shape = bb.difference(bb.difference(two, two_squares), bb.difference(one_square, three))
     touching = bb.union_all(touches)
     return bb.intersection(
-        bb.intersection(vacant, touching), bb.difference(shape, bb.union_all(wrong))
+        bb.intersection(vacant, touching), bb.difference(shape, bb.union_all(excluded))
     )
 
 
@@ -278,9 +278,9 @@ def _points_whose_neighbour(lay: bb.Layout, way: str, board: bb.Board) -> bb.Boa
     return bb.masked(lay.full, moved)
 
 
-def _at_least(boards: list[Any], most: int) -> list[Any]:
-    """The points in at least 1, 2, ... `most` of the boards."""
+def _at_least(boards: list[Any], max_count: int) -> list[Any]:
+    """The points in at least 1, 2, ... `max_count` of the boards."""
     if not isinstance(boards[0], tuple):
-        return stacked.at_least(boards, most)
-    by_word = (stacked.at_least(words, most) for words in zip(*boards, strict=True))
+        return stacked.at_least(boards, max_count)
+    by_word = (stacked.at_least(words, max_count) for words in zip(*boards, strict=True))
     return list(zip(*by_word, strict=True))

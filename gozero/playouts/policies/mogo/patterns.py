@@ -31,7 +31,7 @@ _BESIDE = np.uint32(0b00000_01110_01010_01110_00000)  # the eight points around 
 
 _REACH = WINDOW // 2
 _ROW_BITS = np.uint32((1 << WINDOW) - 1)
-_WHOLE = np.uint32((1 << WINDOW * WINDOW) - 1)
+_ALL_BITS = np.uint32((1 << WINDOW * WINDOW) - 1)
 _FIRST_COLUMN = np.uint32(sum(1 << WINDOW * row for row in range(WINDOW)))
 
 
@@ -64,7 +64,7 @@ PATTERNS = (
 )
 
 Literal = tuple[int, str]
-"""(place, what): the contents of one of the eight places around a point. A place is an offset in a
+"""(place, contents) of one of the eight places around a point. A place is an offset in a
 window: `WINDOW` for a row down, 1 for a column to the right."""
 
 _SWAPPED = str.maketrans("XOxo", "OXox")
@@ -80,13 +80,13 @@ def variants() -> tuple[frozenset[Literal], ...]:
 
     Each is the set of its conditions, without `?`. Variants that a wider one covers are omitted.
     """
-    found = {
+    all_variants = {
         _literals(grid)
         for pattern in PATTERNS
         for rows in _colours(pattern)
         for grid in _symmetries(rows.split())
     }
-    ordered = sorted(found, key=lambda variant: (len(variant), sorted(variant)))
+    ordered = sorted(all_variants, key=lambda variant: (len(variant), sorted(variant)))
     widest: list[frozenset[Literal]] = []
     for variant in ordered:
         if not any(_covers(other, variant) for other in widest):
@@ -108,10 +108,10 @@ def _symmetries(rows: list[str]) -> Iterable[list[str]]:
 
 def _literals(grid: list[str]) -> frozenset[Literal]:
     return frozenset(
-        ((row - 1) * WINDOW + column - 1, what)
+        ((row - 1) * WINDOW + column - 1, contents)
         for row, cells in enumerate(grid)
-        for column, what in enumerate(cells)
-        if what not in "?+"
+        for column, contents in enumerate(cells)
+        if contents not in "?+"
     )
 
 
@@ -119,8 +119,8 @@ def _covers(wider: frozenset[Literal], variant: frozenset[Literal]) -> bool:
     """Whether `wider` matches wherever `variant` does."""
     cells = dict(variant)
     return all(
-        cells.get(place) == what or cells.get(place, "?") in _NARROWER.get(what, "")
-        for place, what in wider
+        cells.get(place) == contents or cells.get(place, "?") in _NARROWER.get(contents, "")
+        for place, contents in wider
     )
 
 
@@ -154,9 +154,9 @@ def _planes(own, opponent, vacant) -> Callable[[Literal], jax.Array]:
 
     @functools.cache
     def plane_of(literal: Literal) -> jax.Array:
-        place, what = literal
+        place, contents = literal
         shift = np.uint32(abs(place))
-        return planes[what] >> shift if place > 0 else planes[what] << shift
+        return planes[contents] >> shift if place > 0 else planes[contents] << shift
 
     return plane_of
 
@@ -177,16 +177,16 @@ def _any_of(
         counts = collections.Counter(literal for choice in choices for literal in choice)
         shared = min(counts, key=lambda literal: (-counts[literal], literal))
         rest = either(frozenset(c - {shared} for c in choices if shared in c))
-        found = plane_of(shared) if rest is None else plane_of(shared) & rest
+        matches = plane_of(shared) if rest is None else plane_of(shared) & rest
         others = frozenset(c for c in choices if shared not in c)
         if not others:
-            return found
+            return matches
         other = either(others)
-        return other if other is None else found | other
+        return other if other is None else matches | other
 
-    found = either(frozenset(choices))
-    assert found is not None
-    return jnp.asarray(found)
+    matches = either(frozenset(choices))
+    assert matches is not None
+    return jnp.asarray(matches)
 
 
 # --- windows ---------------------------------------------------------------------------
@@ -229,11 +229,11 @@ def _rows_around(lay: bb.Layout, board: bb.Board, word, row, reach: int) -> list
     first = len(words) // 2 * per_word - reach
     out = []
     for i in range(first, first + 2 * reach + 1):
-        found = rows[i]
+        bits = rows[i]
         for r in range(1, per_word):
             further = rows[i + r] if i + r < len(rows) else np.uint32(0)
-            found = jnp.where(row == np.uint32(r), further, found)
-        out.append(found)
+            bits = jnp.where(row == np.uint32(r), further, bits)
+        out.append(bits)
     return out
 
 
@@ -252,7 +252,7 @@ def points_on_board(lay: bb.Layout, move: jax.Array) -> jax.Array:
     above, below = (np.uint32(WINDOW) * lines for lines in beyond(row))
     left, right = beyond(column)
     columns = ((_ROW_BITS << left) & (_ROW_BITS >> right)) * _FIRST_COLUMN
-    return columns & ((_WHOLE << above) & (_WHOLE >> below))
+    return columns & ((_ALL_BITS << above) & (_ALL_BITS >> below))
 
 
 def board_of_window(

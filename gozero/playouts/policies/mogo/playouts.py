@@ -46,7 +46,7 @@ from gozero.go import floods, stacked
 from gozero.go import rules as go
 from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, PlayoutPolicy, Playouts
-from gozero.playouts.first_plays import FirstPlays, Wanted, none_yet
+from gozero.playouts.first_plays import FirstPlayKind, FirstPlays, none_yet
 from gozero.playouts.policies.mogo import chains, move_rules
 from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig, Situation
 
@@ -85,7 +85,7 @@ class MogoLanes(NamedTuple):
     second_round: jax.Array  # u32[B]: 1 if the pending move is in its second round
     rule: jax.Array  # u32[B]: the rule that chose the pending move
     clock: Clock
-    first: FirstPlays | None  # None unless wanted
+    first: FirstPlays | None  # None if they are not recorded
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
         """(black, white) of each lane."""
@@ -108,7 +108,11 @@ def policy(lay: bb.Layout, config: MogoConfig = PLAIN) -> PlayoutPolicy:
 
 
 def init(
-    rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted, last: jax.Array
+    rules: go.Rules,
+    positions: go.Position,
+    clock: Clock,
+    first_plays: FirstPlayKind,
+    last: jax.Array,
 ) -> MogoLanes:
     """The lanes before the first iteration; `last` is i32[B], the last moves."""
     now = situation(rules, positions, last)
@@ -241,7 +245,7 @@ def _update(lanes: MogoLanes, move, rule, planes, flags) -> MogoLanes:
     first = lanes.first
     if first is not None:
         first = first.and_then(keep(played, point), (lanes.clock.turn == 0)[None])
-    forgotten = keep(following, opponent)
+    dropped = keep(following, opponent)
     second_round = jnp.where(pending[0], lanes.second_round, none)
     now = Situation(
         own=jnp.where(played, opponent & ~captured, own),
@@ -254,7 +258,7 @@ def _update(lanes: MogoLanes, move, rule, planes, flags) -> MogoLanes:
     )
     return MogoLanes(
         now=now,
-        planes=(planes[0] & ~forgotten, planes[1] & ~forgotten),
+        planes=(planes[0] & ~dropped, planes[1] & ~dropped),
         changed=jnp.where(following, changed, keep(pending, lanes.changed)),
         second_round=jnp.where(following[0], np.uint32(1), second_round),
         rule=rule,

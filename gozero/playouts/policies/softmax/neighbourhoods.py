@@ -91,15 +91,15 @@ def class_codes() -> np.ndarray:
 def classes() -> np.ndarray:
     """i32[65536]: the class of each code; 0 for codes that occur on no board."""
     least = _least_codes()
-    found = np.searchsorted(class_codes(), least)
-    return np.where(_on_boards(), found, 0).astype(np.int32)
+    class_of = np.searchsorted(class_codes(), least)
+    return np.where(_on_boards(), class_of, 0).astype(np.int32)
 
 
 @functools.cache
 def _least_codes() -> np.ndarray:
     """i32[65536]: the lowest code among the eight symmetric images of each code."""
-    every = np.arange(NUM_CODES)
-    return np.min([_moved(every, places) for places in _symmetries()], axis=0)
+    all_codes = np.arange(NUM_CODES)
+    return np.min([_moved(all_codes, places) for places in _symmetries()], axis=0)
 
 
 def _moved(codes: np.ndarray, places: list[int]) -> np.ndarray:
@@ -122,8 +122,8 @@ def _symmetries() -> list[list[int]]:
 @functools.cache
 def _on_boards() -> np.ndarray:
     """bool[65536]: the points off the board are none, one side, or two sides that meet."""
-    every = np.arange(NUM_CODES)
-    off = every & (every >> 8)
+    all_codes = np.arange(NUM_CODES)
+    off = all_codes & (all_codes >> 8)
     sides = [0b00000111, 0b00101001, 0b10010100, 0b11100000]  # north, west, east, south
     corners = [sides[a] | sides[b] for a in (0, 3) for b in (1, 2)]
     return np.isin(off, [0, *sides, *corners])

@@ -30,7 +30,7 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, PlayoutPolicy, Playouts
-from gozero.playouts.first_plays import Wanted
+from gozero.playouts.first_plays import FirstPlayKind
 from gozero.playouts.policies import whole_board
 from gozero.playouts.policies.softmax import neighbourhoods
 from gozero.playouts.policies.softmax.strengths import Strengths
@@ -61,13 +61,13 @@ def softmax_policy(strengths: Strengths, size: int) -> Softmax:
       strengths: the strengths of the features.
       size: points on a side.
     """
-    most = 2 ** (32 - _FACTOR_BITS - math.ceil(math.log2(size * size + 1))) - 1
+    max_shape = 2 ** (32 - _FACTOR_BITS - math.ceil(math.log2(size * size + 1))) - 1
     shape = jnp.asarray(strengths.shape, jnp.float32)
     factors = _FACTOR_ONE * jnp.asarray(strengths.contiguity, jnp.float32)
-    whole = _whole(shape * (most / jnp.max(shape)), most)
-    none = jnp.full(1, _FACTOR_ONE, jnp.uint32)
-    contiguity = jnp.concatenate([none, _whole(factors, 2**_FACTOR_BITS - 1)])
-    return Softmax(whole[neighbourhoods.classes()], contiguity)
+    shape_integers = _to_integers(shape * (max_shape / jnp.max(shape)), max_shape)
+    not_contiguous = jnp.full(1, _FACTOR_ONE, jnp.uint32)
+    contiguity = jnp.concatenate([not_contiguous, _to_integers(factors, 2**_FACTOR_BITS - 1)])
+    return Softmax(shape_integers[neighbourhoods.classes()], contiguity)
 
 
 def softmax_playouts(
@@ -87,13 +87,17 @@ def softmax_playouts(
     return engine.play_out(as_policy(policy), rules, positions, key, **options)
 
 
-def _whole(x: jax.Array, most: int) -> jax.Array:
-    """u32: rounded and clipped to 1 .. `most`; at least 1, so that no move is ruled out."""
-    return jnp.clip(jnp.round(x), 1, most).astype(jnp.uint32)
+def _to_integers(x: jax.Array, highest: int) -> jax.Array:
+    """u32: rounded and clipped to 1 .. `highest`; at least 1, so that no move is ruled out."""
+    return jnp.clip(jnp.round(x), 1, highest).astype(jnp.uint32)
 
 
 def init(
-    rules: go.Rules, positions: go.Position, clock: Clock, first_plays: Wanted, last: jax.Array
+    rules: go.Rules,
+    positions: go.Position,
+    clock: Clock,
+    first_plays: FirstPlayKind,
+    last: jax.Array,
 ) -> BoardLanes:
     """The lanes before the first iteration; `last` is i32[B], the last moves."""
     lanes = whole_board.init(rules, positions, clock, first_plays)
@@ -107,14 +111,14 @@ def _choose(lay: bb.Layout, policy: Softmax, lanes: BoardLanes) -> jax.Array:
         return stages.once(functools.partial(function, lay), *args)
 
     boards = (lanes.own, lanes.opponent, lanes.banned)
-    may = stage(playable.candidates, *boards)
-    around = stage(_look, *boards[:2], may, lanes.last)
+    candidates = stage(playable.candidates, *boards)
+    around = stage(_look, *boards[:2], candidates, lanes.last)
     # A stage of its own: fused into the lookup, XLA would compute each code from its flat index,
     # which takes five times as long if the number of lanes is not a power of 2.
     codes = stage(_codes, around)
     weights = stage(_weights, around, codes, policy)
-    fresh = stage(draw, weights, engine.random_bits(lanes.clock))
-    return jnp.where(lanes.clock.trying != playable.NO_MOVE, lanes.clock.trying, fresh)
+    new_move = stage(draw, weights, engine.random_bits(lanes.clock))
+    return jnp.where(lanes.clock.trying != playable.NO_MOVE, lanes.clock.trying, new_move)
 
 
 def as_policy(policy: Softmax) -> PlayoutPolicy:
@@ -131,7 +135,7 @@ class _Around(NamedTuple):
 
     own: jax.Array  # u32[size + 2, B], framed
     opponent: jax.Array  # u32[size + 2, B], framed
-    may: jax.Array  # u32[size, B]: the candidates
+    candidates: jax.Array  # u32[size, B]: the candidates
     beside: jax.Array  # u32[size, B]: the points beside the last move
     diagonal: jax.Array  # u32[size, B]: those diagonal to it
 
@@ -141,11 +145,11 @@ def weights(
     lay: bb.Layout,
     own: bb.Board,
     opponent: bb.Board,
-    may: bb.Board,
+    candidates: bb.Board,
     previous: jax.Array,
 ) -> jax.Array:
-    """u32[size, size, B]: the strengths of the points that may be played (`may`), 0 elsewhere."""
-    around = _look(lay, own, opponent, may, previous)
+    """u32[size, size, B]: the strengths of the candidates, 0 elsewhere."""
+    around = _look(lay, own, opponent, candidates, previous)
     return _weights(lay, around, _codes(lay, around), policy)
 
 
@@ -157,18 +161,20 @@ def logits(policy: Softmax, rules: go.Rules, positions: go.Position, last: jax.A
     """
     lay, (own, opponent) = rules.layout, go.own_and_opponent(positions)
     banned = jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko)
-    may = playable.candidates(lay, own, opponent, banned)
-    found = weights(policy, lay, own, opponent, may, playable.packed_point(lay, last))
-    points = jnp.moveaxis(found, -1, 0).reshape(last.shape[0], lay.num_points)
+    candidates = playable.candidates(lay, own, opponent, banned)
+    point_weights = weights(
+        policy, lay, own, opponent, candidates, playable.packed_point(lay, last)
+    )
+    points = jnp.moveaxis(point_weights, -1, 0).reshape(last.shape[0], lay.num_points)
     return jnp.pad(jnp.log(jnp.maximum(points, 1).astype(jnp.float32)), ((0, 0), (0, 1)))
 
 
-def _look(lay, own, opponent, may, previous) -> _Around:
+def _look(lay, own, opponent, candidates, previous) -> _Around:
     beside, diagonal = contiguous(lay, previous)
     return _Around(
         neighbourhoods.framed(lay, neighbourhoods.rows(lay, own)),
         neighbourhoods.framed(lay, neighbourhoods.rows(lay, opponent)),
-        neighbourhoods.rows(lay, may),
+        neighbourhoods.rows(lay, candidates),
         neighbourhoods.rows(lay, beside),
         neighbourhoods.rows(lay, diagonal),
     )
@@ -189,11 +195,13 @@ def _codes(lay: bb.Layout, around: _Around) -> jax.Array:
 
 
 def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax) -> jax.Array:
-    may, beside, diagonal = (neighbourhoods.bits(lay, rows) for rows in around[2:])
+    candidates, beside, diagonal = (neighbourhoods.bits(lay, rows) for rows in around[2:])
     shape = policy.shape.at[codes].get(mode="promise_in_bounds")
-    apart, next_to, across = policy.contiguity
-    factor = jnp.where(beside != 0, next_to, jnp.where(diagonal != 0, across, apart))
-    return jnp.where(may != 0, shape * factor, np.uint32(0))
+    elsewhere_factor, beside_factor, diagonal_factor = policy.contiguity
+    factor = jnp.where(
+        beside != 0, beside_factor, jnp.where(diagonal != 0, diagonal_factor, elsewhere_factor)
+    )
+    return jnp.where(candidates != 0, shape * factor, np.uint32(0))
 
 
 # --- the draw -------------------------------------------------------------------------
@@ -215,8 +223,8 @@ def draw(lay: bb.Layout, weights: jax.Array, random: jax.Array) -> jax.Array:
     by_row = jnp.sum(weights, axis=1, dtype=jnp.uint32)
     total = jnp.sum(by_row, axis=0, dtype=jnp.uint32)
     row, rank = _interval(list(by_row), _scaled(random, total))
-    chosen = lax.broadcasted_iota(jnp.uint32, weights.shape, 0) == row[None, None]
-    in_row = jnp.sum(jnp.where(chosen, weights, np.uint32(0)), axis=0, dtype=jnp.uint32)
+    is_row = lax.broadcasted_iota(jnp.uint32, weights.shape, 0) == row[None, None]
+    in_row = jnp.sum(jnp.where(is_row, weights, np.uint32(0)), axis=0, dtype=jnp.uint32)
     column, _ = _interval(list(in_row), rank)
     word, place = row // np.uint32(lay.rows_per_word), row % np.uint32(lay.rows_per_word)
     bit = place * np.uint32(lay.stride) + column

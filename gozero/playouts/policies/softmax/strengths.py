@@ -41,9 +41,9 @@ def save(path: pathlib.Path, strengths: Strengths, **about: Any) -> None:
     Raises:
       ValueError: strengths that have wrong shapes, or are not finite and above 0.
     """
-    held = {name: np.asarray(array, np.float32) for name, array in strengths._asdict().items()}
-    _check(held, f"strengths for {path}")
-    arrays.write(path, "strengths", held, about)
+    by_name = {name: np.asarray(array, np.float32) for name, array in strengths._asdict().items()}
+    _check(by_name, f"strengths for {path}")
+    arrays.write(path, "strengths", by_name, about)
 
 
 def load(path: pathlib.Path | str) -> tuple[Strengths, dict]:
@@ -52,12 +52,12 @@ def load(path: pathlib.Path | str) -> tuple[Strengths, dict]:
     The description includes ``sha256``, see `arrays.read`.
 
     Raises:
-      ValueError: the file is missing, damaged, or holds no strengths.
+      ValueError: the file is missing, damaged, or does not contain strengths.
     """
     if str(path) in SHIPPED:
         path = pathlib.Path(__file__).resolve().parent / "data" / f"{path}.safetensors"
     try:
-        found, about = arrays.read(
+        by_name, about = arrays.read(
             pathlib.Path(path), "strengths", lambda about, names: uniform()._asdict()
         )
     except ValueError as error:
@@ -65,12 +65,12 @@ def load(path: pathlib.Path | str) -> tuple[Strengths, dict]:
             f"{error}; give a file of train.classical.mm or .balancing, or one of "
             f"{', '.join(SHIPPED)}"
         ) from error
-    _check(found, f"strengths {path}")
-    return Strengths(**found), about
+    _check(by_name, f"strengths {path}")
+    return Strengths(**by_name), about
 
 
-def _check(held: arrays.Arrays, what: str) -> None:
-    arrays.check(held, uniform()._asdict(), what)
-    for name, array in held.items():
+def _check(by_name: arrays.Arrays, what: str) -> None:
+    arrays.check(by_name, uniform()._asdict(), what)
+    for name, array in by_name.items():
         if not (array > 0).all():
-            raise ValueError(f"{what}: {name} has one that is not above 0")
+            raise ValueError(f"{what}: every strength must be above 0; {name} has one that is not")
