@@ -207,7 +207,7 @@ def flood_rounds(size: int, batch: int) -> dict[int, float]:
 
     def counted(lay, seeds, east, south):
         goes_on = lambda carry: jnp.any(floods._goes_on(lay, carry[0], east, south))
-        sweep = lambda carry: (floods._swept(lay, carry[0], east, south), carry[1] + 1)
+        sweep = lambda carry: (floods._sweep_stacked(lay, carry[0], east, south), carry[1] + 1)
         grown, rounds = lax.while_loop(goes_on, sweep, (seeds, jnp.int32(0)))
         jax.debug.callback(lambda rounds: found[len(seeds)].append(int(rounds)), rounds)
         return grown
@@ -254,7 +254,9 @@ def _stages(size: int, batch: int) -> dict[str, tuple[Callable, tuple, tuple[int
     )
 
     def sought(position, closely):
-        now = superko.now(position.black, position.white, position.to_play, position.atari)
+        now = superko.present_board(
+            position.black, position.white, position.to_play, position.atari
+        )
         return superko._sought(rules.layout, now, False, closely)
 
     return {

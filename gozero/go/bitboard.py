@@ -102,8 +102,8 @@ def masked(words: tuple[np.uint32, ...], a: AnyBoard) -> AnyBoard:
     """The points of `a` that are set in constant words, such as `Layout.full`."""
     if isinstance(a, tuple):
         return each_word(lambda mask, x: mask & x, words, a)
-    same = len(set(words)) == 1
-    return a & (words[0] if same else np.array(words).reshape(-1, *[1] * (a.ndim - 1)))
+    all_equal = len(set(words)) == 1
+    return a & (words[0] if all_equal else np.array(words).reshape(-1, *[1] * (a.ndim - 1)))
 
 
 def union(a: AnyBoard, b: AnyBoard) -> AnyBoard:
@@ -288,8 +288,8 @@ def _unpack(lay: Layout) -> Callable:
 
     def points(a: Board) -> jax.Array:
         """Each point tests its bit in every word: no gather, and one pass over all points."""
-        found = [word & mask for word, mask in zip(a, masks, strict=True)]
-        return functools.reduce(lambda x, y: x | y, found) != 0
+        masked_words = [word & mask for word, mask in zip(a, masks, strict=True)]
+        return functools.reduce(lambda x, y: x | y, masked_words) != 0
 
     return batching.behind_barrier(points)
 

@@ -35,7 +35,7 @@ def superko_points(
     lay, ply = rules.layout, position.ply.astype(jnp.int32)
     suicides = suicide_points(rules, position)
     stones = position.black, position.white
-    now = superko.now(*stones, position.to_play, position.atari, suicides)
+    now = superko.present_board(*stones, position.to_play, position.atari, suicides)
     up_to_branch = state.position.ply.astype(jnp.int32) + 1
     length = jnp.minimum(up_to_branch, num_past(rules, ply))
     branch = None
@@ -66,14 +66,14 @@ def last_move(
     """
     now = own_and_opponent(position)[1]
     point = bb.point_of(rules.layout, bb.difference(now, _stones_before(state, position)))
-    known = (state.past is not None) & (state.position.ply > 0)
+    is_known = (state.past is not None) & (state.position.ply > 0)
     if ancestors is None or depth is None:
-        return jnp.where(known, point, bb.NO_POINT)
+        return jnp.where(is_known, point, bb.NO_POINT)
     boards = ancestors.white, ancestors.black
     white, black = jax.tree.map(lambda x: x[jnp.maximum(depth - 1, 0)], boards)
     before = bb.where(position.to_play == 0, white, black)
     in_branch = bb.point_of(rules.layout, bb.difference(now, before))
-    return jnp.where(depth > 0, in_branch, jnp.where(known, point, bb.NO_POINT))
+    return jnp.where(depth > 0, in_branch, jnp.where(is_known, point, bb.NO_POINT))
 
 
 def _stones_before(state: GameState, position: Position) -> bb.Board:

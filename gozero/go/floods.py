@@ -82,13 +82,13 @@ def grow_stacked(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.A
     """
     if mode.inside_kernel():
         return _grow_by_sweeps(lay, seeds, east, south)
-    together, args = functools.partial(_grow_together, lay), (seeds, east, south)
+    default, args = functools.partial(_grow_together, lay), (seeds, east, south)
     if mode.plain() or mode.backend() == "cpu":
-        return together(*args)
+        return default(*args)
     kernels = {"cuda": functools.partial(_grow_in_kernel, lay, "cuda")}
-    if _num_words(args) <= _MOST_WORDS:
+    if _num_words(args) <= _MAX_WORDS:
         kernels["tpu"] = functools.partial(_grow_in_kernel, lay, "tpu")
-    return mode.by_platform(*args, default=together, **kernels)
+    return mode.by_platform(*args, default=default, **kernels)
 
 
 def _grow_together(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax.Array):
@@ -96,12 +96,12 @@ def _grow_together(lay: bb.Layout, seeds: jax.Array, east: jax.Array, south: jax
 
     def step(carry):
         x = grow_some(lay, carry[0], east, south, 1)
-        return x, jnp.any(_goes_on(lay, x, east, south))
+        return x, jnp.any(_is_growing(lay, x, east, south))
 
     return lax.while_loop(lambda carry: carry[1], step, (seeds, jnp.bool_(True)))[0]
 
 
-_MOST_WORDS = 128
+_MAX_WORDS = 128
 """The most words per game that a kernel holds in registers, or close to them."""
 
 
@@ -115,29 +115,29 @@ def _grow_in_kernel(lay: bb.Layout, platform: str, seeds, east, south) -> jax.Ar
     If a game has many words, each of its planes becomes a lane.
     """
     state = seeds, east, south
-    if apart := _num_words(state) > _MOST_WORDS:
+    if by_plane := _num_words(state) > _MAX_WORDS:
         state = tuple(jnp.moveaxis(jnp.broadcast_to(x, seeds.shape), 0, 1)[None] for x in state)
 
-    def goes_on(state):
-        planes = _goes_on(lay, *state)
+    def is_growing(state):
+        planes = _is_growing(lay, *state)
         return functools.reduce(lambda a, b: a | b, [planes[p] for p in range(planes.shape[0])])
 
     def advance(state):
         x, east, south = state
-        return _swept(lay, x, east, south), east, south
+        return _sweep_stacked(lay, x, east, south), east, south
 
     flat = tuple(x.reshape(*x.shape[:2], -1) for x in state)
-    grown = lane_loop.run(goes_on, advance, flat, platform)[0].reshape(state[0].shape)
-    return jnp.moveaxis(grown[0], 1, 0) if apart else grown
+    grown = lane_loop.run(is_growing, advance, flat, platform)[0].reshape(state[0].shape)
+    return jnp.moveaxis(grown[0], 1, 0) if by_plane else grown
 
 
 def _grow_by_sweeps(lay: bb.Layout, seeds, east, south) -> jax.Array:
     """As `_grow_together`, inside a kernel, where all words are in registers."""
-    goes_on = lambda x: jnp.any(_goes_on(lay, x, east, south))
-    return lax.while_loop(goes_on, lambda x: _swept(lay, x, east, south), seeds)
+    is_growing = lambda x: jnp.any(_is_growing(lay, x, east, south))
+    return lax.while_loop(is_growing, lambda x: _sweep_stacked(lay, x, east, south), seeds)
 
 
-def _swept(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
+def _sweep_stacked(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
     grown = sweep(lay, _words(lay, x), (_words(lay, east), _words(lay, south)))
     return jnp.stack(grown, axis=1)
 
@@ -147,7 +147,7 @@ def _words(lay: bb.Layout, x: jax.Array) -> bb.Board:
     return tuple(x[:, w] for w in range(lay.num_words))
 
 
-def _goes_on(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
+def _is_growing(lay: bb.Layout, x: jax.Array, east: jax.Array, south: jax.Array) -> jax.Array:
     """bool[P, ...]: whether each plane would grow further."""
     if stacked.is_array(lay, x):
         x, east, south = (jnp.moveaxis(a, 1, 0) for a in (x, east, south))
@@ -176,23 +176,23 @@ def grow_some(
 
 
 def _sweep_by_word(lay: bb.Layout, x, east, south):
-    last, several, full = lay.num_words - 1, lay.rows_per_word > 1, jnp.asarray(lay.full)
+    last, several_rows, full = lay.num_words - 1, lay.rows_per_word > 1, jnp.asarray(lay.full)
     word_of = functools.partial(lax.dynamic_index_in_dim, axis=1, keepdims=False)
 
     def grown(x, w, arriving):
         word, joined = word_of(x, w) | arriving, (word_of(east, w), word_of(south, w))
-        for _ in range(2 if several else 1):
+        for _ in range(2 if several_rows else 1):
             word = grow_word(lay, lax.dynamic_index_in_dim(full, w, keepdims=False), word, *joined)
         return lax.dynamic_update_index_in_dim(x, word, w, 1)
 
     def from_above(w, x):
         arriving = word_of(x, w - 1) & word_of(south, w - 1)
-        return grown(x, w, arriving >> lay.last_row_shift if several else arriving)
+        return grown(x, w, arriving >> lay.last_row_shift if several_rows else arriving)
 
     def from_below(i, x):
         w = last - 1 - i
         arriving = word_of(x, w + 1)
-        arriving = arriving << lay.last_row_shift if several else arriving
+        arriving = arriving << lay.last_row_shift if several_rows else arriving
         return grown(x, w, arriving & word_of(south, w))
 
     x = grown(x, 0, np.uint32(0))
@@ -228,7 +228,7 @@ def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.
     or east along a row, crosses the board in one sweep. Growth west gains a point or two per visit.
     """
     (east, south), words = joined, list(x)
-    several = lay.rows_per_word > 1
+    several_rows = lay.rows_per_word > 1
 
     def grown(w, word):
         return grow_word(lay, lay.full[w], word, east[w], south[w])
@@ -236,10 +236,10 @@ def sweep(lay: bb.Layout, x: bb.Board, joined: tuple[bb.Board, bb.Board]) -> bb.
     for w in range(lay.num_words):
         if w > 0:
             down = words[w - 1] & south[w - 1]
-            words[w] = words[w] | (down >> lay.last_row_shift if several else down)
+            words[w] = words[w] | (down >> lay.last_row_shift if several_rows else down)
         words[w] = grown(w, words[w])
     for w in reversed(range(lay.num_words - 1)):
-        up = words[w + 1] << lay.last_row_shift if several else words[w + 1]
+        up = words[w + 1] << lay.last_row_shift if several_rows else words[w + 1]
         words[w] = grown(w, words[w] | (up & south[w]))
     return tuple(words)
 

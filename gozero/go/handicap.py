@@ -44,10 +44,13 @@ def fixed(size: int, number: int) -> list[int]:
     Raises:
       ValueError: a number of stones without a fixed placement on this board.
     """
-    most = most_fixed(size)
-    if not 2 <= number <= most:
-        allowed = f"from 2 to {most}" if most else "none at all"
-        raise ValueError(f"number: {number} stones on {size}x{size}; a fixed handicap is {allowed}")
+    max_stones = most_fixed(size)
+    if not 2 <= number <= max_stones:
+        if not max_stones:
+            raise ValueError(f"number: {number}; there is no fixed handicap on {size}x{size}")
+        raise ValueError(
+            f"number: {number} stones; a fixed handicap on {size}x{size} has 2 to {max_stones}"
+        )
     edge = 3 if size >= 13 else 2
     lines = (edge, size // 2, size - 1 - edge)
     return [lines[row] * size + lines[col] for row, col in _PATTERNS[number]]
@@ -67,15 +70,15 @@ def free(size: int, number: int) -> list[int]:
     placed = fixed(size, start) if start else []
     empty = [action for action in range(size * size) if action not in placed]
     nearest = {
-        action: min((_apart(size, action, p) for p in placed), default=0) for action in empty
+        action: min((_distance(size, action, p) for p in placed), default=0) for action in empty
     }
     while len(placed) < number:
         best = max(nearest, key=lambda a: (_line(size, a) > 0, nearest[a], _line(size, a), -a))
         del nearest[best]
         placed.append(best)
         for action in nearest:
-            apart = _apart(size, action, best)
-            nearest[action] = apart if len(placed) == 1 else min(nearest[action], apart)
+            distance = _distance(size, action, best)
+            nearest[action] = distance if len(placed) == 1 else min(nearest[action], distance)
     return placed
 
 
@@ -90,14 +93,13 @@ def check_free(size: int, actions: Sequence[int]) -> None:
         if not 0 <= action < size * size:
             raise ValueError(f"actions: {action} is not a point of a {size}x{size} board")
         if action in actions[:place]:
-            raise ValueError(f"actions: {to_gtp(size, action)} is there twice")
+            raise ValueError(f"actions: {to_gtp(size, action)} occurs twice")
 
 
 def _check_number(size: int, number: int) -> None:
     if not 2 <= number < size * size:
         raise ValueError(
-            f"number: {number} stones on {size}x{size}; a free handicap is from 2 to "
-            f"{size * size - 1}"
+            f"number: {number} stones; a free handicap on {size}x{size} has 2 to {size * size - 1}"
         )
 
 
@@ -107,6 +109,6 @@ def _line(size: int, action: int) -> int:
     return min(row, col, size - 1 - row, size - 1 - col)
 
 
-def _apart(size: int, a: int, b: int) -> int:
+def _distance(size: int, a: int, b: int) -> int:
     """Squared distance between two points."""
     return (a // size - b // size) ** 2 + (a % size - b % size) ** 2

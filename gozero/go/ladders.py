@@ -168,31 +168,31 @@ def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[b
 def _in_lockstep(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
     batch = todo[0].shape[0]
     start = _start(todo), _stack(rules, reading, batch)
-    go_on = lambda carry: jnp.any(_busy(carry[0]))
-    machine, _ = lax.while_loop(go_on, functools.partial(_turn, rules, reading, root), start)
+    continues = lambda carry: jnp.any(_busy(carry[0]))
+    machine, _ = lax.while_loop(continues, functools.partial(_turn, rules, reading, root), start)
     return machine.laddered, machine.captures
 
 
 _LANES = 48
 """The number of games that a CPU reads at a time: three registers of 16 words."""
 
-_MOST_IDLE = 12
+_MAX_IDLE = 12
 """The number of idle lanes at which new games are handed out."""
 
 
 class _Queue(NamedTuple):
-    """The lanes, and the games still to be taken by one."""
+    """The lanes, and the queue of games that they take from."""
 
-    taken: jax.Array  # i32[]: how many games have been taken
+    num_taken: jax.Array  # i32[]: how many games lanes have taken so far
     number: jax.Array  # i32[C]: the game that each lane reads; B for none
     root: jax.Array  # u32[C, 4 W + 2]: its root, as packed by `_pack_node`
     machine: _Machine
     stack: jax.Array
-    found: jax.Array  # u32[B, 2 W]
+    results: jax.Array  # u32[B, 2 W]
 
 
 def _in_turn(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
-    """Games with most to read come first; a lane that has finished one takes another.
+    """Games with the most to read come first; a lane that has finished one takes the next.
 
     Trip bound: the number of games, and for each that of `_read`.
     """
@@ -202,28 +202,28 @@ def _in_turn(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
 
     def take(queue: _Queue) -> _Queue:
         idle = ~_busy(queue.machine)
-        next_ = queue.taken + jnp.cumsum(idle, dtype=jnp.int32) - 1
+        next_ = queue.num_taken + jnp.cumsum(idle, dtype=jnp.int32) - 1
         takes = idle & (next_ < batch)
         number = jnp.where(takes, order[jnp.minimum(next_, batch - 1)], queue.number)
         number = jnp.where(idle & ~takes, batch, number)
-        own = games[jnp.minimum(number, batch - 1)]
-        new = _start(jax.vmap(functools.partial(_unpack_node, lay))(own).untried)
+        own_games = games[jnp.minimum(number, batch - 1)]
+        new = _start(jax.vmap(functools.partial(_unpack_node, lay))(own_games).untried)
         keep = lambda new, old: jnp.where(takes, new, old)
         return queue._replace(
-            taken=queue.taken + jnp.sum(takes, dtype=jnp.int32),
+            num_taken=queue.num_taken + jnp.sum(takes, dtype=jnp.int32),
             number=number,
-            root=own,
+            root=own_games,
             machine=jax.tree.map(keep, new, queue.machine),
-            found=written(queue),
+            results=with_results(queue),
         )
 
-    def written(queue: _Queue) -> jax.Array:
-        said = jnp.stack([*queue.machine.laddered, *queue.machine.captures], axis=-1)
-        return queue.found.at[queue.number].set(said, mode="drop", unique_indices=True)
+    def with_results(queue: _Queue) -> jax.Array:
+        lane_results = jnp.stack([*queue.machine.laddered, *queue.machine.captures], axis=-1)
+        return queue.results.at[queue.number].set(lane_results, mode="drop", unique_indices=True)
 
     def read(queue: _Queue) -> _Queue:
         queue = take(queue)
-        least = jnp.where(queue.taken < batch, _LANES - _MOST_IDLE, 0)
+        least = jnp.where(queue.num_taken < batch, _LANES - _MAX_IDLE, 0)
         machine, stack = stages.whole(read_on, (queue.machine, queue.stack), queue.root, least)
         return queue._replace(machine=machine, stack=stack)
 
@@ -233,16 +233,16 @@ def _in_turn(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
         return lax.while_loop(too_few_idle, functools.partial(_turn, rules, reading, root), carry)
 
     start = _Queue(
-        taken=jnp.int32(0),
+        num_taken=jnp.int32(0),
         number=jnp.full(_LANES, batch, jnp.int32),
         root=games[:_LANES],
         machine=_start(tuple(jnp.zeros_like(word[:_LANES]) for word in todo)),
         stack=_stack(rules, reading, _LANES),
-        found=jnp.zeros((batch, 2 * lay.num_words), jnp.uint32),
+        results=jnp.zeros((batch, 2 * lay.num_words), jnp.uint32),
     )
-    go_on = lambda queue: (queue.taken < batch) | jnp.any(_busy(queue.machine))
-    found = written(lax.while_loop(go_on, read, start))
-    words = tuple(found.T)
+    continues = lambda queue: (queue.num_taken < batch) | jnp.any(_busy(queue.machine))
+    results = with_results(lax.while_loop(continues, read, start))
+    words = tuple(results.T)
     return words[: lay.num_words], words[lay.num_words :]
 
 
@@ -278,12 +278,12 @@ def _turn(rules: Rules, reading: Reading, root: Position, carry):
     bottom = jnp.arange(machine.depth.size) * (reading.plies * rules.size)
     row = bottom + jnp.maximum(machine.depth, 0)
     step = jax.vmap(functools.partial(_step, rules, reading))
-    machine, here, child = step(root, machine, stack[row])
+    machine, node_row, child = step(root, machine, stack[row])
     # Write the current node, with one untried move fewer, then the next one if it is new.
     if mode.writes_in_turn():
-        stack = indexing.write_in_turn(stack, (row,), here)
+        stack = indexing.write_in_turn(stack, (row,), node_row)
         return machine, indexing.write_in_turn(stack, (bottom + child.depth,), child.row)
-    stack = stack.at[row].set(here)
+    stack = stack.at[row].set(node_row)
     return machine, stack.at[bottom + child.depth].set(child.row, mode="drop")
 
 
@@ -299,9 +299,9 @@ def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row
     new = depth == _NEXT_CHAIN
     node = _unpack_node(lay, row)
     untried = bb.keep(~new, node.untried)
-    spent = bb.any_of(untried) & (machine.tried >= reading.moves)
-    moves = bb.any_of(untried) & ~spent
-    ends = ~new & ~moves & ~spent
+    exhausted = bb.any_of(untried) & (machine.tried >= reading.moves)
+    moves = bb.any_of(untried) & ~exhausted
+    ends = ~new & ~moves & ~exhausted
     move = bb.keep(moves, _lowest(untried))
 
     before = _where(new, root, node.position)
@@ -313,15 +313,15 @@ def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row
         first = ~new & (depth == 0) & attacker
         takes_ko = (after.ko >= 0) & ~first
         after = after.replace(ko=jnp.where(first, jnp.int16(bb.NO_POINT), after.ko))
-    met = _meet(rules, reading, root, after, seed, new)
+    target = _read_target(rules, reading, root, after, seed, new)
 
-    attacks = before.to_play != met.owner  # whether the attacker moved, or has no move left
+    attacks = before.to_play != target.owner  # whether the attacker moved, or has no move left
     deepest = depth + 1 >= plies
-    settled = ~attacks & ((met.num_liberties > 2) | (deepest & (met.num_liberties == 2)))
-    opens = moves & ~deepest & (attacks | (met.num_liberties == 2))
+    settled = ~attacks & ((target.num_liberties > 2) | (deepest & (target.num_liberties == 2)))
+    opens = moves & ~deepest & (attacks | (target.num_liberties == 2))
     saved = moves & settled
     if reading.katago:
-        opens = opens & ~jnp.where(attacks, takes_ko, _dies_of_kos(lay, met))
+        opens = opens & ~jnp.where(attacks, takes_ko, _dies_of_kos(lay, target))
     # A node without moves left has no refutation: the move that led to it works, so the one before
     # that fails. At the root all the attacker's moves are tried, to list each that works.
     works = ends & (depth == 1) & ~attacks
@@ -329,16 +329,16 @@ def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row
     ended_depth = jnp.where(works, 0, jnp.maximum(depth - 2, _NEXT_CHAIN))
     next_depth = jnp.where(ends, ended_depth, next_depth)
     next_depth = jnp.where(opens, depth + 1, next_depth)
-    next_depth = jnp.where(spent, _NEXT_CHAIN, next_depth)
-    starts = new & bb.any_of(met.chain)
+    next_depth = jnp.where(exhausted, _NEXT_CHAIN, next_depth)
+    starts = new & bb.any_of(target.chain)
     next_depth = jnp.where(new, jnp.where(starts, 0, _NEXT_CHAIN), next_depth)
 
     lost = ends & (depth == 0) & (~attacks | machine.works)
-    caught = lost | (spent & machine.works)
-    chain = bb.where(new, met.chain, machine.chain)
-    opponents = met.owner != root.to_play
+    caught = lost | (exhausted & machine.works)
+    chain = bb.where(new, target.chain, machine.chain)
+    opponents = target.owner != root.to_play
     machine = _Machine(
-        todo=bb.difference(machine.todo, bb.keep(new, met.chain)),
+        todo=bb.difference(machine.todo, bb.keep(new, target.chain)),
         chain=chain,
         depth=next_depth,
         tried=jnp.where(new, 0, machine.tried + moves),
@@ -347,16 +347,16 @@ def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row
         laddered=bb.union(machine.laddered, bb.keep(caught, chain)),
         captures=bb.union(machine.captures, bb.keep(works & opponents, machine.first)),
     )
-    here = _pack_node(_Node(before, bb.difference(untried, move)))
+    node_row = _pack_node(_Node(before, bb.difference(untried, move)))
     child_depth = jnp.where(starts | opens, next_depth, _NOWHERE)
-    return machine, here, _Child(child_depth, _pack_node(_Node(met.position, met.moves)))
+    return machine, node_row, _Child(child_depth, _pack_node(_Node(target.position, target.moves)))
 
 
 # Whether two boards share a point: one bool that all words depend on, so it is behind a barrier.
-_meet_anywhere = batching.behind_barrier(lambda a, b: bb.any_of(bb.intersection(a, b)))
+_share_a_point = batching.behind_barrier(lambda a, b: bb.any_of(bb.intersection(a, b)))
 
 
-class _Met(NamedTuple):
+class _Target(NamedTuple):
     """The chain being read, on a board that the search has reached."""
 
     chain: bb.Board
@@ -380,42 +380,44 @@ def _only_wide(lay: bb.Layout, vacant: bb.Board, liberties: bb.Board, defends, m
     both_lines = bb.intersection(bb.intersection(west, east), bb.union(south, north))
     both_files = bb.intersection(bb.intersection(south, north), bb.union(west, east))
     wide = bb.intersection(liberties, bb.union(both_lines, both_files))
-    some = bb.any_of(wide)
-    apart = ~bb.any_of(bb.intersection(bb.neighbours(lay, liberties), liberties))
-    two = bb.count(wide) == 2
-    attack = bb.keep(~two, wide)
-    moves = bb.where(defends & some, bb.intersection(moves, liberties), moves)
-    return bb.where(~defends & some & apart, attack, moves)
+    any_wide = bb.any_of(wide)
+    not_adjacent = ~bb.any_of(bb.intersection(bb.neighbours(lay, liberties), liberties))
+    both_wide = bb.count(wide) == 2
+    attacker_moves = bb.keep(~both_wide, wide)
+    moves = bb.where(defends & any_wide, bb.intersection(moves, liberties), moves)
+    return bb.where(~defends & any_wide & not_adjacent, attacker_moves, moves)
 
 
-def _dies_of_kos(lay: bb.Layout, met: _Met) -> jax.Array:
+def _dies_of_kos(lay: bb.Layout, target: _Target) -> jax.Array:
     """bool[]: whether both of two liberties are kos the attacker may take, and nothing else helps.
 
     A point is such a ko if all its neighbours are the owner's stones and exactly one of them, a
     single stone, is in atari.
     """
-    around = bb.neighbours(lay, met.liberties)
-    dies = ~bb.any_of(bb.difference(around, met.own)) & ~bb.any_of(met.captures)
-    vacant = bb.complement(lay, bb.union(met.position.black, met.position.white))
-    first = _lowest(met.liberties)
-    each = first, bb.difference(met.liberties, first)
-    for point in each:
-        taken = bb.intersection(bb.neighbours(lay, point), met.position.atari)
-        alone = ~bb.any_of(bb.intersection(bb.neighbours(lay, taken), met.own))
-        dies = dies & (bb.count(taken) == 1) & alone
-    seeds = [bb.keep(dies, bb.neighbours(lay, point)) for point in each]
-    for point, chain in zip(each, floods.flood(lay, seeds, bb.joints(lay, met.own)), strict=True):
+    around = bb.neighbours(lay, target.liberties)
+    dies = ~bb.any_of(bb.difference(around, target.own)) & ~bb.any_of(target.captures)
+    vacant = bb.complement(lay, bb.union(target.position.black, target.position.white))
+    first = _lowest(target.liberties)
+    points = first, bb.difference(target.liberties, first)
+    for point in points:
+        in_atari = bb.intersection(bb.neighbours(lay, point), target.position.atari)
+        alone = ~bb.any_of(bb.intersection(bb.neighbours(lay, in_atari), target.own))
+        dies = dies & (bb.count(in_atari) == 1) & alone
+    seeds = [bb.keep(dies, bb.neighbours(lay, point)) for point in points]
+    for point, chain in zip(
+        points, floods.flood(lay, seeds, bb.joints(lay, target.own)), strict=True
+    ):
         joined = bb.intersection(bb.neighbours(lay, chain), vacant)
         dies = dies & (bb.count(bb.difference(joined, point)) <= 2)
     return dies
 
 
-def _meet(
+def _read_target(
     rules: Rules, reading: Reading, root: Position, position: Position, seed: bb.Board, new
-) -> _Met:
+) -> _Target:
     """Examine the chain that holds the stone `seed`."""
     lay = rules.layout
-    is_white = _meet_anywhere(root.white, seed)
+    is_white = _share_a_point(root.white, seed)
     own = bb.where(is_white, position.white, position.black)
     attackers = bb.where(is_white, position.black, position.white)
     vacant = bb.complement(lay, bb.union(own, attackers))
@@ -428,11 +430,11 @@ def _meet(
     captures = bb.intersection(bb.neighbours(lay, weak), vacant)
 
     owner = is_white.astype(jnp.int8)
-    begins = jnp.where(num_liberties == 1, owner, jnp.int8(1) - owner)
-    holds = num_liberties != 1 if reading.katago else begins == root.to_play
-    ko = jnp.where(holds, root.ko, jnp.int16(bb.NO_POINT))
+    first_player = jnp.where(num_liberties == 1, owner, jnp.int8(1) - owner)
+    keeps_ko = num_liberties != 1 if reading.katago else first_player == root.to_play
+    ko = jnp.where(keeps_ko, root.ko, jnp.int16(bb.NO_POINT))
     position = position.replace(
-        to_play=jnp.where(new, begins, position.to_play),
+        to_play=jnp.where(new, first_player, position.to_play),
         ko=jnp.where(new, ko, position.ko),
     )
     defends = position.to_play == owner
@@ -440,7 +442,7 @@ def _meet(
     moves = bb.intersection(moves, legal_points(rules, position))
     if reading.katago:
         moves = _only_wide(lay, vacant, liberties, defends, moves)
-    return _Met(chain, owner, num_liberties, position, moves, own, liberties, captures)
+    return _Target(chain, owner, num_liberties, position, moves, own, liberties, captures)
 
 
 def _lowest(a: bb.Board) -> bb.Board:

@@ -68,8 +68,8 @@ def counts_stage(lay: bb.Layout, black: jax.Array, white: jax.Array) -> tuple[ja
     stones, east, south = stones & ~many, east & ~many[None], south & ~many[None]
     lines = np.concatenate([stacked.row_masks(lay), stacked.column_masks(lay)])
     sides = [side & stones for side in sides]
-    seen = floods.grow_stacked(lay, stacked.in_masks(lay, sides, lines), east, south)
-    rows, columns = seen[: lay.size], seen[lay.size :]
+    reached = floods.grow_stacked(lay, stacked.in_masks(lay, sides, lines), east, south)
+    rows, columns = reached[: lay.size], reached[lay.size :]
 
     seeds = _cell_seeds(lay, sides, rows, columns)
     cells = floods.grow_stacked(lay, seeds, east, south)
@@ -106,11 +106,11 @@ def _cell_seeds(lay: bb.Layout, sides, rows: jax.Array, columns: jax.Array) -> j
     cells = []
     for i in range(3):
         for j in range(3):
-            found = [
+            by_side = [
                 side & row_of[down][i] & column_of[right][j]
                 for side, (down, right) in zip(sides, steps, strict=True)
             ]
-            cells.append(functools.reduce(lambda x, y: x | y, found))
+            cells.append(functools.reduce(lambda x, y: x | y, by_side))
     return jnp.stack(cells)
 
 
@@ -124,9 +124,11 @@ def _first_middle_last(seen: jax.Array, masks: np.ndarray, step: int) -> tuple[j
     lines = range(size)
     none = np.zeros_like(masks[0])
 
-    def own_lines(wanted):
+    def own_lines(is_included):
         """The points whose line, moved by the step, is wanted."""
-        return functools.reduce(np.bitwise_or, [masks[k] for k in lines if wanted(k + step)], none)
+        return functools.reduce(
+            np.bitwise_or, [masks[k] for k in lines if is_included(k + step)], none
+        )
 
     # Points whose moved line comes after line k, and before it: constant masks.
     after = np.stack([own_lines(lambda line, k=k: line > k) for k in lines])

@@ -53,7 +53,7 @@ class _Board(NamedTuple):
     region_joints: tuple[jax.Array, jax.Array]  # two of u32[2, W, B]
 
 
-class _Claims(NamedTuple):
+class _Candidates(NamedTuple):
     """What may still be alive."""
 
     chains: jax.Array  # u32[2, W, B]: stones of X
@@ -80,10 +80,10 @@ def pass_alive(lay: bb.Layout, black: bb.Board, white: bb.Board) -> PassAlive:
 def _pass_alive(lay: bb.Layout) -> Callable:
     def find(black, white):
         stones = jnp.stack([stacked.stack(black), stacked.stack(white)])
-        claims = _benson(lay, _board(lay, stones))
+        candidates = _benson(lay, _board(lay, stones))
         return tuple(
             tuple(stacked.unstack(a[colour]) for colour in range(2))
-            for a in (claims.chains, claims.regions)
+            for a in (candidates.chains, candidates.regions)
         )
 
     return batching.over_games(find, in_cache=True)
@@ -94,8 +94,8 @@ def area_stage(lay: bb.Layout, stones: jax.Array) -> jax.Array:
 
     u32[2, W, B] -> u32[2, W, B].
     """
-    claims = _benson(lay, _board(lay, stones))
-    return claims.chains | claims.regions
+    candidates = _benson(lay, _board(lay, stones))
+    return candidates.chains | candidates.regions
 
 
 def settled_stage(lay: bb.Layout, stones: jax.Array, suicide: bool = False) -> jax.Array:
@@ -121,19 +121,19 @@ def settled_stage(lay: bb.Layout, stones: jax.Array, suicide: bool = False) -> j
     disputed = grow(stacked.neighbours(lay, stones & ~alive))
     inside = regions & ~stacked.neighbours(lay, stones)
     invaded = grow(stones[::-1]) & _with_two_of(lay, board, inside)
-    some = stacked.any_of(stones)[:, None]
-    return alive | jnp.where(some, regions & ~disputed & ~invaded, np.uint32(0))
+    has_stones = stacked.any_of(stones)[:, None]
+    return alive | jnp.where(has_stones, regions & ~disputed & ~invaded, np.uint32(0))
 
 
 def _with_two_of(lay: bb.Layout, board: _Board, points: jax.Array) -> jax.Array:
     """u32[2, W, B]: the regions that hold at least two of the points."""
     weight, masks = _codewords(lay)
-    found = []
+    by_colour = []
     for colour in range(2):
         joints = (joint[colour : colour + 1] for joint in board.region_joints)
-        seen = floods.grow_stacked(lay, points[colour][None] & masks, *joints)
-        found.append(stacked.in_at_least(weight + 1, seen))
-    return jnp.stack(found)
+        planes = floods.grow_stacked(lay, points[colour][None] & masks, *joints)
+        by_colour.append(stacked.in_at_least(weight + 1, planes))
+    return jnp.stack(by_colour)
 
 
 def _board(lay: bb.Layout, stones: jax.Array) -> _Board:
@@ -147,12 +147,14 @@ def _board(lay: bb.Layout, stones: jax.Array) -> _Board:
     )
 
 
-def _benson(lay: bb.Layout, board: _Board, suicide: bool = False) -> _Claims:
+def _benson(lay: bb.Layout, board: _Board, suicide: bool = False) -> _Candidates:
     """Benson's algorithm on the empty points of regions, or on all their points with suicide."""
-    return _fall(lay, board, _check_vital(lay, board, _candidates(lay, board, suicide), suicide))
+    return _drop_unsupported(
+        lay, board, _check_vital(lay, board, _candidates(lay, board, suicide), suicide)
+    )
 
 
-def _candidates(lay: bb.Layout, board: _Board, suicide: bool) -> _Claims:
+def _candidates(lay: bb.Layout, board: _Board, suicide: bool) -> _Candidates:
     """Regions whose every empty point touches X, taken as vital to every chain at their seat."""
     regions = stacked.full(lay, 3) & ~board.stones
     points = regions if suicide else board.vacant
@@ -160,7 +162,7 @@ def _candidates(lay: bb.Layout, board: _Board, suicide: bool) -> _Claims:
     regions = regions & ~floods.grow_stacked(lay, untouched, *board.region_joints)
     seats = _seats(lay, board, regions)
     vital = jnp.stack(stacked.on_sides(lay, board.stones)) & seats[None]
-    return _Claims(board.stones, regions, seats, vital)
+    return _Candidates(board.stones, regions, seats, vital)
 
 
 def _seats(lay: bb.Layout, board: _Board, regions: jax.Array) -> jax.Array:
@@ -176,47 +178,49 @@ def _seats(lay: bb.Layout, board: _Board, regions: jax.Array) -> jax.Array:
     return lax.fori_loop(0, len(bits), keep_low, board.vacant & regions)
 
 
-def _fall(lay: bb.Layout, board: _Board, claims: _Claims) -> _Claims:
+def _drop_unsupported(lay: bb.Layout, board: _Board, candidates: _Candidates) -> _Candidates:
     """Drop chains with fewer than two seats and regions that border them, until nothing changes.
 
     Trip bound: the number of regions; a few in practice.
     """
 
     def step(carry):
-        claims, _ = carry
-        chains = _with_two_seats(lay, board, claims)
-        falling = claims.regions & stacked.neighbours(lay, board.stones & ~chains)
-        gone = floods.grow_stacked(lay, falling, *board.region_joints)
-        left = _Claims(
+        candidates, _ = carry
+        chains = _with_two_seats(lay, board, candidates)
+        unsupported = candidates.regions & stacked.neighbours(lay, board.stones & ~chains)
+        dropped = floods.grow_stacked(lay, unsupported, *board.region_joints)
+        remaining = _Candidates(
             chains=chains,
-            regions=claims.regions & ~gone,
-            seats=claims.seats & ~gone,
-            vital=claims.vital & ~gone[None],
+            regions=candidates.regions & ~dropped,
+            seats=candidates.seats & ~dropped,
+            vital=candidates.vital & ~dropped[None],
         )
-        return left, stacked.any_at_all(falling)
+        return remaining, stacked.any_at_all(unsupported)
 
-    return lax.while_loop(lambda carry: carry[1], step, (claims, jnp.bool_(True)))[0]
+    return lax.while_loop(lambda carry: carry[1], step, (candidates, jnp.bool_(True)))[0]
 
 
-def _with_two_seats(lay: bb.Layout, board: _Board, claims: _Claims) -> jax.Array:
+def _with_two_seats(lay: bb.Layout, board: _Board, candidates: _Candidates) -> jax.Array:
     """u32[2, W, B]: the chains with at least two vital regions."""
     weight, masks = _codewords(lay)
     sides = []
     for side, opposite in enumerate((1, 0, 3, 2)):  # a stone east of a seat has it on its west
-        reached = stacked.on_sides(lay, claims.vital[opposite])[side] & board.stones
+        reached = stacked.on_sides(lay, candidates.vital[opposite])[side] & board.stones
         sides.append(reached[0] | reached[1])
-    seen = floods.grow_stacked(lay, stacked.in_masks(lay, sides, masks), *board.chain_joints)
-    return stacked.in_at_least(weight + 1, seen)[None] & board.stones
+    planes = floods.grow_stacked(lay, stacked.in_masks(lay, sides, masks), *board.chain_joints)
+    return stacked.in_at_least(weight + 1, planes)[None] & board.stones
 
 
-def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims, suicide: bool) -> _Claims:
+def _check_vital(
+    lay: bb.Layout, board: _Board, candidates: _Candidates, suicide: bool
+) -> _Candidates:
     """Test whether regions of several empty points are vital, one region per colour at a time.
 
     Trip bound: the number of regions in a game, which is small.
     """
-    more = claims.regions & ~claims.seats
-    more = more if suicide else more & board.vacant
-    several = claims.seats & floods.grow_stacked(lay, more, *board.region_joints)
+    other_points = candidates.regions & ~candidates.seats
+    other_points = other_points if suicide else other_points & board.vacant
+    several = candidates.seats & floods.grow_stacked(lay, other_points, *board.region_joints)
 
     def step(carry):
         several, vital = carry
@@ -227,14 +231,14 @@ def _check_vital(lay: bb.Layout, board: _Board, claims: _Claims, suicide: bool) 
         touching = sides & board.stones[None]
         chains = floods.grow_stacked(lay, touching[:, 0] | touching[:, 1], *board.chain_joints)
         liberties = stacked.neighbours(lay, chains[:, None] & board.stones[None])
-        missed = stacked.any_of(region[None] & ~liberties)[:, :, None]  # [4, 2, 1, B]
-        return several & ~seat, vital & ~jnp.where(missed, seat[None], np.uint32(0))
+        not_vital = stacked.any_of(region[None] & ~liberties)[:, :, None]  # [4, 2, 1, B]
+        return several & ~seat, vital & ~jnp.where(not_vital, seat[None], np.uint32(0))
 
-    def left(carry):
+    def has_regions(carry):
         return stacked.any_at_all(carry[0])
 
-    carry = lax.while_loop(left, step, (several, claims.vital))
-    return claims._replace(vital=carry[1])
+    carry = lax.while_loop(has_regions, step, (several, candidates.vital))
+    return candidates._replace(vital=carry[1])
 
 
 @functools.cache

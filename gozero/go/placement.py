@@ -75,8 +75,8 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
         own = own | stone
         own_east, own_south = stacked.joints(lay, own)
         their_east, their_south = stacked.joints(lay, opponent)
-        theirs = (their_east[None], their_south[None])
-        everyones = ((own_east | their_east)[None], (own_south | their_south)[None])
+        their_joints = (their_east[None], their_south[None])
+        all_joints = ((own_east | their_east)[None], (own_south | their_south)[None])
 
         # One plane per side grows the enemy chain there. The own chain and the own chains that a
         # capture frees share the first two planes: the colours tell them apart.
@@ -85,10 +85,10 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
         dying = _union(touched) & atari
         # What a capture frees depends on the captured chains, so these grow first. If nothing is
         # captured, that flood is empty and costs one check.
-        captured = floods.grow_stacked(lay, dying[None], *theirs)[0]
+        captured = floods.grow_stacked(lay, dying[None], *their_joints)[0]
         freed = stacked.neighbours(lay, captured) & own & atari
         seeds = jnp.stack([touched[0] | stone, touched[1] | freed, *touched[2:]])
-        chains = floods.grow_stacked(lay, seeds, *everyones)
+        chains = floods.grow_stacked(lay, seeds, *all_joints)
 
         opponent = opponent & ~captured
         # Every word of the new board depends on these flags, so they are computed once.
@@ -105,7 +105,7 @@ def _place(lay: bb.Layout, suicide: bool) -> Callable:
             own = own & ~removed
             # Nothing was captured, so each enemy chain beside it had a liberty and gains another.
             beside = stacked.neighbours(lay, removed) & opponent
-            atari = atari & ~floods.grow_stacked(lay, beside[None], *theirs)[0]
+            atari = atari & ~floods.grow_stacked(lay, beside[None], *their_joints)[0]
         return Placed(
             own=stacked.unstack(own),
             opponent=stacked.unstack(opponent),
@@ -133,16 +133,16 @@ def _place_in_kernel(lay: bb.Layout, place: Callable, point: jax.Array, *boards:
         point, boards, _ = state
         words = (stacked.unstack(boards[k]) for k in range(3))
         placed = place(point[0].astype(jnp.int32), *words)
-        found = map(stacked.stack, (placed.own, placed.opponent, placed.atari, placed.captured))
-        return point, jnp.stack(list(found)), placed.lone.astype(jnp.uint32)[None]
+        outputs = map(stacked.stack, (placed.own, placed.opponent, placed.atari, placed.captured))
+        return point, jnp.stack(list(outputs)), placed.lone.astype(jnp.uint32)[None]
 
     none = jnp.zeros((1, *point.shape), jnp.uint32)
     no_board = jnp.broadcast_to(none, (lay.num_words, *point.shape))
-    given = jnp.stack([*map(stacked.stack, boards), no_board])
-    state = point[None].astype(jnp.uint32), given, none
+    inputs = jnp.stack([*map(stacked.stack, boards), no_board])
+    state = point[None].astype(jnp.uint32), inputs, none
     ends = lambda state: state[0][0] != state[0][0]
-    _, found, lone = lane_loop.run(ends, advance, state, "cuda")
-    return Placed(*(stacked.unstack(found[k]) for k in range(4)), lone=lone[0] != 0)
+    _, outputs, lone = lane_loop.run(ends, advance, state, "cuda")
+    return Placed(*(stacked.unstack(outputs[k]) for k in range(4)), lone=lone[0] != 0)
 
 
 # Bits of `_chain_flags`. Bits 0 to 3: the enemy chain on that side is in atari. 6: suicide.
@@ -156,8 +156,8 @@ def _chain_flags(lay: bb.Layout, suicide: bool, own, opponent, stone, chains) ->
     is faster where the result is one word.
     """
     chains = [chains[side] for side in range(chains.shape[0])]
-    given = own, opponent, stone, chains
-    own, opponent, stone, chains = stacked.words_or_array(lay, given)
+    boards = own, opponent, stone, chains
+    own, opponent, stone, chains = stacked.words_or_array(lay, boards)
     own_chain = bb.intersection(chains[0], own)
     vacant = bb.complement(lay, bb.union(own, opponent))
 

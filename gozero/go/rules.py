@@ -257,7 +257,7 @@ def _banned_in_game(rules: Rules, state: GameState, past: superko.Past) -> bb.Bo
         rules.layout,
         past,
         jnp.where(state.ended, 0, length),  # games that have ended must not keep others waiting
-        superko.now(
+        superko.present_board(
             position.black,
             position.white,
             position.to_play,
@@ -340,16 +340,16 @@ def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
 
 def turn_to(position: Position, colour: int | jax.Array) -> Position:
     """As `with_to_play`, for a position alone."""
-    same = position.to_play == colour
+    unchanged = position.to_play == colour
     return position.replace(
-        ko=jnp.where(same, position.ko, jnp.int16(-2) - position.ko),
-        passes=jnp.where(same, position.passes, jnp.int8(0)),
+        ko=jnp.where(unchanged, position.ko, jnp.int16(-2) - position.ko),
+        passes=jnp.where(unchanged, position.passes, jnp.int8(0)),
         to_play=jnp.asarray(colour, jnp.int8),
     )
 
 
-# --- Checks on the host, before anything is compiled, of what is known without running: static
-# rules, shapes and dtypes, and numbers that are concrete. --------------------------------------
+# --- Checks on the host before compilation: of static rules, shapes and dtypes, and of numbers
+# that are concrete. ----------------------------------------------------------------------------
 
 
 def _check_rules(rules: Rules) -> None:
@@ -379,14 +379,14 @@ def check_komi(komi: Any) -> None:
     if not (jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)):
         raise ValueError(f"komi: {komi!r} is not a number; expected {KOMI_EXPECTED}")
     if shape != ():
-        raise ValueError(f"komi: shape {shape}; this makes one game, so komi is one number")
+        raise ValueError(f"komi: shape {shape}; give a single number, for one game")
     if not isinstance(komi, Tracer) and not is_komi(float(komi)):
         raise ValueError(f"komi: {komi} is not {KOMI_EXPECTED}")
 
 
 def _check_action(action: Any) -> None:
     """Raises:
-    ValueError: not one integer. Whether it is legal is for `legal_actions` to say.
+    ValueError: not one integer. (Legality is not checked; see `legal_actions`.)
     """
     shape, dtype = _shape_and_dtype(action)
     if not jnp.issubdtype(dtype, jnp.integer):
@@ -400,25 +400,25 @@ def check_state(rules: Rules, state: GameState) -> None:
     ValueError: a batch of games, or a game made for other rules.
     """
     if state.size != rules.size:
-        made, wanted = f"{state.size}x{state.size}", f"{rules.size}x{rules.size}"
-        raise ValueError(f"state: a game on {made}, but the rules are for {wanted}")
+        state_size, rules_size = f"{state.size}x{state.size}", f"{rules.size}x{rules.size}"
+        raise ValueError(f"state: a game on {state_size}, but the rules are for {rules_size}")
     shape = np.shape(state.position.to_play)
     if shape != ():
         raise ValueError(f"state: games of shape {shape}, expected one game; {_MAP}")
-    keeps = _kept_past(state)
-    if keeps != _past_of(rules):
-        raise ValueError(f"state: a game under {keeps} ko, but the rules have ko={rules.ko!r}")
+    state_ko = _ko_of_past(state)
+    if state_ko != _past_of(rules):
+        raise ValueError(f"state: a game under {state_ko} ko, but the rules have ko={rules.ko!r}")
     if state.past is not None and state.past.boards.shape[0] <= rules.move_limit:
-        room = state.past.boards.shape[0] - 1
+        max_moves = state.past.boards.shape[0] - 1
         raise ValueError(
-            f"state: a game with room for {room} moves, but the rules allow {rules.move_limit}"
+            f"state: a game of up to {max_moves} moves, but the rules allow {rules.move_limit}"
         )
 
 
 _MAP = "map over games with jax.vmap"
 
 
-def _kept_past(state: GameState) -> str:
+def _ko_of_past(state: GameState) -> str:
     """The ko rule for which a game keeps its past."""
     if state.past is None:
         return "simple"
@@ -426,7 +426,7 @@ def _kept_past(state: GameState) -> str:
 
 
 def _past_of(rules: Rules) -> str:
-    """As `_kept_past`, for the rules; ``remember`` keeps boards as positional superko does."""
+    """As `_ko_of_past`, for the rules; ``remember`` keeps boards as positional superko does."""
     return "positional" if rules.remember and not rules.has_superko else rules.ko
 
 

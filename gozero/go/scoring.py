@@ -64,6 +64,6 @@ def ownership(rules: Rules, state: GameState) -> jax.Array:
 def by_margin(rules: Rules) -> Callable[[jax.Array], jax.Array]:
     """A reward that grows with the score: f32 points -> score / size^2, clipped to [-1, 1].
 
-    The usual reward, `jnp.sign`, tells only won, lost or drawn.
+    The usual reward, `jnp.sign`, distinguishes only won, lost and drawn games.
     """
     return lambda score: jnp.clip(score / rules.num_points, -1.0, 1.0)

@@ -94,9 +94,9 @@ def liberties(lay: bb.Layout, black: bb.Board, white: bb.Board) -> tuple[bb.Boar
             seeds.append(bb.intersection(bb.neighbours(lay, points), stones))
     pairs = zip(bb.joints(lay, black), bb.joints(lay, white), strict=True)
     east, south = (bb.union(a, b) for a, b in pairs)
-    seen = floods.flood(lay, seeds, (east, south))
-    alive = bb.union(seen[0], seen[1])
-    twice = bb.union_all([bb.intersection(*seen[i : i + 2]) for i in range(0, len(seen), 2)])
+    reached = floods.flood(lay, seeds, (east, south))
+    alive = bb.union(reached[0], reached[1])
+    twice = bb.union_all([bb.intersection(*reached[i : i + 2]) for i in range(0, len(reached), 2)])
     return alive, bb.difference(alive, twice)
 
 
@@ -126,9 +126,9 @@ def _check_stones(rules: Rules, stones: Any) -> None:
     if not jnp.issubdtype(array.dtype, jnp.signedinteger):
         raise ValueError(f"stones: dtype {array.dtype} is not a signed integer type, such as int8")
     if not isinstance(array, Tracer):
-        wrong = np.argwhere(~np.isin(array, (-1, 0, 1)))
-        if len(wrong):
-            row, col = map(int, wrong[0])
+        invalid = np.argwhere(~np.isin(array, (-1, 0, 1)))
+        if len(invalid):
+            row, col = map(int, invalid[0])
             value = np.asarray(array)[row, col]
             raise ValueError(
                 f"stones: {value} at row {row}, column {col}; expected +1 Black, -1 White, 0 empty"

@@ -149,9 +149,9 @@ def in_masks(lay: bb.Layout, sides: Sequence[jax.Array], masks: np.ndarray) -> j
       sides: four of u32[W, B]: the points whose west, east, north, south neighbour is marked.
       masks: u32[P, W, 1].
     """
-    moved = on_sides(lay, jnp.asarray(masks))
-    found = [side[None] & mask for side, mask in zip(sides, moved, strict=True)]
-    return functools.reduce(lambda x, y: x | y, found)
+    shifted = on_sides(lay, jnp.asarray(masks))
+    by_side = [side[None] & mask for side, mask in zip(sides, shifted, strict=True)]
+    return functools.reduce(lambda x, y: x | y, by_side)
 
 
 def neighbours(lay: bb.Layout, a: jax.Array) -> jax.Array:
@@ -184,14 +184,14 @@ def in_at_least(count: int, planes: jax.Array) -> jax.Array:
     return stages.once(lambda planes: at_least(planes, count)[count - 1], planes)
 
 
-def at_least(planes: Sequence[jax.Array] | jax.Array, most: int) -> list[jax.Array]:
-    """The points in at least 1, 2, ... `most` of P planes.
+def at_least(planes: Sequence[jax.Array] | jax.Array, max_count: int) -> list[jax.Array]:
+    """The points in at least 1, 2, ... `max_count` of P planes.
 
-    u32[P, ...] -> `most` arrays u32[...].
+    u32[P, ...] -> `max_count` arrays u32[...].
     """
-    seen = [jnp.zeros_like(planes[0]) for _ in range(most)]
+    points = [jnp.zeros_like(planes[0]) for _ in range(max_count)]
     for plane in planes:
-        for k in reversed(range(1, most)):
-            seen[k] = seen[k] | (seen[k - 1] & plane)
-        seen[0] = seen[0] | plane
-    return seen
+        for k in reversed(range(1, max_count)):
+            points[k] = points[k] | (points[k - 1] & plane)
+        points[0] = points[0] | plane
+    return points

@@ -58,7 +58,7 @@ class Past(struct.PyTreeNode):
 
 
 def start(lay: bb.Layout, capacity: int, situational: bool = False) -> Past:
-    """The past of a game from the empty board, Black to play, with room for `capacity` boards."""
+    """The past of a game from the empty board, Black to play, for up to `capacity` boards."""
     return Past(
         boards=jnp.zeros((capacity, 2, lay.num_words), jnp.uint32),
         fingerprints=jnp.zeros((2, 2, _fingerprint_capacity(capacity)), jnp.uint32),
@@ -100,17 +100,17 @@ def _record_in_kernel(past: Past, ply: jax.Array, both: jax.Array, sums: jax.Arr
         b, board, sums = paths.number(), paths.lanes(words), paths.lanes(4)
         ply = new[b, 0].astype(jnp.int32)
 
-        def put(array, place, start, lane, size):
+        def write(array, place, start, lane, size):
             is_one = lane < size
             value = paths.load(new, b, start + lane, mask=is_one)
             paths.store(array, b, place, mask=is_one, value=value)
 
-        put(boards, ply * words + board, 1, board, words)
-        put(fingerprints, sums * capacity + ply, 1 + words, sums, 4)
+        write(boards, ply * words + board, 1, board, words)
+        write(fingerprints, sums * capacity + ply, 1 + words, sums, 4)
 
     arrays = past.boards, past.fingerprints
-    found = paths.each_tree(kernel, count, [*map(flat, arrays)], [new])
-    boards, fingerprints = (x.reshape(y.shape) for x, y in zip(found, arrays, strict=True))
+    outputs = paths.each_tree(kernel, count, [*map(flat, arrays)], [new])
+    boards, fingerprints = (x.reshape(y.shape) for x, y in zip(outputs, arrays, strict=True))
     return past.replace(boards=boards, fingerprints=fingerprints)
 
 
@@ -123,8 +123,8 @@ def record_turn(past: Past, ply: jax.Array, to_play: jax.Array) -> Past:
     return past.replace(fingerprints=past.fingerprints.at[:, 0, ply].set(sums))
 
 
-class Now(NamedTuple):
-    """The present board, from the side of the player to move; made by `now`."""
+class PresentBoard(NamedTuple):
+    """The present board, from the side of the player to move; see `present_board`."""
 
     own: bb.Board
     opponent: bb.Board
@@ -133,14 +133,14 @@ class Now(NamedTuple):
     atari: bb.Board  # stones of either colour whose chain has exactly one liberty
 
 
-def now(
+def present_board(
     black: bb.Board,
     white: bb.Board,
     to_play: jax.Array,
     atari: bb.Board,
     suicides: bb.Board | None = None,
-) -> Now:
-    return Now(*bb.swapped(to_play != 0, black, white), to_play, suicides, atari)
+) -> PresentBoard:
+    return PresentBoard(*bb.swapped(to_play != 0, black, white), to_play, suicides, atari)
 
 
 def board_at(past: Past, ply: jax.Array) -> jax.Array:
@@ -170,7 +170,11 @@ class Branch(NamedTuple):
 
 
 def banned(
-    lay: bb.Layout, past: Past, length: jax.Array, now: Now, branch: Branch | None = None
+    lay: bb.Layout,
+    past: Past,
+    length: jax.Array,
+    present: PresentBoard,
+    branch: Branch | None = None,
 ) -> bb.Board:
     """The points where a play would recreate one of a game's first `length` boards or the branch's.
 
@@ -181,29 +185,31 @@ def banned(
       lay: the layout.
       past: the game's boards.
       length: i32[]; boards 0 .. length - 1 count.
-      now: the present board.
+      present: the present board.
       branch: the boards of a branch; None if there is none.
     """
-    plainly, args = functools.partial(_banned_by_both, lay), (past, length, now, branch)
+    default, args = functools.partial(_banned_by_both, lay), (past, length, present, branch)
     if mode.plain() or mode.backend() != "gpu":
-        return plainly(*args)
-    return mode.by_platform(*args, cuda=_banned_in_kernel(lay), default=plainly)
+        return default(*args)
+    return mode.by_platform(*args, cuda=_banned_in_kernel(lay), default=default)
 
 
 def _banned_by_both(
-    lay: bb.Layout, past: Past, length: jax.Array, now: Now, branch: Branch | None
+    lay: bb.Layout, past: Past, length: jax.Array, present: PresentBoard, branch: Branch | None
 ) -> bb.Board:
-    in_game = _banned_by_past(lay, past, length, now)
-    return in_game if branch is None else bb.union(in_game, _banned_by_branch(lay, branch, now))
+    in_game = _banned_by_past(lay, past, length, present)
+    return in_game if branch is None else bb.union(in_game, _banned_by_branch(lay, branch, present))
 
 
 @functools.cache
 def _banned_in_kernel(lay: bb.Layout) -> Callable:
     """`banned` for a batch in one kernel, which reads only as many boards as each game has."""
 
-    def of_batch(past: Past, length: jax.Array, now: Now, branch: Branch | None) -> bb.Board:
-        suicides = now.suicides or ()
-        game = [now.to_play.astype(jnp.uint32), *now.own, *now.opponent, *suicides]
+    def of_batch(
+        past: Past, length: jax.Array, present: PresentBoard, branch: Branch | None
+    ) -> bb.Board:
+        suicides = present.suicides or ()
+        game = [present.to_play.astype(jnp.uint32), *present.own, *present.opponent, *suicides]
         boards = past.boards.reshape(*past.boards.shape[:2], -1)
         turns = (past.fingerprints[:, 0, 0, : boards.shape[1], None] >> _TO_PLAY_BIT,)
         lists = [listed.Listed(length, (boards, *(turns if past.situational else ())))]
@@ -212,8 +218,8 @@ def _banned_in_kernel(lay: bb.Layout) -> Callable:
             columns = (*branch.black, *branch.white, *mover)
             lists.append(listed.Listed(branch.length, columns=columns))
         points = functools.partial(_points_that_recreate, lay, bool(suicides))
-        found = listed.union(points, lay.num_words, game, lists)
-        return tuple(found[:, w] for w in range(lay.num_words))
+        words = listed.union(points, lay.num_words, game, lists)
+        return tuple(words[:, w] for w in range(lay.num_words))
 
     return batching.over_games(of_batch, axis=0)
 
@@ -232,16 +238,18 @@ def _points_that_recreate(
     return jnp.where(board[2 * num_words :] != mover, points, np.uint32(0))
 
 
-def _banned_by_past(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
-    fitting = functools.partial(_banned_by_fitting, lay, False)
-    closely = functools.partial(_banned_by_fitting, lay, True)
-    args = past, length, now
-    whole = functools.partial(_banned_by_any, lay)
-    return mode.by_platform(*args, cpu=fitting, tpu=closely, default=whole)
+def _banned_by_past(
+    lay: bb.Layout, past: Past, length: jax.Array, present: PresentBoard
+) -> bb.Board:
+    matching = functools.partial(_banned_by_matching, lay, False)
+    closely = functools.partial(_banned_by_matching, lay, True)
+    args = past, length, present
+    comparing_all = functools.partial(_banned_by_any, lay)
+    return mode.by_platform(*args, cpu=matching, tpu=closely, default=comparing_all)
 
 
-def _banned_by_fitting(
-    lay: bb.Layout, closely: bool, past: Past, length: jax.Array, now: Now
+def _banned_by_matching(
+    lay: bb.Layout, closely: bool, past: Past, length: jax.Array, present: PresentBoard
 ) -> bb.Board:
     """`_banned_by_past`, comparing only the boards whose fingerprints match.
 
@@ -249,39 +257,41 @@ def _banned_by_fitting(
     the opponent's fingerprint unchanged. That leaves a fifth as many boards; it is used on a TPU,
     where fetching a board from each game is expensive.
     """
-    white_moves = now.to_play != 0
-    sought = _sought(lay, now, past.situational, closely)
+    white_moves = present.to_play != 0
+    query = _query(lay, present, past.situational, closely)
 
     def fetch(j):
         board = board_at(past, j)
         return jnp.where(white_moves, board[::-1], board)
 
-    hits = _search(lay, past.fingerprints, length, now.to_play, sought)
-    return _banned(lay, now, hits, fetch)
+    hits = _search(lay, past.fingerprints, length, present.to_play, query)
+    return _banned(lay, present, hits, fetch)
 
 
-def _banned_by_any(lay: bb.Layout, past: Past, length: jax.Array, now: Now) -> bb.Board:
+def _banned_by_any(
+    lay: bb.Layout, past: Past, length: jax.Array, present: PresentBoard
+) -> bb.Board:
     """`_banned_by_past`, comparing every board."""
     turns = None
     if past.situational:
         turns = past.fingerprints[0, 0, : len(past.boards)] >> _TO_PLAY_BIT
     black, white = (past.boards[:, colour].T for colour in range(2))
     own, opponent = (
-        jnp.where(now.to_play != 0, *both) for both in ((white, black), (black, white))
+        jnp.where(present.to_play != 0, *both) for both in ((white, black), (black, white))
     )
-    return _recreating(lay, now, own, opponent, turns, length)
+    return _recreating(lay, present, own, opponent, turns, length)
 
 
-def _banned_by_branch(lay: bb.Layout, branch: Branch, now: Now) -> bb.Board:
-    own, opponent = bb.swapped(now.to_play != 0, branch.black, branch.white)
-    args = now, own, opponent, branch.to_play, branch.length
-    fitting = functools.partial(_banned_by_fitting_boards, lay)
-    whole = functools.partial(_banned_by_any_board, lay)
-    return mode.by_platform(*args, cpu=fitting, tpu=fitting, default=whole)
+def _banned_by_branch(lay: bb.Layout, branch: Branch, present: PresentBoard) -> bb.Board:
+    own, opponent = bb.swapped(present.to_play != 0, branch.black, branch.white)
+    args = present, own, opponent, branch.to_play, branch.length
+    matching = functools.partial(_banned_by_matching_boards, lay)
+    comparing_all = functools.partial(_banned_by_any_board, lay)
+    return mode.by_platform(*args, cpu=matching, tpu=matching, default=comparing_all)
 
 
-def _banned_by_fitting_boards(
-    lay: bb.Layout, now: Now, own: bb.Board, opponent: bb.Board, turns, length
+def _banned_by_matching_boards(
+    lay: bb.Layout, present: PresentBoard, own: bb.Board, opponent: bb.Board, turns, length
 ) -> bb.Board:
     def sums(stones):
         return _with_turn(_fingerprint(lay, stones), turns)
@@ -290,73 +300,82 @@ def _banned_by_fitting_boards(
         pick = lambda word: lax.dynamic_index_in_dim(word, j, keepdims=False)
         return jnp.stack([jnp.stack([*map(pick, past)]) for past in (own, opponent)])
 
-    sought = _sought(lay, now, situational=turns is not None)
-    opponent_sums = None if now.suicides is None else sums(opponent)
+    query = _query(lay, present, situational=turns is not None)
+    opponent_sums = None if present.suicides is None else sums(opponent)
     counts = jnp.arange(own[0].shape[0]) < length
-    fits = counts & _fits(lay, sought, sums(own), opponent_sums)
-    return _banned(lay, now, _hits(fits), fetch)
+    is_match = counts & _matches(lay, query, sums(own), opponent_sums)
+    return _banned(lay, present, _hits(is_match), fetch)
 
 
 def _banned_by_any_board(
-    lay: bb.Layout, now: Now, own: bb.Board, opponent: bb.Board, turns, length
+    lay: bb.Layout, present: PresentBoard, own: bb.Board, opponent: bb.Board, turns, length
 ) -> bb.Board:
-    return _recreating(lay, now, stacked.stack(own), stacked.stack(opponent), turns, length)
+    return _recreating(lay, present, stacked.stack(own), stacked.stack(opponent), turns, length)
 
 
 def _recreating(
-    lay: bb.Layout, now: Now, past_own: jax.Array, past_opponent: jax.Array, turns, length
+    lay: bb.Layout,
+    present: PresentBoard,
+    past_own: jax.Array,
+    past_opponent: jax.Array,
+    turns,
+    length,
 ) -> bb.Board:
     """The points that recreate one of the first `length` boards u32[W, T]; turns [T] or None."""
     counts = lax.iota(jnp.int32, past_own.shape[-1]) < length
     if turns is not None:
-        counts &= turns.astype(jnp.int32) != now.to_play
-    present = tuple(stacked.stack(board)[:, None] for board in (now.own, now.opponent))
-    suicides = None if now.suicides is None else stacked.stack(now.suicides)[:, None]
-    points = _recreating_points(lay, present, (past_own, past_opponent), suicides)
+        counts &= turns.astype(jnp.int32) != present.to_play
+    boards = tuple(stacked.stack(board)[:, None] for board in (present.own, present.opponent))
+    suicides = None if present.suicides is None else stacked.stack(present.suicides)[:, None]
+    points = _recreating_points(lay, boards, (past_own, past_opponent), suicides)
     points = jnp.where(counts[None], points, np.uint32(0))
     return stacked.unstack(lax.reduce(points, np.uint32(0), lax.bitwise_or, (1,)))
 
 
-def _recreating_points(lay: bb.Layout, now, past, suicides: jax.Array | None) -> jax.Array:
+def _recreating_points(lay: bb.Layout, present, past, suicides: jax.Array | None) -> jax.Array:
     """u32[W, B]: the point that recreates each past board, or none. Boards are (own, opponent)."""
-    does = _does_recreate(lay, *now, *past)
-    points = jnp.where(does[None], past[0] & ~now[0], np.uint32(0))
-    return points if suicides is None else points | _recreating_suicide(lay, now, past, suicides)
+    recreates = _does_recreate(lay, *present, *past)
+    points = jnp.where(recreates[None], past[0] & ~present[0], np.uint32(0))
+    if suicides is None:
+        return points
+    return points | _recreating_suicide(lay, present, past, suicides)
 
 
-def _sought(lay: bb.Layout, now: Now, situational: bool, closely: bool = False) -> _Sought:
+def _query(
+    lay: bb.Layout, present: PresentBoard, situational: bool, closely: bool = False
+) -> _Query:
     """What to compare the fingerprints of past boards with."""
-    return _sought_of(lay, situational, closely)(now)
+    return _query_of(lay, situational, closely)(present)
 
 
 @functools.cache
-def _sought_of(lay: bb.Layout, situational: bool, closely: bool) -> Callable:
-    return batching.in_one_kernel(functools.partial(_looking_for, lay, situational, closely))
+def _query_of(lay: bb.Layout, situational: bool, closely: bool) -> Callable:
+    return batching.in_one_kernel(functools.partial(_make_query, lay, situational, closely))
 
 
-def _looking_for(lay: bb.Layout, situational: bool, closely: bool, now: Now) -> _Sought:
-    next_to_play = (1 - now.to_play,) if situational else ()
-    own = _fingerprint_behind_barrier(lay)(now.own, *next_to_play)
-    if now.suicides is None and not closely:
-        return _Sought(own)
-    opponent = _fingerprint_behind_barrier(lay)(now.opponent, *next_to_play)
-    can_suicide = None if now.suicides is None else bb.any_of(now.suicides)
+def _make_query(lay: bb.Layout, situational: bool, closely: bool, present: PresentBoard) -> _Query:
+    next_to_play = (1 - present.to_play,) if situational else ()
+    own = _fingerprint_behind_barrier(lay)(present.own, *next_to_play)
+    if present.suicides is None and not closely:
+        return _Query(own)
+    opponent = _fingerprint_behind_barrier(lay)(present.opponent, *next_to_play)
+    can_suicide = None if present.suicides is None else bb.any_of(present.suicides)
     if not closely:
-        return _Sought(own, opponent, can_suicide)
-    vacant = bb.complement(lay, bb.union(now.own, now.opponent))
-    captures = bb.neighbours(lay, bb.intersection(now.opponent, now.atari))
-    return _Sought(own, opponent, can_suicide, vacant, bb.intersection(vacant, captures))
+        return _Query(own, opponent, can_suicide)
+    vacant = bb.complement(lay, bb.union(present.own, present.opponent))
+    captures = bb.neighbours(lay, bb.intersection(present.opponent, present.atari))
+    return _Query(own, opponent, can_suicide, vacant, bb.intersection(vacant, captures))
 
 
-def _banned(lay: bb.Layout, now: Now, hits: _Hits, fetch: Callable) -> bb.Board:
+def _banned(lay: bb.Layout, present: PresentBoard, hits: _Hits, fetch: Callable) -> bb.Board:
     """The union of the points that recreate the boards `hits`; fetch(j) -> u32[2, W], own first.
 
     The loop runs once per board whose fingerprint matches, most often not at all. Trip bound: T.
     Under ``vmap`` it carries some bits and one small board per game; the past is only read.
     """
     recreated = _recreated(lay)
-    boards = jnp.stack([stacked.stack(now.own), stacked.stack(now.opponent)])
-    suicides = None if now.suicides is None else stacked.stack(now.suicides)
+    boards = jnp.stack([stacked.stack(present.own), stacked.stack(present.opponent)])
+    suicides = None if present.suicides is None else stacked.stack(present.suicides)
 
     def body(carry):
         hits, banned = carry
@@ -376,10 +395,12 @@ def _recreated(lay: bb.Layout) -> Callable:
     (now u32[2, W], past u32[2, W], suicides u32[W] or None) -> u32[W]; boards are (own, opponent).
     """
 
-    def recreated(now: jax.Array, past: jax.Array, suicides: jax.Array | None) -> jax.Array:
-        does = stages.once(functools.partial(_does_recreate, lay), *now, *past)
-        point = jnp.where(does[None], past[0] & ~now[0], np.uint32(0))
-        return point if suicides is None else point | _recreating_suicide(lay, now, past, suicides)
+    def recreated(present: jax.Array, past: jax.Array, suicides: jax.Array | None) -> jax.Array:
+        recreates = stages.once(functools.partial(_does_recreate, lay), *present, *past)
+        point = jnp.where(recreates[None], past[0] & ~present[0], np.uint32(0))
+        if suicides is None:
+            return point
+        return point | _recreating_suicide(lay, present, past, suicides)
 
     return batching.over_games(recreated)
 
@@ -395,29 +416,29 @@ def _does_recreate(lay: bb.Layout, *boards: jax.Array) -> jax.Array:
     removed = bb.difference(opponent, past_opponent)
     vacant = bb.complement(lay, bb.union(own, opponent))
     touched = bb.neighbours(lay, removed)
-    wrong = (
+    mismatches = (
         bb.difference(own, past_own),
         bb.intersection(point, opponent),
         bb.difference(past_opponent, opponent),
         bb.difference(bb.intersection(touched, opponent), removed),
         bb.difference(bb.intersection(touched, vacant), point),
     )
-    return ~bb.any_of(bb.union_all(wrong)) & (bb.count(point) == 1)
+    return ~bb.any_of(bb.union_all(mismatches)) & (bb.count(point) == 1)
 
 
-def _recreating_suicide(lay: bb.Layout, now, past, suicides) -> jax.Array:
+def _recreating_suicide(lay: bb.Layout, present, past, suicides) -> jax.Array:
     """u32[W, B]: the point where suicide recreates the past board, or none."""
-    (own, opponent), (past_own, past_opponent) = now, past
+    (own, opponent), (past_own, past_opponent) = present, past
     removed = own & ~past_own
     vacant = stacked.full(lay) & ~(own | opponent)
     point = stacked.neighbours(lay, removed) & vacant
     touched = stacked.neighbours(lay, removed | point)
-    wrong = past_own & ~own
-    wrong |= past_opponent ^ opponent
-    wrong |= touched & own & ~removed
-    wrong |= point & ~suicides
-    does = ~stacked.any_of(wrong) & (stacked.count(point) == 1)
-    return jnp.where(does[None], point, np.uint32(0))
+    mismatch = past_own & ~own
+    mismatch |= past_opponent ^ opponent
+    mismatch |= touched & own & ~removed
+    mismatch |= point & ~suicides
+    recreates = ~stacked.any_of(mismatch) & (stacked.count(point) == 1)
+    return jnp.where(recreates[None], point, np.uint32(0))
 
 
 # --- fingerprints ---------------------------------------------------------------------
@@ -430,7 +451,7 @@ class _Fingerprint(NamedTuple):
     word_sum: jax.Array  # u32: sum of word * word_constant(w), modulo 2^32
 
 
-class _Sought(NamedTuple):
+class _Query(NamedTuple):
     """What past boards are compared with, from the mover's side."""
 
     own: _Fingerprint  # fields u32[]
@@ -506,58 +527,58 @@ class _Hits(NamedTuple):
     def without(self, board: jax.Array) -> _Hits:
         """The subset without one board."""
         word, bit = board // bb.WORD_BITS, (board % bb.WORD_BITS).astype(jnp.uint32)
-        here = lax.iota(jnp.int32, self.words.shape[0]) == word
-        return _Hits(jnp.where(here, self.words & ~(np.uint32(1) << bit), self.words))
+        is_word = lax.iota(jnp.int32, self.words.shape[0]) == word
+        return _Hits(jnp.where(is_word, self.words & ~(np.uint32(1) << bit), self.words))
 
     def any(self) -> jax.Array:
         """bool[]: whether any board is left."""
         return jnp.any(self.words != 0)
 
 
-def _hits(found: jax.Array) -> _Hits:
+def _hits(is_match: jax.Array) -> _Hits:
     """bool[T] -> the boards where it is True."""
-    missing = -found.shape[0] % bb.WORD_BITS
-    bits = jnp.pad(found, (0, missing)).astype(jnp.uint32).reshape(-1, bb.WORD_BITS)
+    num_padding = -is_match.shape[0] % bb.WORD_BITS
+    bits = jnp.pad(is_match, (0, num_padding)).astype(jnp.uint32).reshape(-1, bb.WORD_BITS)
     return _Hits(
         jnp.sum(bits << lax.iota(jnp.uint32, bb.WORD_BITS)[None], axis=1, dtype=jnp.uint32)
     )
 
 
-def _fits(
-    lay: bb.Layout, sought: _Sought, own: _Fingerprint, opponent: _Fingerprint | None
+def _matches(
+    lay: bb.Layout, query: _Query, own: _Fingerprint, opponent: _Fingerprint | None
 ) -> jax.Array:
-    """bool[...]: the boards that a play might recreate, judging by their fingerprints.
+    """bool[...]: the boards that a play might recreate, according to their fingerprints.
 
     Args:
       lay: the layout.
-      sought: the present board.
-      own, opponent: fingerprints of past boards; fields that broadcast with those of `sought`.
+      query: the present board.
+      own, opponent: fingerprints of past boards; fields that broadcast with those of `query`.
     """
-    p = own.index_sum - sought.own.index_sum
-    difference = own.word_sum - sought.own.word_sum
+    p = own.index_sum - query.own.index_sum
+    difference = own.word_sum - query.own.word_sum
     bit = _word_constant(p >> np.uint32(5)) << (p & np.uint32(31))
     one_more = (p < np.uint32(bb.WORD_BITS * lay.num_words)) & (difference == bit)
-    if sought.opponent is None or opponent is None:
+    if query.opponent is None or opponent is None:
         return one_more
-    same_opponent = (opponent.index_sum == sought.opponent.index_sum) & (
-        opponent.word_sum == sought.opponent.word_sum
+    same_opponent = (opponent.index_sum == query.opponent.index_sum) & (
+        opponent.word_sum == query.opponent.word_sum
     )
-    if sought.vacant is not None and sought.captures is not None:
+    if query.vacant is not None and query.captures is not None:
         # The extra stone is played at a vacant point; if the opponent's stones differ, it captures.
-        one_more &= _has(sought.captures, p) | (_has(sought.vacant, p) & same_opponent)
-    if sought.can_suicide is None:
+        one_more &= _has(query.captures, p) | (_has(query.vacant, p) & same_opponent)
+    if query.can_suicide is None:
         return one_more
     # If the mover has lost stones since a board and gained none, at least one sum differs: a set
     # of stones whose indices sum to 0 is empty or is the one stone of index 0.
     fewer = (p != 0) | (difference != 0)
-    return one_more | (sought.can_suicide & same_opponent & fewer)
+    return one_more | (query.can_suicide & same_opponent & fewer)
 
 
 def _has(board: bb.Board, index: jax.Array) -> jax.Array:
     """bool[...]: whether the point of index 32 * word + bit is in the board."""
     word = index >> np.uint32(5)
-    found = (jnp.where(word == w, x, np.uint32(0)) for w, x in enumerate(board))
-    bits = functools.reduce(lambda x, y: x | y, found)
+    words = (jnp.where(word == w, x, np.uint32(0)) for w, x in enumerate(board))
+    bits = functools.reduce(lambda x, y: x | y, words)
     return bits >> (index & np.uint32(31)) & np.uint32(1) != 0
 
 
@@ -567,7 +588,7 @@ def _fingerprint_capacity(boards: int) -> int:
 
 
 def _search(
-    lay: bb.Layout, past: jax.Array, length: jax.Array, mover: jax.Array, sought: _Sought
+    lay: bb.Layout, past: jax.Array, length: jax.Array, mover: jax.Array, query: _Query
 ) -> _Hits:
     """The boards among a game's first `length` whose fingerprints match.
 
@@ -579,12 +600,12 @@ def _search(
       past: u32[2, 2, T]; fingerprints by colour, (index sum, word sum), board.
       length: i32[]; boards 0 .. length - 1 count.
       mover: i32[]; 0 Black or 1 White.
-      sought: what to look for.
+      query: what to look for.
     """
     capacity = past.shape[-1]
     own = _Fingerprint(*jnp.where(mover != 0, past[1], past[0]))
     opponent = None
-    if sought.opponent is not None:
+    if query.opponent is not None:
         opponent = _Fingerprint(*jnp.where(mover != 0, past[0], past[1]))
     counts = lax.iota(jnp.int32, capacity) < length
-    return _hits(counts & _fits(lay, sought, own, opponent))
+    return _hits(counts & _matches(lay, query, own, opponent))

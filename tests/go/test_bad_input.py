@@ -72,7 +72,7 @@ def test_actions(action, says):
         (go.Rules(size=4), "state: a game on 3x3, but the rules are for 4x4"),
         (go.Rules(size=3, ko="simple"), "state: a game under positional ko, .* ko='simple'"),
         (go.Rules(size=3, ko="situational"), "state: a game under positional ko"),
-        (go.Rules(size=3, max_moves=19), "room for 18 moves, but the rules allow 19"),
+        (go.Rules(size=3, max_moves=19), "up to 18 moves, but the rules allow 19"),
     ],
 )
 @pytest.mark.parametrize(

@@ -31,6 +31,6 @@ def test_a_kernel_grows_what_a_loop_of_the_batch_grows(size, planes, monkeypatch
     np.testing.assert_array_equal(in_kernel(seeds, *joints), together)
     assert (np.asarray(together) != seeds).any()
 
-    monkeypatch.setattr(floods, "_MOST_WORDS", 0)  # each plane in its own lanes
+    monkeypatch.setattr(floods, "_MAX_WORDS", 0)  # each plane in its own lanes
     apart = jax.jit(functools.partial(floods._grow_in_kernel, lay, "interpret-cuda"))
     np.testing.assert_array_equal(apart(seeds, *joints), together)

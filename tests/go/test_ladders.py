@@ -131,7 +131,7 @@ def test_a_few_lanes_read_many_games(monkeypatch, count):
 
     in_lockstep = found()
     monkeypatch.setattr(ladders, "_LANES", 4)
-    monkeypatch.setattr(ladders, "_MOST_IDLE", 1)
+    monkeypatch.setattr(ladders, "_MAX_IDLE", 1)
     jax.tree.map(np.testing.assert_array_equal, found(), in_lockstep)
     assert np.any(in_lockstep[0])
 

@@ -45,7 +45,7 @@ def test_free_handicap():
         ("place_free_handicap 1", "invalid number of stones"),
         ("place_free_handicap 25", "invalid number of stones"),
         ("set_free_handicap a1", "syntax error"),
-        ("set_free_handicap a1 A1", "bad vertex list: .*A1 is there twice"),
+        ("set_free_handicap a1 A1", "bad vertex list: .*A1 occurs twice"),
         ("set_free_handicap a1 pass", "bad vertex list"),
         ("set_free_handicap a1 z9", "bad vertex list"),
         ("play b a1\nplace_free_handicap 2", "board not empty"),

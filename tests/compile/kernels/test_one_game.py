@@ -88,7 +88,7 @@ def _stages(rules, position, action):
     action = jnp.where(go.action_mask(rules, points)[action], action, rules.pass_action)
     after = go.play_position(rules, position, action)
     stones, suicides = (after.black, after.white), after.atari if rules.suicide else None
-    now = superko.now(*stones, after.to_play, after.atari, suicides)
+    now = superko.present_board(*stones, after.to_play, after.atari, suicides)
     sought = superko._sought(rules.layout, now, situational=True, closely=True)
     planes = features._stacked_compact_boards(rules.layout)(after)
     return points, after, scoring.area_difference(rules, after), sought, planes
