@@ -145,7 +145,7 @@ def add(
         new["frequency"] = parts
     ring = {name: getattr(buffer, name) for name in new}
     args = ring, new, buffer.cursor, keep
-    total = indexing.how_many(keep)
+    total = indexing.count_true(keep)
     return buffer.replace(
         **mode.by_platform(*args, tpu=_write_in_blocks, default=_scatter),
         cursor=(buffer.cursor + total) % config.capacity,

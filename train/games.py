@@ -294,10 +294,10 @@ def _hand_over(game, config, games: Games, buffer: Buffer, made: Move, states: A
     dropping most. It carries the buffer under one predicate for the batch. Trip bound: B / (lanes
     at once).
     """
-    ended = indexing.how_many(made.ended)
+    ended = indexing.count_true(made.ended)
     num_lanes = made.ended.shape[0]
     width = _lanes_at_once(num_lanes)
-    order = indexing.these_first(made.ended)
+    order = indexing.true_first(made.ended)
 
     def body(carry):
         done, buffer = carry

@@ -136,14 +136,16 @@ class Target:
           ValueError: there is no such topology, or there are too few devices here.
         """
         if self.is_here:
-            found = jax.devices()
+            available = jax.devices()
         elif self.platform == "tpu":
-            found = _tpu(self.chip, self.topology or _SMALLEST[self.chip])
+            available = _tpu(self.chip, self.topology or _SMALLEST[self.chip])
         else:
-            found = _gpu(self.num_devices)
-        if len(found) < self.num_devices:
-            raise ValueError(f"{self.name}: {self.num_devices} devices; here are {len(found)}")
-        return found[: self.num_devices]
+            available = _gpu(self.num_devices)
+        if len(available) < self.num_devices:
+            raise ValueError(
+                f"{self.name}: {self.num_devices} devices, but only {len(available)} are available"
+            )
+        return available[: self.num_devices]
 
     def mesh(self, axis: str) -> Mesh:
         """A mesh of all devices, on one axis."""
@@ -162,16 +164,16 @@ def target(name: str, is_here: bool = False) -> Target:
     Raises:
       ValueError: there is no such target.
     """
-    if found := _NAME.fullmatch(name):
-        chip = found["chip"]
-        return Target(name, chip, found["topology"] or "", is_here or chip == "cpu")
-    if found := _SLICE.fullmatch(name):
-        chip, topologies_ = _SLICES[found["kind"]]
-        if (topology := topologies_.get(int(found["cores"]))) is not None:
+    if match := _NAME.fullmatch(name):
+        chip = match["chip"]
+        return Target(name, chip, match["topology"] or "", is_here or chip == "cpu")
+    if match := _SLICE.fullmatch(name):
+        chip, topologies_ = _SLICES[match["kind"]]
+        if (topology := topologies_.get(int(match["cores"]))) is not None:
             return Target(name, chip, topology, is_here)
     raise ValueError(
-        f"target {name}: expected {', '.join(CHIPS)}, with a topology as in v5e:4x4, or a slice as "
-        "v5litepod-64, v6e-8, v5p-128"
+        f"target {name}: expected one of {', '.join(CHIPS)}, optionally with a topology as in "
+        "v5e:4x4, or a slice such as v5litepod-64, v6e-8 or v5p-128"
     )
 
 
@@ -200,8 +202,8 @@ def _gpu(num_devices: int) -> list[Any]:
     names = ("xla_cuda12", "xla_cuda13")
     plugins = importlib.util.find_spec("jax_plugins")
     if not plugins or not any(importlib.util.find_spec(f"jax_plugins.{name}") for name in names):
-        text = "JAX's CUDA plugin is not installed: pip install 'gozero[gpu-ahead]'"
-        raise MissingCompiler(text)
+        message = "JAX's CUDA plugin is not installed: pip install 'gozero[gpu-ahead]'"
+        raise MissingCompiler(message)
     return topologies.get_topology_desc(
         "h100", platform="cuda", target_config=_H100, topology=f"1x1x{num_devices}"
     ).devices
@@ -281,19 +283,19 @@ def compile(target: Target, function: Callable, *args: Any) -> Compiled:
 
 def place(tree: Any, where: Any) -> Any:
     """The shapes of a pytree of arrays or shapes, with one sharding, or a pytree of shardings."""
-    put = lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at)
+    placed = lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at)
     if isinstance(where, jax.sharding.Sharding):
-        return jax.tree.map(lambda x: put(x, where), tree)
-    return jax.tree.map(put, tree, where)
+        return jax.tree.map(lambda x: placed(x, where), tree)
+    return jax.tree.map(placed, tree, where)
 
 
 def _placed(target: Target, args: Any) -> Any:
-    first, own = SingleDeviceSharding(target.devices[0]), set(target.devices)
+    first, target_devices = SingleDeviceSharding(target.devices[0]), set(target.devices)
 
     def at(x: Any) -> Any:
         sharding = getattr(x, "sharding", None)
         if sharding is None or isinstance(getattr(sharding, "mesh", None), AbstractMesh):
             return first
-        return sharding if sharding.device_set <= own else first
+        return sharding if sharding.device_set <= target_devices else first
 
     return place(args, jax.tree.map(at, args))

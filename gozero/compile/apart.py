@@ -37,9 +37,9 @@ Options = Callable[[], dict[str, Any]]
 Leaves = list[Any]
 """Arrays; None for one that is not used."""
 
-_asked = core.Primitive("gozero_ask")
-_asked.multiple_results = True
-_asked.def_abstract_eval(lambda *question, said: list(said))
+_request = core.Primitive("gozero_ask")
+_request.multiple_results = True
+_request.def_abstract_eval(lambda *question, answer_types: list(answer_types))
 
 
 class InTwo:
@@ -64,16 +64,16 @@ class InTwo:
         donated: bool = False,
         options: Options = dict,
     ):
-        self._made_of = (function, types_of, needed_of, donated)
+        self._cut_args = (function, types_of, needed_of, donated)
         self._options = options
         self._halves: dict[tuple, Halves] = {}
 
     def at(self, *args: Any) -> Halves:
         """The programs for arguments of these types, arrays or `jax.ShapeDtypeStruct`."""
-        given = _types(args)
-        if given not in self._halves:
-            self._halves[given] = Halves(*self._made_of, *given, self._options)
-        return self._halves[given]
+        signature = _types(args)
+        if signature not in self._halves:
+            self._halves[signature] = Halves(*self._cut_args, *signature, self._options)
+        return self._halves[signature]
 
 
 class Halves:
@@ -82,7 +82,7 @@ class Halves:
     def __init__(self, function, types_of, needed_of, donated, types, tree, options: Options):
         cut = functools.partial(_cut, function, types_of, needed_of, donated, types, tree)
         self._cut, self._types = cut, types
-        self._layout: ProgramLayout = executables.remembered(lambda: cut().layout, cut)
+        self._layout: ProgramLayout = executables.cached_result(lambda: cut().layout, cut)
         jit = functools.partial(executables.jit, donate_argnums=0, compiler_options=options)
         self._first = jit(functools.partial(_first, cut))
         self._second = jit(functools.partial(_second, cut))
@@ -91,21 +91,21 @@ class Halves:
 
     def before(self, *args: Any) -> tuple[Leaves, Leaves]:
         """Runs the first program: (the leaves of the question, arrays to pass on to `after`)."""
-        held = jax.tree.leaves(args)
-        given = _of(held, self._layout.used), _of(held, self._layout.read)
-        made = (self._first_again or self._first)(*given)
-        self._first_again = self._first_again or self._first.again(*given)
-        held += made
-        return [None if i is None else held[i] for i in self._layout.question], held
+        arrays = jax.tree.leaves(args)
+        inputs = _select(arrays, self._layout.used), _select(arrays, self._layout.read)
+        results = (self._first_again or self._first)(*inputs)
+        self._first_again = self._first_again or self._first.again(*inputs)
+        arrays += results
+        return [None if i is None else arrays[i] for i in self._layout.question], arrays
 
-    def after(self, held: Leaves, said: Any) -> Any:
-        """Runs the second program on the answer `said`; returns the function's result."""
+    def after(self, arrays: Leaves, answer: Any) -> Any:
+        """Runs the second program on the answer; returns the function's result."""
         layout = self._layout
-        given = _of(held, layout.used_later), _of(held, layout.read_later), said
-        made = (self._second_again or self._second)(*given)
-        self._second_again = self._second_again or self._second.again(*given)
-        held = held + made
-        return jax.tree.unflatten(layout.result_tree, [held[i] for i in layout.result])
+        inputs = _select(arrays, layout.used_later), _select(arrays, layout.read_later), answer
+        results = (self._second_again or self._second)(*inputs)
+        self._second_again = self._second_again or self._second.again(*inputs)
+        arrays = arrays + results
+        return jax.tree.unflatten(layout.result_tree, [arrays[i] for i in layout.result])
 
     @property
     def question(self) -> Any:
@@ -114,27 +114,29 @@ class Halves:
 
     @property
     def is_missing(self) -> bool:
-        """See `executables.Kept.is_missing`."""
+        """See `executables.CachedFunction.is_missing`."""
         return self._first.is_missing(*self._types_first())
 
     def prepare_before(self) -> None:
-        """`executables.Kept.prepare` for the first program."""
+        """`executables.CachedFunction.prepare` for the first program."""
         self._first.prepare(*self._types_first())
 
-    def prepare_after(self, said: Any) -> None:
-        """The same for the second program; `said` has the types of the answer."""
-        held, layout = [*self._types, *self._cut().made], self._layout
-        self._second.prepare(_of(held, layout.used_later), _of(held, layout.read_later), said)
+    def prepare_after(self, answer: Any) -> None:
+        """The same for the second program; `answer` has the types of the answer."""
+        types, layout = [*self._types, *self._cut().results], self._layout
+        self._second.prepare(
+            _select(types, layout.used_later), _select(types, layout.read_later), answer
+        )
 
     @property
     def result(self) -> Any:
         """The types of the function's result."""
         cut = self._cut()
-        held = [*self._types, *cut.made, *cut.made_later]
-        return jax.tree.unflatten(cut.layout.result_tree, [held[i] for i in cut.layout.result])
+        types = [*self._types, *cut.results, *cut.later_results]
+        return jax.tree.unflatten(cut.layout.result_tree, [types[i] for i in cut.layout.result])
 
     def _types_first(self) -> tuple[Leaves, Leaves]:
-        return _of(self._types, self._layout.used), _of(self._types, self._layout.read)
+        return _select(self._types, self._layout.used), _select(self._types, self._layout.read)
 
 
 class Trimmed:
@@ -152,26 +154,26 @@ class Trimmed:
     def __init__(self, function: Callable, args: tuple, options: Options):
         self._types, tree = _types(args)
         self._trim = trim = functools.partial(_trim, function, self._types, tree)
-        self._looks_at, self.result_types = executables.remembered(lambda: trim()[1:], trim)
-        given = functools.partial(_trimmed, self._trim)
-        self._program = executables.jit(given, compiler_options=options)
+        self._used_leaves, self.result_types = executables.cached_result(lambda: trim()[1:], trim)
+        trimmed = functools.partial(_trimmed, self._trim)
+        self._program = executables.jit(trimmed, compiler_options=options)
         self._again: Callable | None = None
 
     def __call__(self, leaves: Leaves) -> Any:
         """The function's result for arguments with these leaves."""
-        given = _of(leaves, self._looks_at)
-        said = (self._again or self._program)(given)
-        self._again = self._again or self._program.again(given)
-        return said
+        inputs = _select(leaves, self._used_leaves)
+        result = (self._again or self._program)(inputs)
+        self._again = self._again or self._program.again(inputs)
+        return result
 
     @property
     def needed(self) -> list[bool]:
         """Which of the leaves it uses."""
-        return [i in self._looks_at for i in range(len(self._types))]
+        return [i in self._used_leaves for i in range(len(self._types))]
 
     def prepare(self) -> None:
-        """`executables.Kept.prepare` for the program."""
-        self._program.prepare(_of(self._types, self._looks_at))
+        """`executables.CachedFunction.prepare` for the program."""
+        self._program.prepare(_select(self._types, self._used_leaves))
 
 
 class ProgramLayout(NamedTuple):
@@ -192,19 +194,19 @@ class ProgramLayout(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """A traced function, split at the equation that asks."""
+    """A traced function, split at the equation that makes the request."""
 
     first: core.ClosedJaxpr  # (donated arrays, other arrays) -> results
     second: core.ClosedJaxpr  # (donated arrays, other arrays, the answer) -> results
-    made: list  # the types of the first program's results
-    made_later: list  # the same, of the second
+    results: list  # the types of the first program's results
+    later_results: list  # the same, of the second
     layout: ProgramLayout
 
 
 class _Trim(NamedTuple):
     program: core.ClosedJaxpr
-    looks_at: tuple[int, ...]
-    said: Any
+    used_leaves: tuple[int, ...]
+    result_types: Any
 
 
 def _types(args: Any) -> tuple[tuple, Any]:
@@ -218,31 +220,31 @@ def _type(x: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
 
 
-def _of(held: Sequence, numbers: Iterable[int]) -> Leaves:
-    return [held[i] for i in numbers]
+def _select(arrays: Sequence, numbers: Iterable[int]) -> Leaves:
+    return [arrays[i] for i in numbers]
 
 
 def _first(cut: Callable[[], _Cut], used: Leaves, read: Leaves) -> Leaves:
     return core.jaxpr_as_fun(cut().first)(*used, *read)
 
 
-def _second(cut: Callable[[], _Cut], used: Leaves, read: Leaves, said: Any) -> Leaves:
-    return core.jaxpr_as_fun(cut().second)(*used, *read, *jax.tree.leaves(said))
+def _second(cut: Callable[[], _Cut], used: Leaves, read: Leaves, answer: Any) -> Leaves:
+    return core.jaxpr_as_fun(cut().second)(*used, *read, *jax.tree.leaves(answer))
 
 
 def _trimmed(trim: Callable[[], _Trim], leaves: Leaves) -> Any:
     out = core.jaxpr_as_fun(trim().program)(*leaves)
-    return jax.tree.unflatten(jax.tree.structure(trim().said), out)
+    return jax.tree.unflatten(jax.tree.structure(trim().result_types), out)
 
 
 @functools.lru_cache(maxsize=16)
 def _trim(function: Callable, types: tuple, tree: Any) -> _Trim:
-    given = jax.tree.unflatten(tree, types)
-    traced, said = jax.make_jaxpr(function, return_shape=True)(*given)
-    args = traced.jaxpr.invars
-    jaxpr, needed = _needing(traced.jaxpr, traced.jaxpr.eqns, args, [], traced.jaxpr.outvars)
-    looks_at = tuple(i for i, x in enumerate(args) if x in needed)
-    return _Trim(core.ClosedJaxpr(jaxpr, traced.consts), looks_at, said)
+    args = jax.tree.unflatten(tree, types)
+    traced, result_types = jax.make_jaxpr(function, return_shape=True)(*args)
+    variables = traced.jaxpr.invars
+    jaxpr, needed = _needing(traced.jaxpr, traced.jaxpr.eqns, variables, [], traced.jaxpr.outvars)
+    used_leaves = tuple(i for i, x in enumerate(variables) if x in needed)
+    return _Trim(core.ClosedJaxpr(jaxpr, traced.consts), used_leaves, result_types)
 
 
 @functools.lru_cache(maxsize=16)
@@ -254,22 +256,27 @@ def _cut(
     types: tuple,
     tree: Any,
 ) -> _Cut:
-    asked = []
+    questions = []
 
     def ask(question: Any) -> Any:
-        leaves, kinds = jax.tree.leaves(question), jax.eval_shape(lambda: question)
-        asked.append(kinds)
-        said, form = jax.tree.flatten(types_of(kinds))
-        avals = tuple(ShapedArray(x.shape, x.dtype) for x in said)
-        return jax.tree.unflatten(form, _asked.bind(*map(jnp.asarray, leaves), said=avals))
+        leaves, question_types = jax.tree.leaves(question), jax.eval_shape(lambda: question)
+        questions.append(question_types)
+        answer_types, answer_tree = jax.tree.flatten(types_of(question_types))
+        avals = tuple(ShapedArray(x.shape, x.dtype) for x in answer_types)
+        return jax.tree.unflatten(
+            answer_tree, _request.bind(*map(jnp.asarray, leaves), answer_types=avals)
+        )
 
     args = jax.tree.unflatten(tree, types)
     traced, result = jax.make_jaxpr(functools.partial(function, ask), return_shape=True)(*args)
     jaxpr = traced.jaxpr
-    places = [i for i, equation in enumerate(jaxpr.eqns) if equation.primitive is _asked]
-    if len(places) != 1 or len(asked) != 1:
-        raise ValueError(f"function: it asked {len(asked)} times, or within a loop or a branch")
-    question = asked[0]
+    places = [i for i, equation in enumerate(jaxpr.eqns) if equation.primitive is _request]
+    if len(places) != 1 or len(questions) != 1:
+        raise ValueError(
+            f"function: it called `ask` {len(questions)} times, or within a loop or a branch; call "
+            "it exactly once, outside loops and branches"
+        )
+    question = questions[0]
     needed = needed_of(question) if needed_of else [True] * len(jax.tree.leaves(question))
     num_donated = len(jax.tree.leaves(args[:1])) if donated else 0
     return _divided(traced, places[0], needed, num_donated, question, jax.tree.structure(result))
@@ -283,35 +290,41 @@ def _divided(
     question_types: Any,
     result_tree: Any,
 ) -> _Cut:
-    """Splits a traced function at the equation that asks, the one at `place`.
+    """Splits a traced function at the equation that makes the request, the one at `place`.
 
     Args:
       needed: which leaves of the question are used.
       num_donated: how many of the arguments, the first ones, may be donated.
     """
     jaxpr, args = traced.jaxpr, list(traced.jaxpr.invars)
-    asking, later = jaxpr.eqns[place], jaxpr.eqns[place + 1 :]
+    request, later = jaxpr.eqns[place], jaxpr.eqns[place + 1 :]
     question = [
-        x if is_needed else None for x, is_needed in zip(asking.invars, needed, strict=True)
+        x if is_needed else None for x, is_needed in zip(request.invars, needed, strict=True)
     ]
-    said, given = list(asking.outvars), args[num_donated:]
-    known = {*jaxpr.constvars, *said, *(x for equation in later for x in equation.outvars)}
+    answer, not_donated = list(request.outvars), args[num_donated:]
+    defined_later = {
+        *jaxpr.constvars,
+        *answer,
+        *(x for equation in later for x in equation.outvars),
+    }
 
     # A donated argument or a result of the first program bypasses the second program, once.
-    is_handed = _are_first(jaxpr.outvars, but=known | set(given))
-    made_later = [x for x, handed in zip(jaxpr.outvars, is_handed, strict=True) if not handed]
-    handed_on = [x for x, handed in zip(jaxpr.outvars, is_handed, strict=True) if handed]
-    free = _variables([*(x for e in later for x in e.invars), *made_later], but=known)
-    second, free = _needing(jaxpr, later, free, said, made_later)
+    is_passed_on = _are_first(jaxpr.outvars, exclude=defined_later | set(not_donated))
+    later_results = [x for x, passed in zip(jaxpr.outvars, is_passed_on, strict=True) if not passed]
+    passed_on = [x for x, passed in zip(jaxpr.outvars, is_passed_on, strict=True) if passed]
+    free = _variables(
+        [*(x for e in later for x in e.invars), *later_results], exclude=defined_later
+    )
+    second, free = _needing(jaxpr, later, free, answer, later_results)
 
-    made = _variables([*question, *free, *handed_on], but={*args, *jaxpr.constvars})
-    made += [x for x in question if x is not None and x not in {*args, *made}]
-    first, read = _needing(jaxpr, jaxpr.eqns[:place], args, [], made)
+    results = _variables([*question, *free, *passed_on], exclude={*args, *jaxpr.constvars})
+    results += [x for x in question if x is not None and x not in {*args, *results}]
+    first, read = _needing(jaxpr, jaxpr.eqns[:place], args, [], results)
 
-    stays = set(_variables([*question, *handed_on]))
-    used, read = _by_use(read, set(args[:num_donated]) - stays - set(free), made)
-    used_later, read_later = _by_use(free, {*args[:num_donated], *made} - stays, made_later)
-    number = {x: i for i, x in enumerate([*args, *made])}
+    stays = set(_variables([*question, *passed_on]))
+    used, read = _by_use(read, set(args[:num_donated]) - stays - set(free), results)
+    used_later, read_later = _by_use(free, {*args[:num_donated], *results} - stays, later_results)
+    number = {x: i for i, x in enumerate([*args, *results])}
     of = lambda some: tuple(number[x] for x in some)
     later_numbers = itertools.count(len(number))
     layout = ProgramLayout(
@@ -321,8 +334,8 @@ def _divided(
         used_later=of(used_later),
         read_later=of(read_later),
         result=tuple(
-            number[x] if handed else next(later_numbers)
-            for x, handed in zip(jaxpr.outvars, is_handed, strict=True)
+            number[x] if passed else next(later_numbers)
+            for x, passed in zip(jaxpr.outvars, is_passed_on, strict=True)
         ),
         question_types=question_types,
         result_tree=result_tree,
@@ -330,43 +343,46 @@ def _divided(
     closed = lambda part, some: core.ClosedJaxpr(part.replace(invars=some), traced.consts)
     return _Cut(
         first=closed(first, used + read),
-        second=closed(second, used_later + read_later + said),
-        made=[_type(x.aval) for x in made],
-        made_later=[_type(x.aval) for x in made_later],
+        second=closed(second, used_later + read_later + answer),
+        results=[_type(x.aval) for x in results],
+        later_results=[_type(x.aval) for x in later_results],
         layout=layout,
     )
 
 
-def _needing(jaxpr, equations, args: list, more: list, results: list) -> tuple[core.Jaxpr, list]:
-    """(a part of a function, the `args` that it needs); all of `more` are arguments too."""
-    about = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
-    part = jaxpr.replace(eqns=equations, invars=args + more, outvars=results, debug_info=about)
-    always = [False] * len(args) + [True] * len(more)
+def _needing(jaxpr, equations, args: list, extra: list, results: list) -> tuple[core.Jaxpr, list]:
+    """(a part of a function, the `args` that it needs); all of `extra` are arguments too."""
+    debug_info = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
+    part = jaxpr.replace(
+        eqns=equations, invars=args + extra, outvars=results, debug_info=debug_info
+    )
+    always = [False] * len(args) + [True] * len(extra)
     part, is_needed = partial_eval.dce_jaxpr(part, [True] * len(results), always)
     return part, [x for x, needed in zip(args, is_needed, strict=False) if needed]
 
 
-def _variables(some: Iterable[Any], but: Iterable[core.Var] = ()) -> list[core.Var]:
-    """Each variable in `some` once, without literals, None and those in `but`."""
-    wanted = dict.fromkeys(x for x in some if isinstance(x, core.Var))
-    return [x for x in wanted if x not in but]
+def _variables(some: Iterable[Any], exclude: Iterable[core.Var] = ()) -> list[core.Var]:
+    """Each variable in `some` once, without literals, None and those in `exclude`."""
+    unique = dict.fromkeys(x for x in some if isinstance(x, core.Var))
+    return [x for x in unique if x not in exclude]
 
 
-def _are_first(some: Sequence[Any], but: set[core.Var]) -> list[bool]:
-    """Which entries are variables that do not occur earlier in `some`, nor in `but`."""
+def _are_first(some: Sequence[Any], exclude: set[core.Var]) -> list[bool]:
+    """Which entries are variables that do not occur earlier in `some`, nor in `exclude`."""
     return [
-        isinstance(x, core.Var) and x not in but and x not in some[:i] for i, x in enumerate(some)
+        isinstance(x, core.Var) and x not in exclude and x not in some[:i]
+        for i, x in enumerate(some)
     ]
 
 
 def _by_use(
-    read: list[core.Var], may_go: set[core.Var], made: list[Any]
+    read: list[core.Var], donatable: set[core.Var], results: list[Any]
 ) -> tuple[list[core.Var], list[core.Var]]:
     """(variables to donate, each matched to a result of the same shape and type; the others)."""
-    left = collections.Counter(str(x.aval) for x in made)
+    available = collections.Counter(str(x.aval) for x in results)
     used: list = []
     for x in read:
-        if x in may_go and left[str(x.aval)] > 0:
-            left[str(x.aval)] -= 1
+        if x in donatable and available[str(x.aval)] > 0:
+            available[str(x.aval)] -= 1
             used.append(x)
     return used, [x for x in read if x not in used]

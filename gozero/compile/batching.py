@@ -86,15 +86,15 @@ def in_one_kernel(function: Callable) -> Callable:
         out = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out)
         return out, jax.tree.map(lambda _: True, out)
 
-    def either(*args):
-        if mode.plain() or mode.backend() != "tpu" or not mode.keeps_apart():
+    def call(*args):
+        if mode.plain() or mode.backend() != "tpu" or not mode.can_separate_traces():
             return function(*args)
         return mapped(*args)
 
-    return either
+    return call
 
 
-_MOST_GAMES, _FEWEST_GAMES = 128, 80
+_MAX_GAMES, _MIN_GAMES = 128, 80
 """How many games a CPU processes at a time. With 256, the planes do not fit into its cache. LLVM
 unrolls a loop over 72 or fewer completely (it does so up to 300 instructions) before it vectorises,
 and a game takes twice as long (AVX-512, jaxlib 0.10.1): so a batch of 33 to 79 is padded."""
@@ -105,16 +105,16 @@ def _in_cache(stage: Callable, *args):
     """The stage on a batch; on the CPU as one kernel, on one group of games after another."""
     games = jax.tree.leaves(args)[0].shape[-1]
 
-    def some_after_others(*args):
-        num_chunks = math.ceil(games / _MOST_GAMES)
-        at_once = math.ceil(games / num_chunks)
-        if at_once > _TOO_FEW_TO_PAD:
-            at_once = max(at_once, _FEWEST_GAMES)
+    def in_groups(*args):
+        num_groups = math.ceil(games / _MAX_GAMES)
+        group_size = math.ceil(games / num_groups)
+        if group_size > _TOO_FEW_TO_PAD:
+            group_size = max(group_size, _MIN_GAMES)
 
         def split(x):
-            missing = num_chunks * at_once - games
-            x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
-            return jnp.moveaxis(x.reshape(*x.shape[:-1], -1, at_once), -2, 0)
+            num_padding = num_groups * group_size - games
+            x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, num_padding)])
+            return jnp.moveaxis(x.reshape(*x.shape[:-1], -1, group_size), -2, 0)
 
         def join(x):
             return jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1)[..., :games]
@@ -122,4 +122,4 @@ def _in_cache(stage: Callable, *args):
         one_kernel = functools.partial(stages.one_kernel, stage)
         return jax.tree.map(join, lax.map(lambda x: one_kernel(*x), jax.tree.map(split, args)))
 
-    return mode.by_platform(*args, cpu=some_after_others, default=stage)
+    return mode.by_platform(*args, cpu=in_groups, default=stage)

@@ -141,11 +141,12 @@ class LoopEstimate:
           path: from the outside in, for each loop its known number of rounds, or a part of its
             `op_name`; of several that match, the most expensive is taken.
         """
-        found: LoopEstimate | None = self
-        for wanted in path:
-            fitting = [loop for loop in (found.inner() if found else ()) if _fits(loop, wanted)]
-            found = max(fitting, key=lambda loop: (loop.seconds, loop.kernels), default=None)
-        return found
+        current: LoopEstimate | None = self
+        for key in path:
+            inner = current.inner() if current else ()
+            matching = [loop for loop in inner if _matches(loop, key)]
+            current = max(matching, key=lambda loop: (loop.seconds, loop.kernels), default=None)
+        return current
 
     def inner(self) -> Iterator[LoopEstimate]:
         """Yields all loops nested in it, at any depth."""
@@ -158,10 +159,10 @@ class LoopEstimate:
         return own + sum(loop.rounds * loop._total(of) for loop in self.loops)
 
 
-def _fits(loop: LoopEstimate, wanted: int | str) -> bool:
-    if isinstance(wanted, str):
-        return wanted in loop.op_name
-    return loop.is_known and loop.rounds == wanted
+def _matches(loop: LoopEstimate, key: int | str) -> bool:
+    if isinstance(key, str):
+        return key in loop.op_name
+    return loop.is_known and loop.rounds == key
 
 
 def read(text: str, chip: str, rounds: Mapping[str, float] | None = None) -> LoopEstimate:
@@ -186,14 +187,14 @@ def report(program: LoopEstimate, top: int = 15) -> str:
 
     def visit(loop: LoopEstimate, times: float, depth: int) -> None:
         steps.extend((step.seconds * times, times, step) for step in loop.steps)
-        for one in loop.loops:
-            rounds = f"x{one.rounds:g}{'' if one.is_known else '?'}"
+        for inner in loop.loops:
+            rounds = f"x{inner.rounds:g}{'' if inner.is_known else '?'}"
             lines.append(
-                f"{'  ' * depth}{one.name} {rounds}: {one.seconds * 1e6:.1f} us a round, "
-                f"{one.seconds * one.rounds * times * 1e3:.3f} ms in all, {one.kernels} kernels, "
-                f"{one.host_loops} unknown loops  {one.op_name[-80:]}"
+                f"{'  ' * depth}{inner.name} {rounds}: {inner.seconds * 1e6:.1f} us a round, "
+                f"{inner.seconds * inner.rounds * times * 1e3:.3f} ms in all, "
+                f"{inner.kernels} kernels, {inner.host_loops} unknown loops  {inner.op_name[-80:]}"
             )
-            visit(one, times * one.rounds, depth + 1)
+            visit(inner, times * inner.rounds, depth + 1)
 
     visit(program, 1.0, 1)
     for seconds, times, step in sorted(steps, key=lambda row: -row[0])[:top]:
@@ -220,7 +221,7 @@ _BRANCHES = re.compile(r"(?:true_computation|false_computation)=%?([\w.\-]+)")
 _BRANCH_LIST = re.compile(r"branch_computations=\{([^}]*)\}")
 
 _words = lambda text: frozenset(text.split())
-_NOTHING = _words(
+_FREE = _words(
     "parameter constant tuple get-tuple-element bitcast partition-id replica-id after-all "
     "opt-barrier optimization-barrier"
 )
@@ -244,7 +245,7 @@ def padded_bytes(shape: str) -> int:
     (8, 128) tiles pad the two dimensions that the layout names first; a one-dimensional array is
     padded to lanes of 128.
     """
-    return sum(_padded(*found) for found in _SHAPE.findall(shape))
+    return sum(_padded(*match) for match in _SHAPE.findall(shape))
 
 
 def _padded(kind: str, dims: str, order: str, rows: str, columns: str) -> int:
@@ -257,8 +258,8 @@ def _padded(kind: str, dims: str, order: str, rows: str, columns: str) -> int:
     elif minor and len(sides) == 1:
         sides[0] = round_up(sides[0], 128)
     bits = re.search(r"\d+", kind)
-    each = _BYTES.get(kind, max(int(bits[0]) // 8, 1) if bits else 0)
-    return each * math.prod(sides)
+    item_bytes = _BYTES.get(kind, max(int(bits[0]) // 8, 1) if bits else 0)
+    return item_bytes * math.prod(sides)
 
 
 class _Reader:
@@ -275,10 +276,10 @@ class _Reader:
     def _loop(self, name, op_name, rounds, is_known, computations) -> LoopEstimate:
         steps, conditionals, loops = [], 0, []
         for computation in computations:
-            more = self._visit(computation)
-            steps += more[0]
-            conditionals += more[1]
-            loops += more[2]
+            visited = self._visit(computation)
+            steps += visited[0]
+            conditionals += visited[1]
+            loops += visited[2]
         return LoopEstimate(
             name, op_name, rounds, is_known, tuple(steps), conditionals, tuple(loops)
         )
@@ -287,24 +288,24 @@ class _Reader:
         """(steps, number of conditionals, loops) of a computation, including what it calls."""
         steps, conditionals, loops = [], 0, []
         for line in self.computations.get(computation, ()):
-            more: tuple[list[TimedInstruction], int, list[LoopEstimate]] = ([], 0, [])
+            visited: tuple[list[TimedInstruction], int, list[LoopEstimate]] = ([], 0, [])
             if line.opcode == "while":
                 loops.append(self._while(line))
             elif line.opcode == "conditional":
-                more = self._dearest(line)
+                visited = self._costliest_branch(line)
                 conditionals += 1
             elif line.opcode == "call" and (called := _CALLED.search(line.rest)):
-                more = self._visit(called[1])
-            elif not self._is_nothing(line):
+                visited = self._visit(called[1])
+            elif not self._is_free(line):
                 steps.append(self._step(line))
-            steps += more[0]
-            conditionals += more[1]
-            loops += more[2]
+            steps += visited[0]
+            conditionals += visited[1]
+            loops += visited[2]
         return steps, conditionals, loops
 
-    def _is_nothing(self, line: Instruction) -> bool:
+    def _is_free(self, line: Instruction) -> bool:
         no_code = line.opcode == "custom-call" and _NO_CODE.search(line.rest)
-        return line.opcode in _NOTHING or bool(no_code) or self._is_half(line)
+        return line.opcode in _FREE or bool(no_code) or self._is_half(line)
 
     def _is_half(self, line: Instruction) -> bool:
         """Whether it is one half of an asynchronous operation whose other half is counted."""
@@ -314,40 +315,44 @@ class _Reader:
 
     def _while(self, line: Instruction) -> LoopEstimate:
         parts = [
-            found[1]
+            match[1]
             for name in ("condition", "body")
-            if (found := re.search(rf"\b{name}=%?([\w.\-]+)", line.rest))
+            if (match := re.search(rf"\b{name}=%?([\w.\-]+)", line.rest))
         ]
         trips = self._trips(line, parts[0])
         rounds = self._assumed(line.op_name) if trips is None else trips
         return self._loop(line.name, line.op_name, rounds, trips is not None, parts)
 
     def _assumed(self, op_name: str) -> float:
-        fitting = (rounds for part, rounds in self.assumed.items() if re.search(part, op_name))
-        return next(fitting, DEFAULT_ROUNDS)
+        matching = (rounds for part, rounds in self.assumed.items() if re.search(part, op_name))
+        return next(matching, DEFAULT_ROUNDS)
 
     def _trips(self, line: Instruction, condition: str) -> float | None:
         """The number of rounds of a loop, if the compiler states it, as for a GPU, or if its
         condition compares a counter with a constant; `scan` and `fori_loop` count from 0."""
-        if found := _TRIPS.search(line.rest):
-            return float(found[1])
+        if match := _TRIPS.search(line.rest):
+            return float(match[1])
         lines = self.computations.get(condition, [])
-        if not lines or not (found := _IS_LESS.match(lines[-1].rest)):
+        if not lines or not (match := _IS_LESS.match(lines[-1].rest)):
             return None
-        of = {one.name: one for one in lines}
-        counter, limit = of[found[1]], of[found[2]]
+        by_name = {instruction.name: instruction for instruction in lines}
+        counter, limit = by_name[match[1]], by_name[match[2]]
         if counter.opcode != "get-tuple-element" or limit.opcode != "constant":
             return None
         return float(limit.rest.partition(")")[0])
 
-    def _dearest(self, line: Instruction) -> tuple[list[TimedInstruction], int, list[LoopEstimate]]:
+    def _costliest_branch(
+        self, line: Instruction
+    ) -> tuple[list[TimedInstruction], int, list[LoopEstimate]]:
         names = _BRANCHES.findall(line.rest)
-        if found := _BRANCH_LIST.search(line.rest):
-            names = [name.strip(" %") for name in found[1].split(",")]
+        if match := _BRANCH_LIST.search(line.rest):
+            names = [name.strip(" %") for name in match[1].split(",")]
 
         def cost(branch):
-            whole = LoopEstimate("", "", 1.0, True, tuple(branch[0]), branch[1], tuple(branch[2]))
-            return whole.seconds, whole.kernels
+            estimate = LoopEstimate(
+                "", "", 1.0, True, tuple(branch[0]), branch[1], tuple(branch[2])
+            )
+            return estimate.seconds, estimate.kernels
 
         return max((self._visit(name) for name in names), key=cost, default=([], 0, []))
 
@@ -395,19 +400,19 @@ def _parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
         if line[:1] not in ("", " ", "}") and (header := _HEADER.match(line)):
             lines = computations.setdefault(header[2], [])
             entry = header[2] if header[1] else entry
-        elif found := _LINE.match(line):
-            lines.append(_instruction(found[1], found[2]))
+        elif match := _LINE.match(line):
+            lines.append(_instruction(match[1], match[2]))
     if not entry:
-        raise ValueError("no entry in the text: expected a compiled program's HLO")
+        raise ValueError("text: no entry computation; expected the HLO of a compiled program")
     return computations, entry
 
 
 def _instruction(name: str, text: str) -> Instruction:
     end = _end_of_shape(text)
-    found = _OPCODE.match(text, end)
+    match = _OPCODE.match(text, end)
     op_name = _OP_NAME.search(text)
-    rest = text[found.end() :] if found else ""
-    opcode = found[1] if found else "?"
+    rest = text[match.end() :] if match else ""
+    opcode = match[1] if match else "?"
     return Instruction(name, opcode, text[:end], rest, op_name[1] if op_name else "")
 
 

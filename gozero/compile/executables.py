@@ -40,7 +40,7 @@ from gozero.compile import mode
 FOLDER = "programs"
 """The name of the folder in JAX's cache of compiled programs."""
 
-MOST_BYTES = 2**29
+MAX_BYTES = 2**29
 """The limit for all files together; the least recently used are removed first."""
 
 _PACKAGES = ("gozero", "jax", "jaxlib", "flax", "numpy", "functools", "builtins", "pathlib")
@@ -54,10 +54,10 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), pathlib.
 _is_on = False
 _at_first: list[Callable[[], None]] = []
 
-waiting: dict[str, concurrent.futures.Future] = {}
+loading: dict[str, concurrent.futures.Future] = {}
 """Programs that are being loaded, by the names of their files (`gozero.compile.expected`)."""
 
-taken: Callable[[str], None] = lambda name: None
+on_first_use: Callable[[str], None] = lambda name: None
 """Called with the name of each program that is used for the first time."""
 
 
@@ -97,30 +97,30 @@ def folder() -> pathlib.Path | None:
     return place
 
 
-def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any) -> Kept:
+def jit(function: Callable, static_argnums: tuple[int, ...] = (), **options: Any) -> CachedFunction:
     """``jax.jit(function, static_argnums=static_argnums, **options)`` for positional arguments;
     its programs may be kept. ``compiler_options`` may be a function that returns them; it is called
     with the first call of the program, so it may use the backend."""
-    made = Kept(function, static_argnums, options)
-    functools.update_wrapper(made, function)
-    return made
+    cached = CachedFunction(function, static_argnums, options)
+    functools.update_wrapper(cached, function)
+    return cached
 
 
-def remembered(make: Callable[[], Any], *made_of: Any) -> Any:
-    """Returns ``make()``, plain data that `made_of` determines. They are kept beside the programs,
-    so that a later start does not call `make`."""
+def cached_result(make: Callable[[], Any], *inputs: Any) -> Any:
+    """Returns ``make()``, plain data determined by `inputs`. It is kept beside the programs, so
+    that a later start does not call `make`."""
     with contextlib.suppress(Exception):
-        if (where := folder()) is not None:
-            place = where / name_of(*made_of)
+        if (cache_folder := folder()) is not None:
+            path = cache_folder / name_of(*inputs)
             with contextlib.suppress(Exception):
-                return pickle.loads(read(place))
-            write(place, pickle.dumps(made := make()))
-            return made
+                return pickle.loads(read(path))
+            write(path, pickle.dumps(result := make()))
+            return result
     return make()
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def without_gc() -> Iterator[None]:
     """Disables garbage collection in this context: tracing creates little garbage, but the
     collector would scan all traced objects again and again."""
     was_on = gc.isenabled()
@@ -132,19 +132,19 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-class Kept:
+class CachedFunction:
     """A function whose programs may be kept; see `jit`."""
 
     def __init__(self, function: Callable, static: tuple[int, ...], options: dict[str, Any]):
-        self.function, self._static, self._given = function, static, options
+        self.function, self._static, self._jit_options = function, static, options
         self._programs: dict[tuple, Callable | None] = {}
         self._lock = threading.RLock()  # a caller waits while another thread compiles its program
 
     @functools.cached_property
     def _options(self) -> dict[str, Any]:
-        compiler = self._given.get("compiler_options")
+        compiler = self._jit_options.get("compiler_options")
         compiler = compiler() if callable(compiler) else compiler
-        others = {k: v for k, v in self._given.items() if k != "compiler_options"}
+        others = {k: v for k, v in self._jit_options.items() if k != "compiler_options"}
         return others | ({"compiler_options": compiler} if compiler else {})
 
     @functools.cached_property
@@ -168,15 +168,15 @@ class Kept:
         import jax
         from jax.core import Tracer
 
-        signature, given = self._signature(args)
-        if any(isinstance(x, Tracer) for x in jax.tree.leaves(given)):
+        signature, arrays = self._signature(args)
+        if any(isinstance(x, Tracer) for x in jax.tree.leaves(arrays)):
             return self.jitted(*args)
         if signature not in self._programs:
             with self._lock:
                 if signature not in self._programs:
-                    return self._first(signature, args, given)
+                    return self._first(signature, args, arrays)
         program = self._programs[signature]
-        return self.jitted(*args) if program is None else program(*given)
+        return self.jitted(*args) if program is None else program(*arrays)
 
     def again(self, *args: Any) -> Callable:
         """The callable that later calls with such arguments, none of them static, can use directly:
@@ -202,7 +202,7 @@ class Kept:
             if self.is_missing(*args):
                 signature, _ = self._signature(args)
                 if (place := self._place(signature)) is not None:
-                    taken(place.name)
+                    on_first_use(place.name)
                     self._programs[signature] = self._compiled(place, args)
 
     def _signature(self, args: tuple) -> tuple[tuple, tuple]:
@@ -210,21 +210,23 @@ class Kept:
         import jax
 
         static = tuple(args[i] for i in self._static)
-        given = tuple(x for i, x in enumerate(args) if i not in self._static)
-        leaves, tree = jax.tree.flatten(given)
+        arrays = tuple(x for i, x in enumerate(args) if i not in self._static)
+        leaves, tree = jax.tree.flatten(arrays)
         leaves = [x if hasattr(x, "dtype") else jax.typeof(x) for x in leaves]
         kinds = tuple((x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves)
-        return (static, tree, kinds), given
+        return (static, tree, kinds), arrays
 
     def _place(self, signature: tuple) -> pathlib.Path | None:
         """The file of a program; None if it cannot be kept."""
         with contextlib.suppress(Exception):
-            if (where := folder()) is not None:
+            if (cache_folder := folder()) is not None:
                 static, tree, kinds = signature
-                return where / name_of(self.function, self._options, static, str(tree), str(kinds))
+                return cache_folder / name_of(
+                    self.function, self._options, static, str(tree), str(kinds)
+                )
         return None
 
-    def _first(self, signature: tuple, args: tuple, given: tuple) -> Any:
+    def _first(self, signature: tuple, args: tuple, arrays: tuple) -> Any:
         """A first call: uses the program in its file, or compiles it and writes the file."""
         import jax
 
@@ -232,17 +234,17 @@ class Kept:
         if (place := self._place(signature)) is None:
             return self.jitted(*args)
         begin()
-        taken(place.name)
+        on_first_use(place.name)
         with contextlib.suppress(Exception):
-            ahead = waiting.pop(place.name, None)
-            program = loaded(place) if ahead is None else ahead.result()
+            future = loading.pop(place.name, None)
+            program = load(place) if future is None else future.result()
             if program.in_tree.children()[0] != signature[1]:  # its other child: keyword arguments
-                raise ValueError("made for other arguments")
-            out = jax.block_until_ready(program(*given))
+                raise ValueError("the program was compiled for other arguments")
+            out = jax.block_until_ready(program(*arrays))
             self._programs[signature] = program
             return out
         program = self._programs[signature] = self._compiled(place, args)
-        return program(*given)
+        return program(*arrays)
 
     def _compiled(self, place: pathlib.Path, args: tuple) -> Any:
         from jax.experimental import serialize_executable
@@ -291,7 +293,7 @@ def _count_compiling(change: int) -> None:
         compilation_cache.reset_cache()
 
 
-def loaded(place: pathlib.Path) -> Any:
+def load(place: pathlib.Path) -> Any:
     """Loads the program in a file.
 
     Raises:
@@ -305,7 +307,7 @@ def loaded(place: pathlib.Path) -> Any:
     )
 
 
-def name_of(*made_of: Any) -> str:
+def name_of(*inputs: Any) -> str:
     """The name of a program's file; see the module docstring.
 
     Raises:
@@ -316,14 +318,14 @@ def name_of(*made_of: Any) -> str:
     device = jax.devices()[0]
     settings = jax.config.values.items()
     digest = hashlib.sha256(_sources().encode())
-    seen: dict[int, Any] = {}
-    about = (
+    visited: dict[int, Any] = {}
+    environment = (
         [sys.version, *map(importlib.metadata.version, _VERSIONS)],
         [device.device_kind, device.client.platform_version, processor(), os.cpu_count()],
         [os.environ.get(name) for name in _SETTINGS],
         sorted((k, repr(v)) for k, v in settings if not any(word in k for word in _IRRELEVANT)),
     )
-    _tell(digest.update, (about, made_of), seen)
+    _feed(digest.update, (environment, inputs), visited)
     return digest.hexdigest()
 
 
@@ -338,22 +340,22 @@ def _sources() -> str:
     return digest.hexdigest()
 
 
-def _tell(hear: Callable[[bytes], None], value: Any, seen: dict[int, Any]) -> None:
+def _feed(update: Callable[[bytes], None], value: Any, visited: dict[int, Any]) -> None:
     """Feeds a value and all that it is made of to a digest."""
     kind = type(value)
     if isinstance(value, _PLAIN):
         text = repr(value)
-        hear(f"{kind.__qualname__} {len(text)} {text}".encode())
+        update(f"{kind.__qualname__} {len(text)} {text}".encode())
         return
-    if id(value) in seen:
-        hear(f"again {list(seen).index(id(value))}".encode())
+    if id(value) in visited:
+        update(f"again {list(visited).index(id(value))}".encode())
         return
     if isinstance(value, types.FunctionType):  # may refer to itself
-        seen[id(value)] = value
+        visited[id(value)] = value
     parts = list(_parts(value))
-    hear(f"{_known(kind)} {len(parts)} ".encode())
+    update(f"{_qualified_name(kind)} {len(parts)} ".encode())
     for part in parts:
-        _tell(hear, part, seen)
+        _feed(update, part, visited)
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -375,7 +377,7 @@ def _parts(value: Any) -> Iterable[Any]:
             return itertools.chain.from_iterable(value.items())
         case set() | frozenset():
             return sorted(map(repr, value))
-        case Kept():
+        case CachedFunction():
             return value.function, value._static, value._options
         case functools.partial():
             return value.func, value.args, value.keywords
@@ -383,23 +385,29 @@ def _parts(value: Any) -> Iterable[Any]:
             return value.__func__, value.__self__
         case types.FunctionType():
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            return _known(value), value.__code__, cells, value.__defaults__, value.__kwdefaults__
+            return (
+                _qualified_name(value),
+                value.__code__,
+                cells,
+                value.__defaults__,
+                value.__kwdefaults__,
+            )
         case types.CodeType():
             return value.co_firstlineno, value.co_code, value.co_names, value.co_consts
         case type() | types.BuiltinFunctionType():
-            return (_known(value),)
+            return (_qualified_name(value),)
     if dataclasses.is_dataclass(value):
         return [getattr(value, field.name) for field in dataclasses.fields(value)]
     if hasattr(value, "__wrapped__"):  # of jax.jit, functools.cache, jax.custom_jvp
         return (value.__wrapped__,)
-    raise ValueError(f"of a {type(value)}")
+    raise ValueError(f"a function made of a {type(value)} cannot be kept")
 
 
-def _known(value: Any) -> str:
+def _qualified_name(value: Any) -> str:
     """The full name of a function or type from one of `_PACKAGES`."""
     module = value.__module__ or ""
     if module.partition(".")[0] not in _PACKAGES:
-        raise ValueError(f"of {module}.{value.__qualname__}")
+        raise ValueError(f"a function made of {module}.{value.__qualname__} cannot be kept")
     return f"{module}.{value.__qualname__}"
 
 
@@ -414,20 +422,20 @@ def read(path: pathlib.Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
         _check_own(os.fstat(handle), stat.S_ISREG)
-        digest, data = file.read(32), file.read(MOST_BYTES)
+        digest, data = file.read(32), file.read(MAX_BYTES)
     if hashlib.sha256(data).digest() != digest:
         raise ValueError(f"{path} is damaged")
     os.utime(path)
     return data
 
 
-def _check_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
-    if not is_kind(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise ValueError("not this user's alone")
+def _check_own(status: os.stat_result, is_kind: Callable[[int], bool]) -> None:
+    if not is_kind(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise ValueError("other users own it or can write to it, or it is of another type")
 
 
 def write(path: pathlib.Path, data: bytes) -> None:
-    """Writes a file atomically, even with other writers; removes old files above `MOST_BYTES`."""
+    """Writes a file atomically, even with other writers; removes old files above `MAX_BYTES`."""
     handle, part = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -436,12 +444,12 @@ def write(path: pathlib.Path, data: bytes) -> None:
     except BaseException:
         os.unlink(part)
         raise
-    files = [(one.stat(), one) for one in path.parent.iterdir()]
-    total = sum(found.st_size for found, _ in files)
-    for found, one in sorted(files, key=lambda each: each[0].st_mtime):
-        if total > MOST_BYTES and one != path:
-            one.unlink(missing_ok=True)
-            total -= found.st_size
+    files = [(file_path.stat(), file_path) for file_path in path.parent.iterdir()]
+    total = sum(status.st_size for status, _ in files)
+    for status, file_path in sorted(files, key=lambda entry: entry[0].st_mtime):
+        if total > MAX_BYTES and file_path != path:
+            file_path.unlink(missing_ok=True)
+            total -= status.st_size
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from gozero.compile import executables
 
-MOST = 32
+MAX_PROGRAMS = 32
 """The most programs that are listed for a command line."""
 
 _THREADS = 2
@@ -31,14 +31,14 @@ def load(command: Sequence[str]) -> None:
         if (place := executables.folder()) is not None:
             path = place / executables.name_of("taken by", list(command))
             names = _read(path)
-            executables.taken = _Taken(path, names)
+            executables.on_first_use = _UsageLog(path, names)
             pool = concurrent.futures.ThreadPoolExecutor(_THREADS)
             for name in names:
-                executables.waiting[name] = pool.submit(executables.loaded, place / name)
+                executables.loading[name] = pool.submit(executables.load, place / name)
             pool.shutdown(wait=False)
 
 
-class _Taken:
+class _UsageLog:
     """Records the names of programs in the order in which they are used; names from the last time
     that are not used come last."""
 
@@ -47,7 +47,7 @@ class _Taken:
 
     def __call__(self, name: str) -> None:
         self._now.append(name)
-        names = list(dict.fromkeys(self._now + self._names))[:MOST]
+        names = list(dict.fromkeys(self._now + self._names))[:MAX_PROGRAMS]
         if names[: len(self._now)] != self._names[: len(self._now)]:
             self._names = names
             with contextlib.suppress(OSError):
@@ -59,4 +59,4 @@ def _read(path: pathlib.Path) -> list[str]:
         names = executables.read(path).decode().split()
     except (OSError, ValueError):
         return []
-    return [name for name in names[:MOST] if name == pathlib.Path(name).name]
+    return [name for name in names[:MAX_PROGRAMS] if name == pathlib.Path(name).name]

@@ -87,21 +87,21 @@ def write_in_turn(array: jax.Array, places: tuple[jax.Array, ...], values: jax.A
     With `adds`, adds them. Places outside the array are dropped; none may be negative. Does what a
     scatter does, where there is no code for one. Trip bound: M, up to the last place inside.
     """
-    given, flat = len(places), [place.reshape(-1) for place in places]
-    rest = array.shape[given:]
-    values = values.astype(array.dtype).reshape(-1, *[1] * given, *rest)
+    num_indexed, flat = len(places), [place.reshape(-1) for place in places]
+    rest = array.shape[num_indexed:]
+    values = values.astype(array.dtype).reshape(-1, *[1] * num_indexed, *rest)
     ends = zip(flat, array.shape, strict=False)
     is_inside = functools.reduce(jnp.logical_and, [x < size for x, size in ends])
     number = jnp.arange(1, 1 + values.shape[0], dtype=jnp.int32)
 
-    def one(i, array):
+    def write_one(i, array):
         start = [jnp.where(is_inside[i], x[i], 0) for x in flat] + [0] * len(rest)
-        before = lax.dynamic_slice(array, start, (*[1] * given, *rest))
+        before = lax.dynamic_slice(array, start, (*[1] * num_indexed, *rest))
         value = lax.dynamic_index_in_dim(values, i, keepdims=False)
         new = jnp.where(is_inside[i], before + value if adds else value, before)
         return lax.dynamic_update_slice(array, new, start)
 
-    return lax.fori_loop(0, jnp.max(jnp.where(is_inside, number, 0)), one, array)
+    return lax.fori_loop(0, jnp.max(jnp.where(is_inside, number, 0)), write_one, array)
 
 
 def scan(step: Callable, carry: Any, length: int, shapes: Shapes = ()) -> tuple[Any, Any]:
@@ -124,44 +124,44 @@ def scan(step: Callable, carry: Any, length: int, shapes: Shapes = ()) -> tuple[
     return packing.unpack(carry), jax.vmap(of_outputs.unpack)(stacks)
 
 
-def while_loop(goes_on: Callable, step: Callable, carry: Any, shapes: Shapes) -> Any:
+def while_loop(condition: Callable, step: Callable, carry: Any, shapes: Shapes) -> Any:
     """``lax.while_loop(goes_on, step, carry)``; arrays of these shapes are packed as in `scan`."""
     if mode.plain() or mode.backend() != "gpu":
-        return lax.while_loop(goes_on, step, carry)
+        return lax.while_loop(condition, step, carry)
     packing = _Packing(carry, shapes)
     carry = lax.while_loop(
-        lambda carry: goes_on(packing.unpack(carry)),
+        lambda carry: condition(packing.unpack(carry)),
         lambda carry: packing.pack(step(packing.unpack(carry))),
         packing.pack(carry),
     )
     return packing.unpack(carry)
 
 
-def ranks(these: jax.Array) -> jax.Array:
+def ranks(flags: jax.Array) -> jax.Array:
     """i32[n]: for each true entry of bool[n], how many true ones precede it; for others 1 less.
 
-    On a GPU one kernel computes this, `these_first` and `how_many` for the same flags: a running
+    On a GPU one kernel computes this, `true_first` and `count_true` for the same flags: a running
     sum would take several, a sort and a sum one each.
     """
-    return _in_turn(0, lambda these: jnp.cumsum(these, dtype=jnp.int32) - 1, these)
+    return _in_turn(0, lambda flags: jnp.cumsum(flags, dtype=jnp.int32) - 1, flags)
 
 
-def these_first(these: jax.Array) -> jax.Array:
+def true_first(flags: jax.Array) -> jax.Array:
     """i32[n]: the indices of the true entries of bool[n], in order, then those of the others."""
-    first = lambda these: jnp.argsort(~these, stable=True).astype(jnp.int32)
-    return _in_turn(1, first, these)
+    first = lambda flags: jnp.argsort(~flags, stable=True).astype(jnp.int32)
+    return _in_turn(1, first, flags)
 
 
-def how_many(these: jax.Array) -> jax.Array:
+def count_true(flags: jax.Array) -> jax.Array:
     """i32[]: the number of true entries of bool[n]."""
-    return _in_turn(2, lambda these: jnp.sum(these, dtype=jnp.int32), these)
+    return _in_turn(2, lambda flags: jnp.sum(flags, dtype=jnp.int32), flags)
 
 
-def _in_turn(which: int, plainly: Callable, these: jax.Array) -> jax.Array:
+def _in_turn(which: int, default: Callable, flags: jax.Array) -> jax.Array:
     if mode.plain() or mode.backend() != "gpu":
-        return plainly(these)
-    in_kernel = lambda these: paths.in_turn(these)[which]
-    return mode.by_platform(these, cuda=in_kernel, default=plainly)
+        return default(flags)
+    in_kernel = lambda flags: paths.in_turn(flags)[which]
+    return mode.by_platform(flags, cuda=in_kernel, default=default)
 
 
 Shapes = Collection[tuple[int, ...]]
@@ -180,8 +180,8 @@ class _Packing:
         for i, x in enumerate(leaves):
             if x.shape in shapes and x.dtype in paths.AS_WORDS:
                 self.places.setdefault(x.shape, []).append(i)
-        together = {i for at in self.places.values() for i in at}
-        self.others = [i for i in range(len(leaves)) if i not in together]
+        packed = {i for at in self.places.values() for i in at}
+        self.others = [i for i in range(len(leaves)) if i not in packed]
 
     def pack(self, tree: Any) -> tuple[list[jax.Array], list[jax.Array]]:
         leaves = jax.tree.leaves(tree)
@@ -190,10 +190,10 @@ class _Packing:
 
     def unpack(self, packed: tuple[list[jax.Array], list[jax.Array]]) -> Any:
         others, words = packed
-        found = dict(zip(self.others, others, strict=True))
+        leaves = dict(zip(self.others, others, strict=True))
         for at, stack in zip(self.places.values(), words, strict=True):
-            found |= {i: paths.number_of(stack[k], self.dtypes[i]) for k, i in enumerate(at)}
-        return jax.tree.unflatten(self.treedef, [found[i] for i in sorted(found)])
+            leaves |= {i: paths.number_of(stack[k], self.dtypes[i]) for k, i in enumerate(at)}
+        return jax.tree.unflatten(self.treedef, [leaves[i] for i in sorted(leaves)])
 
 
 def put(array: jax.Array, place: jax.Array, values: jax.Array, axis: int = 0) -> jax.Array:
@@ -239,8 +239,8 @@ def _put_by_select(array: jax.Array, place: jax.Array, values: jax.Array) -> jax
     that.
     """
     array = in_this_order(array)
-    found = jnp.where(_is_at(place, 0, array), values[..., None, :], array)
-    return lax.optimization_barrier(in_this_order(found))
+    updated = jnp.where(_is_at(place, 0, array), values[..., None, :], array)
+    return lax.optimization_barrier(in_this_order(updated))
 
 
 _CHUNK = 32
@@ -266,8 +266,8 @@ def _get_by_select(array: jax.Array, place: jax.Array) -> jax.Array:
 
 def _is_at(place: jax.Array, start: int, array: jax.Array) -> jax.Array:
     """bool[1, ..., T, B]: whether each index is its game's place; the indices begin at `start`."""
-    here = start + lax.iota(jnp.int32, array.shape[-2])[:, None] == place[None]
-    return here.reshape((1,) * (array.ndim - 2) + here.shape)
+    is_at = start + lax.iota(jnp.int32, array.shape[-2])[:, None] == place[None]
+    return is_at.reshape((1,) * (array.ndim - 2) + is_at.shape)
 
 
 def in_this_order(array: jax.Array) -> jax.Array:
@@ -293,34 +293,34 @@ def small_kernel(function: Callable, *args: Any, reduced: int = 0) -> jax.Array:
         return function(*args)
 
     def twice(*args):
-        found = function(*args)
-        return found, found + 1
+        result = function(*args)
+        return result, result + 1
 
     return stages.one_kernel(twice, *args, reduced=reduced)[0]
 
 
-def all_used(function: Callable, one: Any, found: jax.Array, given: Any) -> jax.Array:
-    """Returns `found`, f32[M, K], made to depend on each array [M, K] of `given`.
+def all_used(function: Callable, arg_types: Any, result: jax.Array, args: Any) -> jax.Array:
+    """Returns `result`, f32[M, K], made to depend on each array [M, K] of `args`.
 
     XLA:CPU aborts the process if a kernel does not use one of its arrays (jaxlib 0.10.1;
     `stages.one_kernel`), and a user's function may ignore some of its arguments. For those the
     result is made to depend on whether their numbers are NaN (or the lowest integer).
 
     Args:
-      function: the function that computed `found`, for one of the M.
-      one: its argument, or the argument's shapes: a pytree of arrays [K] and [].
-      found: the results.
-      given: the arguments of all M.
+      function: the function that computed `result`, for one of the M.
+      arg_types: its argument, or the argument's shapes: a pytree of arrays [K] and [].
+      result: the results.
+      args: the arguments of all M.
     """
     if mode.plain():
-        return found
-    _, used = partial_eval.dce_jaxpr(jax.make_jaxpr(function)(one).jaxpr, [True])
-    for x, is_used in zip(jax.tree.leaves(given), used, strict=True):
+        return result
+    _, used = partial_eval.dce_jaxpr(jax.make_jaxpr(function)(arg_types).jaxpr, [True])
+    for x, is_used in zip(jax.tree.leaves(args), used, strict=True):
         if x.ndim == 2 and not is_used:
-            is_whole = jnp.issubdtype(x.dtype, jnp.integer)
-            is_number = x > jnp.iinfo(x.dtype).min if is_whole else x == x
-            found = jnp.where(is_number, found, -jnp.inf)
-    return found
+            is_integer = jnp.issubdtype(x.dtype, jnp.integer)
+            is_number = x > jnp.iinfo(x.dtype).min if is_integer else x == x
+            result = jnp.where(is_number, result, -jnp.inf)
+    return result
 
 
 _VECTOR = 16
@@ -334,31 +334,31 @@ def highest(numbers: jax.Array) -> jax.Array:
     if there is one, and for up to a hundred integers too (jaxlib 0.10.1). Slices are compared as
     vectors. (If all are subnormal, this returns the highest, where XLA:CPU otherwise returns 0.)
     """
-    most = functools.partial(jnp.max, axis=-1)
-    by_slices = _highest_by_slices if numbers.shape[-1] > _VECTOR else most
-    return mode.by_platform(numbers, cpu=by_slices, default=most)
+    maximum = functools.partial(jnp.max, axis=-1)
+    by_slices = _highest_by_slices if numbers.shape[-1] > _VECTOR else maximum
+    return mode.by_platform(numbers, cpu=by_slices, default=maximum)
 
 
 def _highest_by_slices(numbers: jax.Array) -> jax.Array:
     if not jnp.issubdtype(numbers.dtype, jnp.floating):
-        return _most_of_slices(numbers)
+        return _max_of_slices(numbers)
     # As integers of the same order: the bits, with all but the sign inverted in negative ones.
     ordered = lambda bits: bits ^ ((bits >> 31) & np.int32(2**31 - 1))  # its own inverse
     bits = ordered(lax.bitcast_convert_type(numbers, jnp.int32))
     # A NaN, but not the highest integer: LLVM would turn a maximum with that into a select and not
     # vectorise it.
-    most = _most_of_slices(jnp.where(jnp.isnan(numbers), np.int32(2**31 - 2), bits))
-    return lax.bitcast_convert_type(ordered(most), numbers.dtype)
+    maximum = _max_of_slices(jnp.where(jnp.isnan(numbers), np.int32(2**31 - 2), bits))
+    return lax.bitcast_convert_type(ordered(maximum), numbers.dtype)
 
 
-def _most_of_slices(numbers: jax.Array) -> jax.Array:
+def _max_of_slices(numbers: jax.Array) -> jax.Array:
     last = numbers.shape[-1] - _VECTOR
     starts = [*range(0, last, _VECTOR), last]  # harmless: numbers in two slices are found twice
     slices = [lax.slice_in_dim(numbers, x, x + _VECTOR, axis=-1) for x in starts]
     return jnp.max(functools.reduce(jnp.maximum, slices), axis=-1)
 
 
-def after(decision: jax.Array, sound: jax.Array) -> jax.Array:
+def after(decision: jax.Array, is_sound: jax.Array) -> jax.Array:
     """bool[B]: the decision, made to depend on what was read.
 
     Where an array is read and then written, the write is done in place only if what it writes, or
@@ -367,9 +367,9 @@ def after(decision: jax.Array, sound: jax.Array) -> jax.Array:
 
     Args:
       decision: bool[B].
-      sound: bool[B], computed from what was read; always true, but the compiler does not know that.
+      is_sound: bool[B], computed from what was read; always true, but the compiler cannot know.
     """
-    return decision if mode.plain() else decision & sound
+    return decision if mode.plain() else decision & is_sound
 
 
 def by_row(decision: jax.Array, by_entry: Callable[[], jax.Array]) -> jax.Array:

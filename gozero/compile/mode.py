@@ -2,7 +2,7 @@
 
 ``GOZERO_COMPILE=plain`` makes the whole library compile without the tricks that only make programs
 faster: games, trees and playouts are the same. Part of the tests runs this way, and if you suspect
-a compiler bug, it tells you. The variable is read while a program is traced, so set it before the
+a compiler bug, try it. The variable is read while a program is traced, so set it before the
 first call; a program that is already compiled does not change.
 
 Does not import JAX at module level: commands use this module before they import JAX.
@@ -59,7 +59,7 @@ def in_kernel() -> Iterator[None]:
     """
     token = _in_kernel.set(True)
     try:
-        with _kept_apart() if keeps_apart() else contextlib.nullcontext():
+        with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
             yield
     finally:
         _in_kernel.reset(token)
@@ -90,7 +90,7 @@ def seldom() -> Iterator[None]:
     """
     token = _seldom.set(True)
     try:
-        with _kept_apart() if keeps_apart() else contextlib.nullcontext():
+        with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
             yield
     finally:
         _seldom.reset(token)
@@ -101,7 +101,7 @@ def in_turn() -> Iterator[None]:
     """Code traced in this context has no scatters: see `writes_in_turn`."""
     token = _in_turn.set(True)
     try:
-        with _kept_apart() if keeps_apart() else contextlib.nullcontext():
+        with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
             yield
     finally:
         _in_turn.reset(token)
@@ -134,8 +134,8 @@ def backend() -> str:
 
 def cores() -> int:
     """The number of processors that this process may use."""
-    ours = getattr(os, "sched_getaffinity", None)  # Linux only
-    return len(ours(0)) if ours else os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux only
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def cores_of_a_device() -> int:
@@ -176,18 +176,18 @@ def every_platform() -> contextlib.AbstractContextManager[None]:
 def _trace_for(platform: str) -> Iterator[None]:
     token = _target.set(platform)
     try:
-        with _kept_apart():
+        with _separate_traces():
             yield
     finally:
         _target.reset(token)
 
 
 @contextlib.contextmanager
-def _kept_apart() -> Iterator[None]:
-    """In this context JAX reuses no traces from other contexts of this module."""
+def _separate_traces() -> Iterator[None]:
+    """A context in which JAX reuses no traces from other contexts of this module."""
     import jax
 
-    if keeps_apart():
+    if can_separate_traces():
         with _user_context()((_target.get(), _in_kernel.get(), _seldom.get(), _in_turn.get())):
             yield
         return
@@ -198,7 +198,7 @@ def _kept_apart() -> Iterator[None]:
         jax.clear_caches()
 
 
-def keeps_apart() -> bool:
+def can_separate_traces() -> bool:
     """Whether JAX can cache traces of a context separately, instead of clearing all caches."""
     import jax
 
@@ -211,7 +211,7 @@ def make_context() -> None:
     From then on it is part of the key of JAX's caches: if it were created while a program is being
     traced, the second call would trace and compile again (jax 0.10.1).
     """
-    if keeps_apart():
+    if can_separate_traces():
         _user_context()
 
 

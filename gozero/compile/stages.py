@@ -48,14 +48,14 @@ def once(stage: Callable, *args: Any) -> Any:
     if mode.plain():
         return stage(*args)
     stage = jax.jit(stage)  # traced once for all its uses below
-    taken = _always(jax.tree.leaves(args)[0])
+    always_true = _always(jax.tree.leaves(args)[0])
 
     def branch(*args):
         def zeros(*_):
             shapes = jax.eval_shape(stage, *args)
             return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
 
-        return lax.cond(taken, stage, zeros, *args)
+        return lax.cond(always_true, stage, zeros, *args)
 
     return mode.by_platform(*args, cpu=branch, default=stage)
 
@@ -118,7 +118,7 @@ def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
         return function(*args)
     function = jax.jit(function)
 
-    def whole(*args):
+    def as_kernel(*args):
         out = function(*args)
         if len(jax.tree.leaves(out)) < 2:
             raise ValueError("one_kernel: the function returns a single array; return two or more")
@@ -127,13 +127,13 @@ def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
             raise ValueError(f"one_kernel: the function does not use {', '.join(unused)}")
         return set_xla_metadata(out, **_ONE_KERNEL)  # marks the call
 
-    return mode.by_platform(*args, cpu=whole, default=function)
+    return mode.by_platform(*args, cpu=as_kernel, default=function)
 
 
-def whole(
-    function: Callable, found: Any, *args: Any, word: jax.Array | None = None, reduced: int = 0
+def step_kernel(
+    function: Callable, first: Any, *args: Any, word: jax.Array | None = None, reduced: int = 0
 ) -> Any:
-    """``function(found, *args)`` as `one_kernel`, for a step or a stage of a search of few trees.
+    """``function(first, *args)`` as `one_kernel`, for a step or a stage of a search of few trees.
 
     A simulation of one tree is a hundred kernels of a few numbers each. XLA:CPU runs them as a
     graph, on several threads that wait for each other longer than the kernels take.
@@ -144,19 +144,19 @@ def whole(
 
     Args:
       function, reduced: as in `one_kernel`.
-      found, args: pytrees of arrays; those in `found` are not constants.
+      first, args: pytrees of arrays; those in `first` are not constants.
       word: an integer array that is not a constant; None if nothing in `args` is one either.
     """
     if mode.plain() or mode.writes_in_turn() or reduced > MAX_REDUCED:
-        return function(found, *args)
+        return function(first, *args)
 
-    def as_kernel(found, *args):
-        return _whole(function, found, *(args if word is None else not_constant(args, word)))
+    def as_kernel(first, *args):
+        return _step_kernel(function, first, *(args if word is None else not_constant(args, word)))
 
-    return mode.by_platform(found, *args, cpu=as_kernel, default=function)
+    return mode.by_platform(first, *args, cpu=as_kernel, default=function)
 
 
-def _whole(function: Callable, *args: Any) -> Any:
+def _step_kernel(function: Callable, *args: Any) -> Any:
     leaves, treedef = jax.tree.flatten(args)
 
     def of_leaves(*leaves):
@@ -167,9 +167,9 @@ def _whole(function: Callable, *args: Any) -> Any:
     jaxpr, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     if not _has_code(jaxpr):
         return function(*args)
-    given = [x for x, is_used in zip(leaves, used, strict=True) if is_used]
+    used_leaves = [x for x, is_used in zip(leaves, used, strict=True) if is_used]
     kernel = jax.jit(core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, closed.consts)))
-    out: Any = set_xla_metadata(kernel(*given), **_ONE_KERNEL)
+    out: Any = set_xla_metadata(kernel(*used_leaves), **_ONE_KERNEL)
     return jax.tree.unflatten(jax.tree.structure(shapes), out)
 
 
@@ -273,5 +273,5 @@ def _is_threefry(key: jax.Array) -> bool:
     """Whether the i-th key of a split is Threefry's hash of i, as with JAX's default settings."""
     settings: Any = jax.config
     is_typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    known = is_typed and str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
-    return known and settings.jax_threefry_partitionable
+    is_threefry = is_typed and str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
+    return is_threefry and settings.jax_threefry_partitionable

@@ -34,7 +34,7 @@ _POINTS = (0, 1, -1, 2, -2, Fraction(1, 2))
 _TILES = (2, 3, 4, 5)
 """Possible side lengths m of a tile; larger ones lose more precision in f32 and cost more."""
 
-_MOST_SEEN = len(_POINTS) + 1
+_MAX_PATCH = len(_POINTS) + 1
 
 _SLICE_BYTES = 3 * 2**20
 """Of a slice's transformed inputs of a layer, where a device has several cores: these share each
@@ -72,8 +72,8 @@ class Axis:
     def tile(self) -> int:
         """m, the number of points of a tile."""
         products = lambda m: -(-self.size // m) * (m + self.taps - 1)
-        fit = [m for m in _TILES if m + self.taps - 1 <= _MOST_SEEN]
-        return min(fit, key=lambda m: (products(m) + 2 * (m == 5), m))
+        allowed = [m for m in _TILES if m + self.taps - 1 <= _MAX_PATCH]
+        return min(allowed, key=lambda m: (products(m) + 2 * (m == 5), m))
 
     @property
     def tiles(self) -> int:
@@ -81,16 +81,16 @@ class Axis:
         return -(-self.size // self.tile)
 
     @property
-    def seen(self) -> int:
+    def patch(self) -> int:
         """m + r - 1, the number of input points of a tile."""
         return self.tile + self.taps - 1
 
     @functools.cached_property
     def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """f32: A^T [m, seen], G [seen, r] and B^T [seen, seen]."""
+        """f32: A^T [m, patch], G [patch, r] and B^T [patch, patch]."""
         return _matrices(self.tile, self.taps)
 
-    def seen_points(self, x: jax.Array, axis: int) -> list[jax.Array]:
+    def patch_points(self, x: jax.Array, axis: int) -> list[jax.Array]:
         """The first, second, ... input point of every tile; zero beyond the board.
 
         Args:
@@ -100,31 +100,31 @@ class Axis:
         reach, beyond = self.tiles * self.tile, self.taps // 2
         padding = [(0, 0)] * x.ndim
         padding[axis] = (beyond, reach + beyond - self.size)
-        return self._every_tile(jnp.pad(x, padding), axis, self.seen)
+        return self._every_tile(jnp.pad(x, padding), axis, self.patch)
 
-    def to_points(self, seen: Sequence[jax.Array], axis: int) -> jax.Array:
-        """The transpose of `seen_points`: for each point, the sum over the tiles that see it.
+    def to_points(self, patches: Sequence[jax.Array], axis: int) -> jax.Array:
+        """The transpose of `patch_points`: for each point, the sum over the patches it is in.
 
         Args:
-          seen: one array for each input point of a tile, [..., tiles, ...].
+          patches: one array for each input point of a tile, [..., tiles, ...].
           axis: the index of the tiles; in the result it has one entry per point of the board.
         """
-        added = []
-        for first in range(0, self.seen, self.tile):
-            part = list(seen[first : first + self.tile])
+        parts = []
+        for first in range(0, self.patch, self.tile):
+            part = list(patches[first : first + self.tile])
             part += [jnp.zeros_like(part[0])] * (self.tile - len(part))
             points = jnp.stack(part, axis + 1)
             *before, tiles, tile = points.shape[: axis + 2]
             points = points.reshape(*before, tiles * tile, *points.shape[axis + 2 :])
             padding = [(0, 0)] * points.ndim
-            padding[axis] = (first, self.seen - 1 - first)
-            added.append(jnp.pad(points, padding))
+            padding[axis] = (first, self.patch - 1 - first)
+            parts.append(jnp.pad(points, padding))
         beyond = self.taps // 2
-        total = functools.reduce(jnp.add, added)
+        total = functools.reduce(jnp.add, parts)
         return lax.slice_in_dim(total, beyond, beyond + self.size, axis=axis)
 
     def tile_points(self, x: jax.Array, axis: int) -> list[jax.Array]:
-        """The first, second, ... point of every tile itself; arguments as in `seen_points`."""
+        """The first, second, ... point of every tile itself; arguments as in `patch_points`."""
         padding = [(0, 0)] * x.ndim
         padding[axis] = (0, self.tiles * self.tile - self.size)
         return self._every_tile(jnp.pad(x, padding), axis, self.tile)
@@ -135,56 +135,58 @@ class Axis:
         return [cut(k, k + last + 1) for k in range(count)]
 
 
-def pays(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
-    """Whether a network evaluates faster this way here; static.
+def is_faster(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
+    """Whether a network evaluates faster this way on this machine; static.
 
     Few positions and narrow networks are as fast with plain convolutions, which compile faster;
     these are also used for what runs once per search.
     """
-    if mode.runs_seldom() or not may_pay(board, channels, dtype):
+    if mode.runs_seldom() or not may_be_faster(board, channels, dtype):
         return False
     rows, columns = (Axis(size) for size in board)
-    in_slice = count // number_of_slices(count, board, channels)
-    enough = in_slice * rows.tiles * columns.tiles >= _FEWEST_TILES
-    return count >= _FEWEST_POSITIONS and enough
+    in_slice = count // num_slices(count, board, channels)
+    has_enough_tiles = in_slice * rows.tiles * columns.tiles >= _FEWEST_TILES
+    return count >= _FEWEST_POSITIONS and has_enough_tiles
 
 
-def may_pay(board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
-    """Whether it pays for any number of positions."""
+def may_be_faster(board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
+    """Whether it is faster for some number of positions."""
     if mode.plain() or mode.backend() != "cpu":
         return False
     return channels >= _FEWEST_CHANNELS and min(board) >= 3 and dtype == jnp.float32
 
 
-def number_of_slices(count: int, board: Sequence[int], channels: int) -> int:
+def num_slices(count: int, board: Sequence[int], channels: int) -> int:
     """The number of equal slices in which to evaluate `count` positions."""
     rows, columns = (Axis(size) for size in board)
-    points = rows.tiles * rows.seen * columns.tiles * columns.seen
-    most = _SLICE_BYTES_OF_A_CORE if mode.cores_of_a_device() == 1 else _SLICE_BYTES
-    fewest = -(-count * points * channels * 4 // most)
-    return next((n for n in range(fewest, count) if count % n == 0), count)
+    points = rows.tiles * rows.patch * columns.tiles * columns.patch
+    max_bytes = _SLICE_BYTES_OF_A_CORE if mode.cores_of_a_device() == 1 else _SLICE_BYTES
+    min_slices = -(-count * points * channels * 4 // max_bytes)
+    return next((n for n in range(min_slices, count) if count % n == 0), count)
 
 
-def slices_to_learn(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> int:
-    """The number of equal slices in which to take gradients of `count` positions this way; 0 where
+def num_gradient_slices(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> int:
+    """The number of equal slices in which to take gradients of `count` positions this way; 0 if
     plain convolutions are as fast. Static."""
-    if count < _FEWEST_POSITIONS or not may_pay(board, channels, dtype):
+    if count < _FEWEST_POSITIONS or not may_be_faster(board, channels, dtype):
         return 0
     rows, columns = (Axis(size) for size in board)
-    fewest = -(-_FEWEST_ROWS // (rows.tiles * columns.tiles))  # positions of a slice
-    most = number_of_slices(count, board, channels)
+    min_positions = -(-_FEWEST_ROWS // (rows.tiles * columns.tiles))  # positions of a slice
+    max_slices = num_slices(count, board, channels)
     return next(
-        n for n in range(most, 0, -1) if count % n == 0 and (count // n >= fewest or n == 1)
+        n
+        for n in range(max_slices, 0, -1)
+        if count % n == 0 and (count // n >= min_positions or n == 1)
     )
 
 
 def transform_kernel(kernel: jax.Array, board: Sequence[int]) -> jax.Array:
-    """G g G^T of a kernel f32[r, r, inputs, outputs], for `convolve`: f32[seen, seen, ...]."""
+    """G g G^T of a kernel f32[r, r, inputs, outputs], for `convolve`: f32[patch, patch, ...]."""
     taps = kernel.shape[0]
     rows, columns = (Axis(size, taps).matrices[1] for size in board)
     both = np.einsum("ia,jb->ijab", rows, columns).reshape(-1, taps * taps)
-    made = jnp.einsum("pk,kio->pio", both, kernel.reshape(taps * taps, *kernel.shape[2:]))
-    return made.reshape(len(rows), len(columns), *kernel.shape[2:])
+    transformed = jnp.einsum("pk,kio->pio", both, kernel.reshape(taps * taps, *kernel.shape[2:]))
+    return transformed.reshape(len(rows), len(columns), *kernel.shape[2:])
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -204,17 +206,17 @@ def convolve(x: jax.Array, kernel: jax.Array, taps: int = 3) -> jax.Array:
     """
     *boards, _, _, _ = x.shape
     rows, columns = _axes(x, taps)
-    seen = _seen(x, taps)
-    tiles = seen.shape[2:-1]
-    made = _product(_by_point(seen, kernel.shape[2]), _flat(kernel), (2, 1))
-    made = made.reshape(rows.seen, columns.seen, *tiles, -1)
-    made = jnp.stack(_combined(rows.matrices[0], list(made)))
-    by_column = [made[:, j] for j in range(columns.seen)]
-    made = jnp.stack(_combined(columns.matrices[0], by_column), -2)
+    patches = _transformed_input(x, taps)
+    tiles = patches.shape[2:-1]
+    output = _product(_by_point(patches, kernel.shape[2]), _flat(kernel), (2, 1))
+    output = output.reshape(rows.patch, columns.patch, *tiles, -1)
+    output = jnp.stack(_combined(rows.matrices[0], list(output)))
+    by_column = [output[:, j] for j in range(columns.patch)]
+    output = jnp.stack(_combined(columns.matrices[0], by_column), -2)
     # [m, ..., tiles, tiles, m, K outputs]
-    made = jnp.moveaxis(made, 0, -4)
-    made = made.reshape(*boards, rows.tiles * rows.tile, columns.tiles * columns.tile, -1)
-    return made[..., : rows.size, : columns.size, :]
+    output = jnp.moveaxis(output, 0, -4)
+    output = output.reshape(*boards, rows.tiles * rows.tile, columns.tiles * columns.tile, -1)
+    return output[..., : rows.size, : columns.size, :]
 
 
 def _axes(x: jax.Array, taps: int) -> tuple[Axis, Axis]:
@@ -222,21 +224,21 @@ def _axes(x: jax.Array, taps: int) -> tuple[Axis, Axis]:
     return rows, columns
 
 
-def _seen(x: jax.Array, taps: int) -> jax.Array:
-    """B^T d B: f32[seen rows, seen columns, ..., tiles, tiles, K inputs]."""
+def _transformed_input(x: jax.Array, taps: int) -> jax.Array:
+    """B^T d B: f32[patch rows, patch columns, ..., tiles, tiles, K inputs]."""
     rows, columns = _axes(x, taps)
-    seen = jnp.stack(_combined(rows.matrices[2], rows.seen_points(x, x.ndim - 3)))
-    points = columns.seen_points(seen, seen.ndim - 2)
+    by_row = jnp.stack(_combined(rows.matrices[2], rows.patch_points(x, x.ndim - 3)))
+    points = columns.patch_points(by_row, by_row.ndim - 2)
     return jnp.stack(_combined(columns.matrices[2], points), 1)
 
 
 def _flat(kernel: jax.Array) -> jax.Array:
-    """[seen rows, seen columns, ...] -> [points, ...]."""
+    """[patch rows, patch columns, ...] -> [points, ...]."""
     return kernel.reshape(-1, *kernel.shape[2:])
 
 
 def _by_point(tiles: jax.Array, channels: int) -> jax.Array:
-    """[seen rows, seen columns, ..., K channels] -> [points, all tiles, channels]."""
+    """[patch rows, patch columns, ..., K channels] -> [points, all tiles, channels]."""
     return tiles.reshape(tiles.shape[0] * tiles.shape[1], -1, channels)
 
 
@@ -254,16 +256,20 @@ def _convolve_backward(taps, residuals, gradient):
     x, kernel = residuals
     rows, columns = _axes(x, taps)
     inputs, outputs = kernel.shape[2:]
-    made = _combined(rows.matrices[0].T, rows.tile_points(gradient, gradient.ndim - 3))
-    points = columns.tile_points(jnp.stack(made), gradient.ndim - 1)
-    made = jnp.stack(_combined(columns.matrices[0].T, points), 1)
-    tiles, made = made.shape[2:-1], _by_point(made, outputs)
-    of_kernel = _product(_by_point(_seen(x, taps), inputs), made, (1, 1))
-    seen = _product(made, _flat(kernel), (2, 2)).reshape(rows.seen, columns.seen, *tiles, -1)
-    by_column = [seen[:, j] for j in range(columns.seen)]
-    seen = columns.to_points(_combined(columns.matrices[2].T, by_column), seen.ndim - 3)
-    seen = rows.to_points(_combined(rows.matrices[2].T, list(seen)), x.ndim - 3)
-    return seen, of_kernel.reshape(kernel.shape)
+    gradients = _combined(rows.matrices[0].T, rows.tile_points(gradient, gradient.ndim - 3))
+    points = columns.tile_points(jnp.stack(gradients), gradient.ndim - 1)
+    gradients = jnp.stack(_combined(columns.matrices[0].T, points), 1)
+    tiles, gradients = gradients.shape[2:-1], _by_point(gradients, outputs)
+    kernel_gradient = _product(_by_point(_transformed_input(x, taps), inputs), gradients, (1, 1))
+    input_gradient = _product(gradients, _flat(kernel), (2, 2)).reshape(
+        rows.patch, columns.patch, *tiles, -1
+    )
+    by_column = [input_gradient[:, j] for j in range(columns.patch)]
+    input_gradient = columns.to_points(
+        _combined(columns.matrices[2].T, by_column), input_gradient.ndim - 3
+    )
+    input_gradient = rows.to_points(_combined(rows.matrices[2].T, list(input_gradient)), x.ndim - 3)
+    return input_gradient, kernel_gradient.reshape(kernel.shape)
 
 
 convolve.defvjp(_convolve_forward, _convolve_backward)
@@ -285,16 +291,16 @@ def _matrices(tile: int, taps: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndar
 
     Its transpose is the filter. B^T is scaled to integers, which are exact in f32, and G inversely.
     """
-    seen = tile + taps - 1
-    points = [Fraction(point) for point in _POINTS[: seen - 1]]
+    patch = tile + taps - 1
+    points = [Fraction(point) for point in _POINTS[: patch - 1]]
     powers = lambda number: np.array(
         [[p**k for k in range(number)] for p in points] + [[0] * (number - 1) + [1]], object
     )
-    back = _inverse(powers(seen)).T
-    scale = np.array([np.lcm.reduce([x.denominator for x in row]) for row in back], object)
+    inverse = _inverse(powers(patch)).T
+    scale = np.array([np.lcm.reduce([x.denominator for x in row]) for row in inverse], object)
     kernel = powers(taps) / scale[:, None]
     as_f32 = lambda matrix: matrix.astype(np.float32)
-    return as_f32(powers(tile).T), as_f32(kernel), as_f32(back * scale[:, None])
+    return as_f32(powers(tile).T), as_f32(kernel), as_f32(inverse * scale[:, None])
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:

@@ -224,7 +224,9 @@ def _in_turn(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
     def read(queue: _Queue) -> _Queue:
         queue = take(queue)
         least = jnp.where(queue.num_taken < batch, _LANES - _MAX_IDLE, 0)
-        machine, stack = stages.whole(read_on, (queue.machine, queue.stack), queue.root, least)
+        machine, stack = stages.step_kernel(
+            read_on, (queue.machine, queue.stack), queue.root, least
+        )
         return queue._replace(machine=machine, stack=stack)
 
     def read_on(carry, roots: jax.Array, least: jax.Array):

@@ -439,7 +439,7 @@ def prepared(config: NetworkConfig, params: dict, board: Board) -> dict:
     trunk's dtype, or their kernels transformed for `apply_on_cpu`. Idempotent."""
     if IN_TILES in params:
         return params
-    if not winograd.may_pay(board, config.channels, config.trunk_dtype):
+    if not winograd.may_be_faster(board, config.channels, config.trunk_dtype):
         return in_dtype(config, params)
     return {**params, IN_TILES: in_tiles(_network(config, params).convs, board)}
 
@@ -461,9 +461,9 @@ def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
     """`apply` in the form that is faster on a CPU: many positions by `winograd`, in slices."""
     first = jax.tree.leaves(inputs)[0]
     board, channels = first.shape[1:3], config.channels
-    if not winograd.pays(first.shape[0], board, channels, config.trunk_dtype):
+    if not winograd.is_faster(first.shape[0], board, channels, config.trunk_dtype):
         return apply(config, params, inputs)
-    number = winograd.number_of_slices(first.shape[0], board, channels)
+    number = winograd.num_slices(first.shape[0], board, channels)
     return in_slices(_network_in_tiles(config, params, board), inputs, number)
 
 
@@ -485,7 +485,7 @@ def slices_to_learn(config: NetworkConfig, inputs: jax.Array | Inputs) -> int:
     """The number of equal slices in which a CPU takes gradients by `apply_in_tiles`; 0 where
     those of `apply` are as fast."""
     count, *board, _ = jax.tree.leaves(inputs)[0].shape
-    return winograd.slices_to_learn(count, board, config.channels, config.trunk_dtype)
+    return winograd.num_gradient_slices(count, board, config.channels, config.trunk_dtype)
 
 
 def in_slices(one: Callable, inputs: jax.Array | Inputs, number: int) -> Any:

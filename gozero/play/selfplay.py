@@ -395,7 +395,7 @@ def _begin_next(
         states=openings.rewind(config.game, ended, new, lanes.states),
         opening=jnp.where(ended, plies, lanes.opening),
         game=jnp.where(ended, number, lanes.game),
-        next_game=lanes.next_game + indexing.how_many(ended),
+        next_game=lanes.next_game + indexing.count_true(ended),
         resignation=watched,
         ply=None if lanes.ply is None else jnp.where(ended, 0, lanes.ply + 1).astype(jnp.int16),
     )

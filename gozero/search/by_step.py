@@ -115,7 +115,7 @@ class Apart:
 
         return jax.eval_shape(question, key, states)
 
-    def prepare(self, finish: executables.Kept, params, key, states, tree) -> None:
+    def prepare(self, finish: executables.CachedFunction, params, key, states, tree) -> None:
         """As `runner.TwoPrograms.prepare`; starts with the evaluator."""
         begin = self._begin.at(tree, key, states)
         if not begin.is_missing:
@@ -146,8 +146,8 @@ def misfit(config: SearchConfig) -> str | None:
             return f"{name}: such a search cannot run step by step"
     if config.prune and config.overflows:
         return (
-            "prune: a search that runs step by step cannot prune trees; set capacity to more than "
-            f"num_simulations = {config.num_simulations}"
+            "prune: a search that runs step by step cannot prune trees; give it a capacity of more "
+            f"than {config.num_simulations} nodes"
         )
     return None
 

@@ -362,7 +362,7 @@ class SearchConfig:
         """Refuse counts that do not fit together, and more visits than a value sum can hold."""
         if self.num_simulations % self.leaves:
             raise ValueError(
-                f"leaves: {self.leaves} does not divide num_simulations = {self.num_simulations}; "
+                f"leaves: {self.leaves} does not divide {self.num_simulations} simulations; "
                 f"use {-(-self.num_simulations // self.leaves) * self.leaves} simulations"
             )
         if self.ensemble and self.ensemble.every and self.ensemble.every % self.leaves:

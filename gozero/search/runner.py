@@ -120,7 +120,7 @@ class Runner:
         run = functools.partial(self._run, params, key, states)
         signature = _signature((params, states, tree))
         if signature not in self._prepared:
-            with executables.uncollected():
+            with executables.without_gc():
                 self._pieces.prepare(self._finish, params, key, states, tree)
             self._prepared.add(signature)
         if budget.seconds is not None and signature not in self._rehearsed:
@@ -187,7 +187,7 @@ class TwoPrograms:
         self.begin = executables.jit(begin, donate_argnums=3, compiler_options=seldom)
         self.advance = executables.jit(advance, donate_argnums=0, compiler_options=often)
 
-    def prepare(self, finish: executables.Kept, params, *arguments: Any) -> None:
+    def prepare(self, finish: executables.CachedFunction, params, *arguments: Any) -> None:
         """Compile all missing programs at once: XLA compiles most of each on a single core."""
         if not self.begin.is_missing(params, *arguments):
             return

@@ -275,7 +275,7 @@ def _step_of(
     hide = lambda constants: stages.not_constant(constants, running.tree.visits)
     constants = mode.by_platform(constants, cpu=hide, default=lambda constants: constants)
     reduced = _reduced(running.tree, config.leaves)
-    return lambda i, carry: stages.whole(step, carry, i, constants, reduced=reduced)
+    return lambda i, carry: stages.step_kernel(step, carry, i, constants, reduced=reduced)
 
 
 def _reduced(tree: Tree, leaves: int = 1) -> int:
@@ -337,7 +337,7 @@ def _as_kernel(stage: Callable, config: SearchConfig, tree: Tree, first: Any, *a
     amaf = config.amaf
     if config.root_select or (amaf and (amaf.legal_only or amaf.ancestor)):
         return stage(first, *args)
-    return stages.whole(stage, first, *args, word=tree.visits, reduced=_reduced(tree))
+    return stages.step_kernel(stage, first, *args, word=tree.visits, reduced=_reduced(tree))
 
 
 def _in_lanes(

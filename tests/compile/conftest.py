@@ -24,6 +24,6 @@ def never_traced(monkeypatch):
 
     def forbid():
         for name in ("jitted", "traced"):
-            monkeypatch.setattr(executables.Kept, name, property(unwanted))
+            monkeypatch.setattr(executables.CachedFunction, name, property(unwanted))
 
     return forbid

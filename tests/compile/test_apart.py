@@ -73,7 +73,7 @@ def test_what_is_donated_is_used_up_and_its_place_taken():
     ],
 )
 def test_a_function_asks_once_and_not_in_a_loop(function, times):
-    with pytest.raises(ValueError, match=f"it asked {times} times"):
+    with pytest.raises(ValueError, match=f"it called `ask` {times} times"):
         InTwo(function, types_of).at(jnp.ones(4))
 
 
@@ -121,14 +121,14 @@ def test_what_is_remembered_is_made_once(tmp_path, monkeypatch):
     monkeypatch.setattr(executables, "folder", lambda: tmp_path)
     tmp_path.chmod(0o700)
     of = "these", (1, 2)
-    assert executables.remembered(make, *of) == executables.remembered(make, *of) == make()
+    assert executables.cached_result(make, *of) == executables.cached_result(make, *of) == make()
     assert len(made) == 2  # once by `remembered`
-    assert executables.remembered(make, "these", (1, 3))
+    assert executables.cached_result(make, "these", (1, 3))
     assert len(made) == 3
     for file in tmp_path.iterdir():
         file.write_bytes(b"damaged")
-    assert executables.remembered(make, *of)
+    assert executables.cached_result(make, *of)
     assert len(made) == 4
     monkeypatch.setattr(executables, "folder", lambda: None)
-    assert executables.remembered(make, *of)
+    assert executables.cached_result(make, *of)
     assert len(made) == 5

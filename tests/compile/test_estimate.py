@@ -227,5 +227,5 @@ def test_bytes_are_of_padded_tiles(shape, expected):
 
 
 def test_a_text_without_an_entry_is_refused():
-    with pytest.raises(ValueError, match="no entry in the text"):
+    with pytest.raises(ValueError, match="no entry computation"):
         estimate.read("module @jit_f {}", "v5e")

@@ -12,9 +12,9 @@ MIXED = hashing.mix(NUMBER)
 
 def started(*command):
     """Start a command anew; returns the names of the programs that it expects."""
-    executables.waiting.clear()
+    executables.loading.clear()
     expected.load(command)
-    return set(executables.waiting)
+    return set(executables.loading)
 
 
 def test_a_command_expects_what_it_took(kept, never_traced, monkeypatch):
@@ -23,20 +23,20 @@ def test_a_command_expects_what_it_took(kept, never_traced, monkeypatch):
     (program,) = (one.name for one in kept.iterdir() if one.stat().st_size > 1000)
     assert not started("gtp", "--size", "13")
     assert started("gtp", "--size", "9") == {program}
-    executables.waiting[program].result()
+    executables.loading[program].result()
     monkeypatch.setattr(executables, "loaded", None)
     never_traced()
     assert executables.jit(hashing.mix)(NUMBER) == MIXED
-    assert not executables.waiting
+    assert not executables.loading
 
 
 def test_what_is_taken_first_is_loaded_first(kept, monkeypatch):
     def take(names):
         started("gtp")
         for name in names:
-            executables.taken(name)
+            executables.on_first_use(name)
         started("gtp")
-        return "".join(executables.waiting)
+        return "".join(executables.loading)
 
     assert take("abc") == "abc"
     monkeypatch.setattr(executables, "write", lambda *_: pytest.fail("it is as it was"))
@@ -47,9 +47,9 @@ def test_what_is_taken_late_is_loaded_last(kept):
     for names in ("abc", "ca"):
         started("gtp")
         for name in names:
-            executables.taken(name)
+            executables.on_first_use(name)
     started("gtp")
-    assert "".join(executables.waiting) == "cab"
+    assert "".join(executables.loading) == "cab"
 
 
 def test_what_was_prepared_is_expected_too(kept):
@@ -73,14 +73,14 @@ def test_harm(kept, harm):
         executables.write(names, b"../x\n..\n" + program.name.encode())
     assert len(started("gtp")) == {"of the list": 0, "another's name": 2}.get(harm, 1)
     assert executables.jit(hashing.mix)(NUMBER) == MIXED
-    executables.loaded(program)  # intact, or written again
+    executables.load(program)  # intact, or written again
 
 
 def test_the_list_has_an_end(kept, monkeypatch):
     monkeypatch.setattr(expected, "MOST", 2)
     started("gtp")
     for name in "abc":
-        executables.taken(name)
+        executables.on_first_use(name)
     assert started("gtp") == {"a", "b"}
 
 

@@ -104,7 +104,7 @@ def on_a_gpu(monkeypatch, function, *args):
 @pytest.mark.parametrize("count", [1, 5, 2500])
 def test_places_in_turn(monkeypatch, count):
     def in_turn(these):
-        return indexing.ranks(these), indexing.these_first(these), indexing.how_many(these)
+        return indexing.ranks(these), indexing.true_first(these), indexing.count_true(these)
 
     these = np.random.default_rng(count).random(count) < 0.3
     plain = np.cumsum(these) - 1, np.argsort(~these, stable=True), these.sum()

@@ -85,7 +85,7 @@ def test_what_runs_seldom_is_known_there_only(monkeypatch):
 
 
 kept_apart = pytest.mark.skipif(
-    not mode.keeps_apart(), reason="this JAX keeps what it traced by shapes alone"
+    not mode.can_separate_traces(), reason="this JAX keeps what it traced by shapes alone"
 )
 
 

@@ -49,7 +49,7 @@ def test_a_stage_is_one_kernel_where_it_has_code_for_it(sorts):
     array, places = np.zeros((4, 3), np.int32), (np.array([3, 9, 0, 1]), np.array([2, 0, 7, 1]))
     more = {"numbers": np.array([8, 5, 6, 7], np.int32), "key": jax.random.key(0)}  # constants
     stage = functools.partial(written, sorts=sorts)
-    run = jax.jit(lambda *found: stages.whole(stage, found, more, word=found[0]))
+    run = jax.jit(lambda *found: stages.step_kernel(stage, found, more, word=found[0]))
     new, total = run(array, places)
     expected = array.copy()
     expected[3, 2], expected[1, 1] = (5, 8) if sorts else (8, 7)

@@ -111,8 +111,8 @@ def without_one_kernel(patch):
     patch.setattr(stages, "one_kernel", lambda function, *args, reduced=0: function(*args))
 
 
-def without_whole(patch):
-    patch.setattr(stages, "whole", lambda stage, *args, word=None, reduced=0: stage(*args))
+def without_step_kernel(patch):
+    patch.setattr(stages, "step_kernel", lambda stage, *args, word=None, reduced=0: stage(*args))
 
 
 def without_over_games(patch):
@@ -132,7 +132,7 @@ def without_wide_vectors(patch):
 
 
 def without_winograd(patch):
-    patch.setattr(winograd, "pays", lambda *_: False)
+    patch.setattr(winograd, "is_faster", lambda *_: False)
 
 
 def without_highest(patch):
@@ -146,8 +146,8 @@ TRICKS = {
     "once: moves 19x19": (without_once, lambda: moves(19, 64)),
     "one_kernel: playouts 9x9": (without_one_kernel, lambda: playouts(9, 256)),
     "one_kernel: search of 64 trees": (without_one_kernel, lambda: search(64, **GUMBEL)),
-    "whole: search of one tree": (without_whole, lambda: search(1, 1600)),
-    "whole: search of 64 trees": (without_whole, lambda: search(64)),
+    "step_kernel: search of one tree": (without_step_kernel, lambda: search(1, 1600)),
+    "step_kernel: search of 64 trees": (without_step_kernel, lambda: search(64)),
     "highest: MC-RAVE of 64 trees": (without_highest, lambda: search(64, amaf=Amaf(), select=RAVE)),
     "read_rows: search of one tree": (without_read_rows, lambda: search(1, 1600, **GUMBEL)),
     "over_games: moves 9x9": (without_over_games, lambda: moves(9, 256)),

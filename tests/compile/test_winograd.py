@@ -114,7 +114,7 @@ def test_its_gradients_are_those_of_the_convolution(board, taps, form):
 def test_slices_divide_the_positions_and_keep_within_the_cache(monkeypatch):
     """On 9x9 a position has 225 products for each of 64 channels, 57,600 bytes: 54 positions fit
     3 MiB, and 9 fit 512 KiB."""
-    number = lambda count: winograd.number_of_slices(count, (9, 9), 64)
+    number = lambda count: winograd.num_slices(count, (9, 9), 64)
     monkeypatch.setattr(mode, "cores_of_a_device", lambda: 2)
     assert [number(count) for count in (32, 64, 100, 256)] == [1, 2, 2, 8]
     assert number(97) == 97  # a prime
@@ -124,7 +124,7 @@ def test_slices_divide_the_positions_and_keep_within_the_cache(monkeypatch):
 
 def test_slices_to_learn_have_enough_rows(monkeypatch):
     """On 9x9 a position has 9 tiles, so 15 positions have 128 rows; on 19x19 25 tiles and 6."""
-    slices = functools.partial(winograd.slices_to_learn, dtype=jnp.dtype("float32"))
+    slices = functools.partial(winograd.num_gradient_slices, dtype=jnp.dtype("float32"))
     monkeypatch.setattr(mode, "cores_of_a_device", lambda: 1)
     assert slices(128, (9, 9), 32) == 8  # 18 positions fit 512 KiB
     assert slices(128, (9, 9), 64) == 8  # 9 do
@@ -153,16 +153,16 @@ def test_where_it_pays(changes, expected, monkeypatch):
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     given = {"count": 64, "board": (9, 9), "channels": 64, "dtype": jnp.dtype("float32"), **changes}
     with mode.target("cpu"):
-        assert winograd.pays(**given) == expected
+        assert winograd.is_faster(**given) == expected
 
 
 def test_it_is_for_what_runs_often_on_a_cpu(monkeypatch):
     given = 64, (9, 9), 64, jnp.dtype("float32")
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     with mode.target("gpu"):
-        assert not winograd.pays(*given)
+        assert not winograd.is_faster(*given)
     with mode.target("cpu"):
-        assert winograd.pays(*given)
-        assert not mode.seldom()(winograd.pays)(*given)
+        assert winograd.is_faster(*given)
+        assert not mode.seldom()(winograd.is_faster)(*given)
         monkeypatch.setenv(mode.VARIABLE, "plain")
-        assert not winograd.pays(*given)
+        assert not winograd.is_faster(*given)

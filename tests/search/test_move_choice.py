@@ -60,7 +60,7 @@ def test_temperatures():
         (lambda: Temperature(halflife=0.0), "halflife"),
         (lambda: SearchConfig(final_move="luck"), "final_move"),
         (lambda: SearchConfig(final_move="value", temperature=1.0), "final_move"),
-        (lambda: SearchConfig(leaves=5), "leaves: 5 do not divide 64 simulations; use 65"),
+        (lambda: SearchConfig(leaves=5), "leaves: 5 does not divide 64 simulations; use 65"),
         (lambda: SearchConfig(virtual_loss=0), "virtual_loss"),
         (
             lambda: SearchConfig(leaves=4, virtual_loss=2**28 - 8),

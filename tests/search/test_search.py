@@ -248,12 +248,12 @@ def evaluate_as(change):
         (TypeError, r"^evaluate: it returned a tuple; return gozero.Evaluation", tuple),
         (
             ValueError,
-            r"^evaluate: prior_logits has shape \(1, 8\); .* want \(1, 9\)",
+            r"^evaluate: prior_logits has shape \(1, 8\); .* must be \(1, 9\)",
             lambda said: said._replace(prior_logits=said.prior_logits[:, 1:]),
         ),
         (
             ValueError,
-            r"^evaluate: value has shape \(1, 1\); .* want \(1,\)",
+            r"^evaluate: value has shape \(1, 1\); .* must be \(1,\)",
             lambda said: said._replace(value=said.value[:, None]),
         ),
     ],

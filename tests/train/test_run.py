@@ -139,7 +139,7 @@ def test_bad_flags_are_one_line(arguments, message, capsys):
         ({"capacity": 17}, "capacity: 17 rows do not hold"),
         ({"devices": 4096}, "--devices 4096: there are"),
         ({"opening_plies": 99}, "openings: 99 plies are a whole game"),
-        ({"leaves": 3}, "leaves: 3 do not divide 4 simulations; use 6"),
+        ({"leaves": 3}, "leaves: 3 does not divide 4 simulations; use 6"),
     ],
 )
 def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):

@@ -97,14 +97,14 @@ class _Block(LaneOps):
     """Operations on arrays of such vectors; in the traced program lanes are the last axis."""
 
     def run(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
-        known = dict(zip([*jaxpr.constvars, *jaxpr.invars], args, strict=True))
+        environment = dict(zip([*jaxpr.constvars, *jaxpr.invars], args, strict=True))
 
         def value(x):
-            return np.asarray(x.val, x.aval.dtype) if hasattr(x, "val") else known[x]
+            return np.asarray(x.val, x.aval.dtype) if hasattr(x, "val") else environment[x]
 
         for eqn in jaxpr.eqns:
             out = self.apply(eqn, [value(x) for x in eqn.invars])
-            known.update(zip(eqn.outvars, out, strict=True))
+            environment.update(zip(eqn.outvars, out, strict=True))
         return [value(x) for x in jaxpr.outvars]
 
     def apply(self, eqn: Any, args: list[Value]) -> Sequence[Value]:
@@ -137,10 +137,10 @@ class _Block(LaneOps):
     def any_of(self, x: np.ndarray) -> jax.Array:
         """bool[]: whether the condition holds for any lane in any of the vectors."""
         vectors = [self.vector(each).astype(jnp.int32) for each in x.flat]
-        some = vectors[0]
+        union = vectors[0]
         for each in vectors[1:]:
-            some = some | each
-        return jnp.max(some) > 0
+            union = union | each
+        return jnp.max(union) > 0
 
     # --- loops and branches: they carry vectors ---------------------------------------
 
@@ -193,16 +193,16 @@ class _Block(LaneOps):
             closed, end = params[name], start + params[name.replace("jaxpr", "nconsts")]
             parts.append((closed.jaxpr, [*map(np.asarray, closed.consts), *args[start:end]]))
             start = end
-        (test, known), (step, given) = parts
+        (condition, condition_consts), (step, step_consts) = parts
         avals = params["body_jaxpr"].out_avals
 
-        def goes_on(flat):
-            return self.run(test, [*known, *self.unflat(avals, flat)])[0]
+        def is_running(flat):
+            return self.run(condition, [*condition_consts, *self.unflat(avals, flat)])[0]
 
         def body(flat):
-            return tuple(self.flat(self.run(step, [*given, *self.unflat(avals, flat)])))
+            return tuple(self.flat(self.run(step, [*step_consts, *self.unflat(avals, flat)])))
 
-        return self.unflat(avals, lax.while_loop(goes_on, body, tuple(self.flat(args[start:]))))
+        return self.unflat(avals, lax.while_loop(is_running, body, tuple(self.flat(args[start:]))))
 
 
 _CONTROL = ("scan", "cond", "while")
@@ -248,10 +248,10 @@ def _broadcast(eqn: Any, x: Value) -> np.ndarray:
         x = _objects(x)
     else:
         dims = dims[:-1]
-    kept = [1] * (len(shape) - 1)
+    new_shape = [1] * (len(shape) - 1)
     for dim, length in zip(dims, x.shape, strict=True):
-        kept[dim] = length
-    return np.broadcast_to(x.reshape(kept), shape[:-1])
+        new_shape[dim] = length
+    return np.broadcast_to(x.reshape(new_shape), shape[:-1])
 
 
 def _reshape(eqn: Any, x: np.ndarray, *_: Any) -> np.ndarray:

@@ -97,8 +97,8 @@ def descend(numbers: Numbers, num_levels: int, num_words: int) -> tuple[jax.Arra
     return _call(_descend, shapes, numbers)
 
 
-def _descend(given: tuple[Numbers], out: tuple[Any, End, Any]) -> None:
-    (numbers,), (nodes, end, tried) = given, out
+def _descend(inputs: tuple[Numbers], out: tuple[Any, End, Any]) -> None:
+    (numbers,), (nodes, end, tried) = inputs, out
     limit = nodes.shape[0] - 1
     # Zeros that are not a constant: a loop's initial vectors must not be constants (jax 0.10.1).
     root = jnp.where(numbers.parent[0] == NO_NODE, 0, 1)
@@ -107,9 +107,9 @@ def _descend(given: tuple[Numbers], out: tuple[Any, End, Any]) -> None:
     def one_down(carry):
         level, node, last, length = carry
         nodes[level] = node
-        goes = node != NO_NODE
-        last, length = jnp.where(goes, node, last), jnp.where(goes, level, length)
-        child = jnp.where(goes, _at(numbers.next, node), NO_NODE)
+        descends = node != NO_NODE
+        last, length = jnp.where(descends, node, last), jnp.where(descends, level, length)
+        child = jnp.where(descends, _at(numbers.next, node), NO_NODE)
         return level + 1, jnp.where(level < limit, child, NO_NODE), last, length
 
     start = jnp.int32(0), root, root, root
@@ -120,8 +120,8 @@ def _descend(given: tuple[Numbers], out: tuple[Any, End, Any]) -> None:
     is_child, action = numbers.parent[...] == carry[2][None], numbers.action[...]
     bit = jnp.int32(1) << (action & 31)
     for word in range(tried.shape[0]):  # a sum suffices: no action leads to two children
-        here = jnp.where(is_child & (action >> 5 == word), bit, 0)
-        tried[word] = jnp.sum(here, axis=0, dtype=jnp.int32)
+        tried_bits = jnp.where(is_child & (action >> 5 == word), bit, 0)
+        tried[word] = jnp.sum(tried_bits, axis=0, dtype=jnp.int32)
 
 
 def back_up(
@@ -151,35 +151,35 @@ def back_up(
     """
     shapes = Numbers._make(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in numbers)
     kernel = functools.partial(_back_up, choose, first_level)
-    given = numbers, new, nodes, length, value, of_trees
-    return _call(kernel, shapes, *given, in_place=len(numbers))
+    inputs = numbers, new, nodes, length, value, of_trees
+    return _call(kernel, shapes, *inputs, in_place=len(numbers))
 
 
-def _back_up(choose: Callable, first_level: int, given: tuple, out: Numbers) -> None:
-    numbers, new, nodes, length, value, of_trees = given
+def _back_up(choose: Callable, first_level: int, inputs: tuple, out: Numbers) -> None:
+    numbers, new, nodes, length, value, of_trees = inputs
     _write_new(numbers, jax.tree.map(lambda ref: ref[...], new), out)
     length, value = length[...], value[...]
-    known = [x[...] for x in of_trees]
+    tree_numbers = [x[...] for x in of_trees]
 
     def add(level):
         """(each path's node on a level, or NO_NODE; a mask of these nodes)."""
         node = jnp.where(level <= length, nodes[level], NO_NODE)
-        is_it = _is_at(out.next, node)
+        is_node = _is_at(out.next, node)
         gained = jnp.where((length - level) & 1 == 1, -value, value)
-        out.visits[...] += is_it.astype(jnp.int32)
-        out.value_sum[...] += jnp.where(is_it, gained[None], 0)
-        return node, is_it
+        out.visits[...] += is_node.astype(jnp.int32)
+        out.value_sum[...] += jnp.where(is_node, gained[None], 0)
+        return node, is_node
 
     def one_up(i, carry):
         level = last - 1 - i
-        node, is_it = add(level)
+        node, is_node = add(level)
         unread = dict.fromkeys(("action", "over", "slot", "untried"))
-        now = jax.tree.map(lambda ref: ref[...], out._replace(**unread))
-        own = jax.tree.map(lambda x: jnp.sum(jnp.where(is_it, x, 0), axis=0), now)
-        is_child = (now.parent == node[None]) & (node != NO_NODE)[None]
-        chosen = choose(now, is_child, node, own, known)
-        leads_on = (level < length) & (level >= first_level)
-        out.next[...] = jnp.where(is_it & leads_on[None], chosen[None], now.next)
+        current = jax.tree.map(lambda ref: ref[...], out._replace(**unread))
+        own = jax.tree.map(lambda x: jnp.sum(jnp.where(is_node, x, 0), axis=0), current)
+        is_child = (current.parent == node[None]) & (node != NO_NODE)[None]
+        chosen = choose(current, is_child, node, own, tree_numbers)
+        may_choose = (level < length) & (level >= first_level)
+        out.next[...] = jnp.where(is_node & may_choose[None], chosen[None], current.next)
         return carry
 
     last = jnp.max(length)
@@ -222,19 +222,19 @@ def of_one(function: Callable, args: Any) -> jax.Array:
     """
     leaves, tree = jax.tree.flatten(args)
     trees = leaves[0].shape[-2:]
-    one = [jax.ShapeDtypeStruct(x.shape[:-2], x.dtype) for x in leaves]
-    closed = jax.make_jaxpr(lambda *leaves: function(tree.unflatten(leaves)))(*one)
+    types = [jax.ShapeDtypeStruct(x.shape[:-2], x.dtype) for x in leaves]
+    closed = jax.make_jaxpr(lambda *leaves: function(tree.unflatten(leaves)))(*types)
     return _run(closed.jaxpr, closed.consts, leaves, trees)[0]
 
 
 def _run(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], trees: Sequence[int]) -> list:
     """The results, for all trees, of a program for one tree."""
     shared = [_for_all(jnp.asarray(x), trees) for x in consts]
-    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*shared, *args], strict=True))
+    environment = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*shared, *args], strict=True))
 
     def value(x):
         is_literal = hasattr(x, "val")
-        return _for_all(jnp.asarray(x.val, x.aval.dtype), trees) if is_literal else known[x]
+        return _for_all(jnp.asarray(x.val, x.aval.dtype), trees) if is_literal else environment[x]
 
     for eqn in jaxpr.eqns:
         inner = eqn.params.get("jaxpr") or eqn.params.get("call_jaxpr")
@@ -243,7 +243,7 @@ def _run(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], trees: Sequence
             out = [_apply(eqn, inputs, trees)]
         else:
             out = _run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), inputs, trees)
-        known.update(zip(eqn.outvars, out, strict=True))
+        environment.update(zip(eqn.outvars, out, strict=True))
     return [value(x) for x in jaxpr.outvars]
 
 
@@ -292,13 +292,13 @@ def read_along(words: jax.Array, nodes: jax.Array) -> tuple[jax.Array, jax.Array
     """
     num_words, num_nodes, num_trees = words.shape
     lanes = _LANES if num_trees % _LANES == 0 else num_trees
-    one = lambda *lead: _block((*lead, lanes), len(lead))
+    block = lambda *lead: _block((*lead, lanes), len(lead))
     of = lambda *lead: jax.ShapeDtypeStruct((*lead, num_trees), words.dtype)
     levels = nodes.shape[0] - 1
     shapes = of(num_words, levels), of(num_words)
-    given = one(num_words, num_nodes), one(levels + 1)
-    made = one(num_words, levels), one(num_words)
-    return _pallas(_read_along, shapes, num_trees // lanes, given, made)(words, nodes)
+    in_specs = block(num_words, num_nodes), block(levels + 1)
+    out_specs = block(num_words, levels), block(num_words)
+    return _pallas(_read_along, shapes, num_trees // lanes, in_specs, out_specs)(words, nodes)
 
 
 def _read_along(words: Any, nodes: Any, out: Any, last: Any) -> None:
@@ -311,15 +311,15 @@ def _read_along(words: Any, nodes: Any, out: Any, last: Any) -> None:
 
     def at_level(level, carry):
         node = nodes[pl.ds(level, 1), :]
-        is_it = place == node
+        is_node = place == node
         for w in range(num_words):
-            found = jnp.sum(jnp.where(is_it, words[w], 0), axis=0, keepdims=True)
-            here = pl.ds(w, 1)
-            last[here, :] = jnp.where(node == NO_NODE, last[here, :], found)
+            value = jnp.sum(jnp.where(is_node, words[w], 0), axis=0, keepdims=True)
+            row = pl.ds(w, 1)
+            last[row, :] = jnp.where(node == NO_NODE, last[row, :], value)
 
             @pl.when(level < out.shape[1])
-            def _(found=found, w=w):
-                out[w, pl.ds(level, 1), :] = found
+            def _(value=value, w=w):
+                out[w, pl.ds(level, 1), :] = value
 
         return carry
 
@@ -327,24 +327,24 @@ def _read_along(words: Any, nodes: Any, out: Any, last: Any) -> None:
     lax.fori_loop(0, num_levels, at_level, jnp.int32(0))
 
 
-def _call(kernel: Callable, shapes: Any, *given: Any, in_place: int = 0) -> Any:
+def _call(kernel: Callable, shapes: Any, *inputs: Any, in_place: int = 0) -> Any:
     """Runs a kernel of (references to the inputs, references to the outputs) on each block.
 
     The last two axes of every array are those of the trees; their rows are divided among blocks.
     """
-    arrays, tree = jax.tree.flatten(given)
-    results, made = jax.tree.flatten(shapes)
+    arrays, tree = jax.tree.flatten(inputs)
+    results, result_tree = jax.tree.flatten(shapes)
     rows, lanes = arrays[0].shape[-2:]
     block = min(rows, _SUBLANES), lanes
 
     def flat_kernel(*refs):
-        kernel(tree.unflatten(refs[: len(arrays)]), made.unflatten(refs[len(arrays) :]))
+        kernel(tree.unflatten(refs[: len(arrays)]), result_tree.unflatten(refs[len(arrays) :]))
 
     spec = lambda x: _block((*x.shape[:-2], *block), x.ndim - 2)
     specs = list(map(spec, arrays)), list(map(spec, results))
     aliases = {i: i for i in range(in_place)}
     call = _pallas(flat_kernel, results, math.ceil(rows / block[0]), *specs, aliases)
-    return made.unflatten(call(*arrays))
+    return result_tree.unflatten(call(*arrays))
 
 
 def _block(shape: tuple[int, ...], axis: int) -> Any:

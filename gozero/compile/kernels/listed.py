@@ -53,36 +53,42 @@ def union(
     return paths.each_tree(kernel, num_games, [], [packed, *arrays], [out])[0]
 
 
-def _entry_words(one: Listed) -> int:
-    return sum(x.shape[2] for x in one.arrays) + len(one.columns)
+def _entry_words(entry_list: Listed) -> int:
+    return sum(x.shape[2] for x in entry_list.arrays) + len(entry_list.columns)
 
 
-def _kernel(program: Any, known: int, lists: Sequence[Listed], packed: Any, *refs: Any) -> None:
+def _kernel(
+    program: Any, num_game_words: int, lists: Sequence[Listed], packed: Any, *refs: Any
+) -> None:
     """One game. References to the packed numbers, to the lists' arrays, and to the result."""
     (*arrays, out), b, lane = refs, paths.number(), lax.iota(jnp.int32, _AT_ONCE)
     vector = functools.partial(jnp.full, _AT_ONCE)
-    game = by_lane.array_of([vector(packed[b, i]) for i in range(known)], (known,))
-    start, bits = known + len(lists), (vector(np.uint32(0)),) * out.shape[1]
-    for number, one in enumerate(lists):
-        own, arrays = arrays[: len(one.arrays)], arrays[len(one.arrays) :]
-        length = packed[b, known + number].astype(jnp.int32)
+    game = by_lane.array_of(
+        [vector(packed[b, i]) for i in range(num_game_words)], (num_game_words,)
+    )
+    start, bits = num_game_words + len(lists), (vector(np.uint32(0)),) * out.shape[1]
+    for number, entry_list in enumerate(lists):
+        own_arrays, arrays = arrays[: len(entry_list.arrays)], arrays[len(entry_list.arrays) :]
+        length = packed[b, num_game_words + number].astype(jnp.int32)
 
-        def some(i, bits, own=own, one=one, length=length, start=start):
+        def add_chunk(
+            i, bits, own_arrays=own_arrays, entry_list=entry_list, length=length, start=start
+        ):
             place = i * _AT_ONCE + lane
             counts = place < length
             of = functools.partial(paths.load, mask=counts)
-            words = [of(x, b, place, jnp.int32(k)) for x in own for k in range(x.shape[2])]
-            for k, column in enumerate(one.columns):
+            words = [of(x, b, place, jnp.int32(k)) for x in own_arrays for k in range(x.shape[2])]
+            for k, column in enumerate(entry_list.columns):
                 words.append(of(packed, b, start + k * column.shape[1] + place))
             entry = by_lane.array_of(words, (len(words),))
-            (found,) = by_lane.run(program, [game, entry], lane.shape)
+            (entry_bits,) = by_lane.run(program, [game, entry], lane.shape)
             return tuple(
                 old | jnp.where(counts, new, np.uint32(0))
-                for old, new in zip(bits, found, strict=True)
+                for old, new in zip(bits, entry_bits, strict=True)
             )
 
-        bits = lax.fori_loop(0, (length + _AT_ONCE - 1) >> 5, some, bits)
-        start += sum(column.shape[1] for column in one.columns)
+        bits = lax.fori_loop(0, (length + _AT_ONCE - 1) >> 5, add_chunk, bits)
+        start += sum(column.shape[1] for column in entry_list.columns)
     for w, word in enumerate(bits):
         out[b, w] = _of_any_lane(word)
 
@@ -91,10 +97,10 @@ def _of_any_lane(word: jax.Array) -> jax.Array:
     """u32[]: the union of all lanes' bits. (Triton reduces only by sums and maxima, jax 0.10.1.)
     Takes the lane with the largest word again and again; few lanes have any bits."""
 
-    def give(carry):
-        found, left = carry
-        most = jnp.max(left)
-        return found | most, left & ~most
+    def take_largest(carry):
+        bits, remaining = carry
+        largest = jnp.max(remaining)
+        return bits | largest, remaining & ~largest
 
     none = jnp.max(word & np.uint32(0))
-    return lax.while_loop(lambda carry: jnp.max(carry[1]) > 0, give, (none, word))[0]
+    return lax.while_loop(lambda carry: jnp.max(carry[1]) > 0, take_largest, (none, word))[0]

@@ -37,10 +37,10 @@ def run(function: Callable, *args: Any) -> Any:
     leaves, tree = jax.tree.flatten(args)
     count = leaves[0].shape[-1]
     with mode.in_kernel():
-        one = tree.unflatten(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in leaves)
-        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*one)
+        game_types = tree.unflatten(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in leaves)
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*game_types)
     program, consts = _without_waste(closed.jaxpr), closed.consts
-    results, made = jax.tree.flatten(shapes)
+    results, result_tree = jax.tree.flatten(shapes)
     rows = math.ceil(count / _LANES)
     if rows >= _SUBLANES:
         rows = math.ceil(rows / _SUBLANES) * _SUBLANES
@@ -53,21 +53,21 @@ def run(function: Callable, *args: Any) -> Any:
         return x.reshape(*x.shape[:-1], rows, _LANES)
 
     def kernel(*refs):
-        given, out = refs[: len(leaves)], refs[len(leaves) :]
+        inputs, out = refs[: len(leaves)], refs[len(leaves) :]
         values = [
             _of_words((ref[at] for at in np.ndindex(*ref.shape[:-2])), x.shape[:-1], _wide(x.dtype))
-            for ref, x in zip(given, leaves, strict=True)
+            for ref, x in zip(inputs, leaves, strict=True)
         ]
-        game = _Game(given[0].shape[-2:])
-        found = game.run(program, [*map(_wide_constant, consts), *values])
-        for ref, value in zip(out, found, strict=True):
+        game = _Game(inputs[0].shape[-2:])
+        values_out = game.run(program, [*map(_wide_constant, consts), *values])
+        for ref, value in zip(out, values_out, strict=True):
             for at, vector in zip(np.ndindex(*ref.shape[:-2]), game.flat([value]), strict=True):
                 ref[at] = vector
 
     shapes = [(*x.shape, rows, _LANES) for x in results]
     out = _call(kernel, list(map(in_blocks, leaves)), shapes)
     flat = [x.reshape(*x.shape[:-2], -1)[..., :count] for x in out]
-    return made.unflatten(_as(x, y.dtype) for x, y in zip(flat, results, strict=True))
+    return result_tree.unflatten(_as(x, y.dtype) for x, y in zip(flat, results, strict=True))
 
 
 def _without_waste(jaxpr: Any) -> Any:
@@ -133,16 +133,16 @@ class _Game(LaneOps):
     """Operations on the vectors of a block of games: one vector per element of a game's array."""
 
     def run(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
-        known = dict(zip([*jaxpr.constvars, *jaxpr.invars], args, strict=True))
+        environment = dict(zip([*jaxpr.constvars, *jaxpr.invars], args, strict=True))
 
         def value(x):
             if not hasattr(x, "val"):
-                return known[x]
+                return environment[x]
             return _wide_constant(np.asarray(x.val, x.aval.dtype))
 
         for eqn in jaxpr.eqns:
             out = self.apply(eqn, [value(x) for x in eqn.invars])
-            known.update(zip(eqn.outvars, out, strict=True))
+            environment.update(zip(eqn.outvars, out, strict=True))
         return [value(x) for x in jaxpr.outvars]
 
     def apply(self, eqn: Any, args: list[Value]) -> Sequence[Value]:
@@ -186,10 +186,10 @@ class _Game(LaneOps):
         of_condition, of_body, carry = args[: split[0]], args[split[0] : split[1]], args[split[1] :]
         shapes = [x.shape for x in carry]
 
-        def goes_on(values):
+        def is_running(values):
             consts = map(_wide_constant, condition.consts)
-            (found,) = self.run(condition.jaxpr, [*consts, *of_condition, *values])
-            return self.vector(found[()])
+            (condition_value,) = self.run(condition.jaxpr, [*consts, *of_condition, *values])
+            return self.vector(condition_value[()])
 
         def unflat(words):
             rest = iter(words)
@@ -199,23 +199,23 @@ class _Game(LaneOps):
             ]
 
         def one_round(state):
-            words, going = state[0], state[1] != 0
+            words, running = state[0], state[1] != 0
             values = [*map(_wide_constant, body.consts), *of_body, *unflat(words)]
             new = self.flat(self.run(body.jaxpr, values))
-            words = [lax.select(going, a, b) for a, b in zip(new, words, strict=True)]
-            return words, _words(going & goes_on(unflat(words)))
+            words = [lax.select(running, a, b) for a, b in zip(new, words, strict=True)]
+            return words, _words(running & is_running(unflat(words)))
 
         start = self.flat(carry)
-        state = start, _words(goes_on(unflat(start)))
-        some = lambda state: jnp.max(state[1].astype(jnp.int32)) > 0
-        return unflat(lax.while_loop(some, one_round, state)[0])
+        state = start, _words(is_running(unflat(start)))
+        any_running = lambda state: jnp.max(state[1].astype(jnp.int32)) > 0
+        return unflat(lax.while_loop(any_running, one_round, state)[0])
 
 
 def _broadcast(params: dict, shape: Sequence[int], x: np.ndarray) -> np.ndarray:
-    kept = [1] * len(shape)
+    new_shape = [1] * len(shape)
     for dim, length in zip(params["broadcast_dimensions"], x.shape, strict=True):
-        kept[dim] = length
-    return np.broadcast_to(x.reshape(kept), shape)
+        new_shape[dim] = length
+    return np.broadcast_to(x.reshape(new_shape), shape)
 
 
 def _slice(params: dict, shape: Sequence[int], x: np.ndarray) -> np.ndarray:

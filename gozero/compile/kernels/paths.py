@@ -87,15 +87,15 @@ def each_tree(
     from jax.experimental import pallas as pl  # slow to import, and not needed on a CPU
     from jax.experimental.pallas import triton
 
-    whole = lambda x: pl.BlockSpec(x.shape, lambda i: (0,) * len(x.shape))
+    whole_array = lambda x: pl.BlockSpec(x.shape, lambda i: (0,) * len(x.shape))
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in in_place] + (new or [])
     first, last = len(arrays), len(arrays) + len(in_place)
     call = pl.pallas_call(
         lambda *refs: kernel(*refs[:first], *refs[last:]),
         out_shape=shapes,
         grid=(num_trees,),
-        in_specs=[whole(x) for x in [*arrays, *in_place]],
-        out_specs=[whole(x) for x in shapes],
+        in_specs=[whole_array(x) for x in [*arrays, *in_place]],
+        out_specs=[whole_array(x) for x in shapes],
         input_output_aliases={first + i: i for i in range(len(in_place))},
         compiler_params=triton.CompilerParams(num_warps=1, num_stages=1),
     )
@@ -219,36 +219,36 @@ _IN_TURN = 1024
 """How many numbers one warp processes at a time."""
 
 
-def in_turn(these: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(`indexing.ranks`, `these_first`, `how_many`) of bool[n], in a single program."""
-    count = these.shape[0]
+def in_turn(flags: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(`indexing.ranks`, `true_first`, `count_true`) of bool[n], in a single program."""
+    count = flags.shape[0]
     size = min(_IN_TURN, 1 << (count - 1).bit_length())
 
-    def kernel(these, rank, order, total_of):
+    def kernel(flags, rank, order, total_of):
         lane = lax.broadcasted_iota(jnp.int32, (size,), 0)
 
         def of_chunk(i):
             place = i * size + lane
             inside = place < count
-            return place, inside, load(these, place, mask=inside).astype(jnp.int32)
+            return place, inside, load(flags, place, mask=inside).astype(jnp.int32)
 
         def add(i, total):
             return total + jnp.sum(of_chunk(i)[2])
 
         def write(i, before):
-            place, inside, own = of_chunk(i)
-            here = before + jnp.cumsum(own) - 1
-            store(rank, place, mask=inside, value=here)
-            later = total + place - here - 1
-            store(order, jnp.where(own > 0, here, later), mask=inside, value=place)
-            return before + jnp.sum(own)
+            place, inside, flag = of_chunk(i)
+            rank_here = before + jnp.cumsum(flag) - 1
+            store(rank, place, mask=inside, value=rank_here)
+            place_of_false = total + place - rank_here - 1
+            store(order, jnp.where(flag > 0, rank_here, place_of_false), mask=inside, value=place)
+            return before + jnp.sum(flag)
 
         chunks = -(-count // size)
         total = lax.fori_loop(0, chunks, add, jnp.int32(0))
         total_of[0] = lax.fori_loop(0, chunks, write, jnp.int32(0))
 
     new = [jax.ShapeDtypeStruct((size,), jnp.int32) for size in (count, count, 1)]
-    rank, order, total = each_tree(kernel, 1, [], [these.astype(jnp.int32)], new)
+    rank, order, total = each_tree(kernel, 1, [], [flags.astype(jnp.int32)], new)
     return rank, order, total[0]
 
 

@@ -507,11 +507,11 @@ def apply(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
 def apply_on_cpu(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
     """`apply` in the form that is faster on a CPU: many positions by `winograd`, in slices."""
     count, *board, _ = inputs.planes.shape
-    if not winograd.pays(count, board, config.channels, jnp.dtype(config.dtype)):
+    if not winograd.is_faster(count, board, config.channels, jnp.dtype(config.dtype)):
         return apply(config, params, inputs)
     made = _network(config, params)
     use_tiles(made.convs, board, params)
-    number = winograd.number_of_slices(count, board, config.channels)
+    number = winograd.num_slices(count, board, config.channels)
     return in_slices(lambda inputs: _output(config, inputs, *made(inputs)), inputs, number)
 
 
@@ -527,7 +527,7 @@ def prepared(config: KataGoConfig, params: dict, board: Board) -> dict:
     trunk's dtype, or their kernels transformed for `apply_on_cpu`. Idempotent."""
     if IN_TILES in params:
         return params
-    if not winograd.may_pay(board, config.channels, jnp.dtype(config.dtype)):
+    if not winograd.may_be_faster(board, config.channels, jnp.dtype(config.dtype)):
         return in_dtype(config, params)
     return {**params, IN_TILES: in_tiles(_network(config, params).convs, board)}
 

@@ -55,7 +55,7 @@ def test_lanes_in_a_kernel_end_as_in_a_loop(count, platform):
     numbers = np.random.default_rng(count).integers(1, 4000, count)
     state = of_numbers(numbers)
     run = jax.jit(lambda state: lane_loop.run(goes_on, advance, state, platform))
-    got, expected = run(state), jax.jit(lambda s: lane_loop.plainly(goes_on, advance, s))(state)
+    got, expected = run(state), jax.jit(lambda s: lane_loop.plain_loop(goes_on, advance, s))(state)
     jax.tree.map(np.testing.assert_array_equal, got, expected)
     assert np.all(got.number == 1)
     steps = {1: 0, 2: 1, 3: 7, 27: 111, 97: 118}

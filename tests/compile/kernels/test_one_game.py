@@ -64,7 +64,7 @@ BOARDS = [
 ]
 
 
-@pytest.mark.skipif(not mode.keeps_apart(), reason="this JAX has no such kernels")
+@pytest.mark.skipif(not mode.can_separate_traces(), reason="this JAX has no such kernels")
 @pytest.mark.parametrize(("size", "suicide"), BOARDS)
 def test_stages_of_go_in_a_kernel_are_the_same(size, suicide, monkeypatch):
     """At positions of random games: legal points, every move, the area after it, what superko
