@@ -38,9 +38,9 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
     Raises:
       ValueError: the board does not fit into the words.
     """
-    for name, size, most in (("width", width, 8), ("height", height, 7)):
-        if not 1 <= size <= most:
-            raise ValueError(f"{name}: {size} is not from 1 to {most}")
+    for name, size, max_size in (("width", width, 8), ("height", height, 7)):
+        if not 1 <= size <= max_size:
+            raise ValueError(f"{name}: {size} is not from 1 to {max_size}")
     blank = tuple(np.uint32(0) for _ in range(-(-width // 4)))
 
     def init(key: jax.Array) -> ConnectFourBoard:
@@ -52,7 +52,7 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
     def is_open(board: ConnectFourBoard) -> jax.Array:
         """bool[width]: the column is not full."""
         column = lax.iota(jnp.uint32, width)
-        return ~_has(_taken(board), column, jnp.full_like(column, height - 1))
+        return ~_has(_occupied(board), column, jnp.full_like(column, height - 1))
 
     def outcome(board: ConnectFourBoard) -> tuple[jax.Array, jax.Array]:
         lost = has_line(board.other)
@@ -60,12 +60,12 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
 
     def play(board: ConnectFourBoard, action: jax.Array) -> ConnectFourBoard:
         """The stone lands on top of its column: adding 1 to the column's bits carries there."""
-        over, taken = outcome(board)[0], _taken(board)
+        over, occupied = outcome(board)[0], _occupied(board)
         bottom = np.uint32(1) << (8 * (action % 4)).astype(jnp.uint32)
         added = []
-        for w, word in enumerate(taken):
-            here = jnp.where(action // 4 == w, bottom, np.uint32(0))
-            added.append(board.own[w] | ((word + here) & ~word))
+        for w, word in enumerate(occupied):
+            lowest_bit = jnp.where(action // 4 == w, bottom, np.uint32(0))
+            added.append(board.own[w] | ((word + lowest_bit) & ~word))
         swapped = ConnectFourBoard(board.other, tuple(added))
         return jax.tree.map(lambda new, old: jnp.where(over, old, new), swapped, board)
 
@@ -100,26 +100,26 @@ def first_to_move(board: ConnectFourBoard) -> jax.Array:
 
 def has_line(stones: Stones) -> jax.Array:
     """bool[]: whether any four are in a row. Finds pairs of neighbours, then pairs of pairs."""
-    found = jnp.zeros_like(stones[0])
+    in_line = jnp.zeros_like(stones[0])
     for bits in _LINES:
-        pairs = _meet(stones, _ahead(stones, bits))
-        found = functools.reduce(jnp.bitwise_or, _meet(pairs, _ahead(pairs, 2 * bits)), found)
-    return found != 0
+        pairs = _both(stones, _ahead(stones, bits))
+        in_line = functools.reduce(jnp.bitwise_or, _both(pairs, _ahead(pairs, 2 * bits)), in_line)
+    return in_line != 0
 
 
-def _taken(board: ConnectFourBoard) -> Stones:
+def _occupied(board: ConnectFourBoard) -> Stones:
     return tuple(a | b for a, b in zip(board.own, board.other, strict=True))
 
 
-def _meet(a: Stones, b: Stones) -> Stones:
+def _both(a: Stones, b: Stones) -> Stones:
     return tuple(x & y for x, y in zip(a, b, strict=True))
 
 
 def _ahead(stones: Stones, bits: int) -> Stones:
     """At each point, the stone that many bits further on (fewer than 32)."""
     further = (*stones[1:], jnp.zeros_like(stones[0]))
-    here, rest = np.uint32(bits), np.uint32(32 - bits)
-    return tuple((a >> here) | (b << rest) for a, b in zip(stones, further, strict=True))
+    shift, rest = np.uint32(bits), np.uint32(32 - bits)
+    return tuple((a >> shift) | (b << rest) for a, b in zip(stones, further, strict=True))
 
 
 def _has(stones: Stones, column: jax.Array, row: jax.Array) -> jax.Array:

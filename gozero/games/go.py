@@ -61,8 +61,8 @@ def go_game(
         return scored(state, position)[:2]
 
     def observe_state(state: GameState) -> Any:
-        no_one = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
-        return observe(state, state.position, no_one)
+        no_ancestors = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
+        return observe(state, state.position, no_ancestors)
 
     return Game(
         num_actions=rules.num_actions,

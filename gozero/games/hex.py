@@ -70,13 +70,13 @@ def hex_game(size: int = 11) -> Game:
         stone = [
             jnp.where((action // size == r) & ~over, column, np.uint16(0)) for r in range(size)
         ]
-        mine = _either(_where(is_first, *board.stones), stone)
+        own_stones = _either(_where(is_first, *board.stones), stone)
         side = _where(is_first, top, left)
-        start = _either(_where(is_first, *board.joined), map(jnp.bitwise_and, mine, side))
-        led_on = _flood(start, mine)
-        put = lambda new, old: (_where(is_first, new, old[0]), _where(is_first, old[1], new))
+        start = _either(_where(is_first, *board.joined), map(jnp.bitwise_and, own_stones, side))
+        joined = _flood(start, own_stones)
+        replaced = lambda new, old: (_where(is_first, new, old[0]), _where(is_first, old[1], new))
         to_play = jnp.where(over, board.to_play, np.uint8(SECOND) - board.to_play)
-        return HexBoard(put(mine, board.stones), put(led_on, board.joined), to_play)
+        return HexBoard(replaced(own_stones, board.stones), replaced(joined, board.joined), to_play)
 
     def observe(board: HexBoard) -> jax.Array:
         is_first, (first, second) = board.to_play == FIRST, map(_unpack, board.stones)

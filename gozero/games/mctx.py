@@ -29,14 +29,14 @@ from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.search import SearchResult, advance, begin, finish
 from gozero.search.tree import Tree
 
-TAKEN = -1
+NONE_PENDING = -1
 
 
 class ModelNode(NamedTuple):
     """A position of a model. The model applies the action only when the node is evaluated."""
 
     embedding: Any  # this node's; its parent's until the action is applied
-    action: jax.Array  # i32[]: the action from the parent, still to be applied, or TAKEN
+    action: jax.Array  # i32[]: the action from the parent, or NONE_PENDING if it has been applied
     reward: jax.Array  # f32[]: the action's reward, for the player who took it
     discount: jax.Array  # f32[]: -1, or 0 if the action ended the game
     value: jax.Array  # f32[]: the model's value, for the player to move
@@ -102,12 +102,14 @@ def from_mctx(
         ("invalid_actions", invalid_actions, (batch, num_actions)),
     ):
         if array.shape != shape:
-            raise ValueError(f"{name}: its shape is {array.shape}; with these logits it is {shape}")
-    count = lambda number: jnp.full(batch, number, jnp.float32)
-    taken = jnp.full(batch, TAKEN, jnp.int32)
+            raise ValueError(
+                f"{name}: its shape is {array.shape}, but with these logits it must be {shape}"
+            )
+    filled = lambda number: jnp.full(batch, number, jnp.float32)
+    none_pending = jnp.full(batch, NONE_PENDING, jnp.int32)
     none = jnp.zeros((batch, rows.num_words(num_actions)), jnp.uint32)
     node = ModelNode(
-        root.embedding, taken, count(0), count(-1), root.value.astype(jnp.float32), none
+        root.embedding, none_pending, filled(0), filled(-1), root.value.astype(jnp.float32), none
     )
     if tree is not None:
         node = _as_in_tree(node, tree)
@@ -123,7 +125,7 @@ def _game(num_actions: int) -> Game:
 
     def outcome(root: Root, node: ModelNode) -> tuple[jax.Array, jax.Array]:
         """The reward was for the opponent, who moved last."""
-        return (node.action == TAKEN) & (node.discount == 0), -node.reward
+        return (node.action == NONE_PENDING) & (node.discount == 0), -node.reward
 
     history = History(
         root=lambda root: (root._replace(node=()), root.node),
@@ -134,33 +136,33 @@ def _game(num_actions: int) -> Game:
         sees_ancestors=False,
     )
 
-    def by_search_alone(*_: Any) -> Any:
-        raise ValueError("game: a model has no games of its own, only roots that are searched")
+    def unsupported(*_: Any) -> Any:
+        raise ValueError("game: a model defines no games to play, only roots to search")
 
-    return Game(num_actions, *[by_search_alone] * 5, max_moves=10**6, history=history)
+    return Game(num_actions, *[unsupported] * 5, max_moves=10**6, history=history)
 
 
 def _evaluate(recurrent_fn: Callable, illegal_below: float | None) -> Callable:
     def evaluate(params: Any, key: jax.Array, observed: tuple[jax.Array, ModelNode]) -> Evaluation:
         """Steps the model where an action is pending; other nodes are returned as they are."""
         root_logits, nodes = observed
-        waits = nodes.action != TAKEN
+        is_pending = nodes.action != NONE_PENDING
 
-        def take() -> tuple[jax.Array, ModelNode]:
+        def step_model() -> tuple[jax.Array, ModelNode]:
             action = jnp.maximum(nodes.action, 0)
             step, embedding = recurrent_fn(params, key, action, nodes.embedding)
             logits, illegal = _finite(step.prior_logits), jnp.zeros_like(nodes.illegal)
             if illegal_below is not None:
                 illegal = rows.pack(logits < illegal_below)
-            known = step.reward, step.discount, step.value, illegal
-            after = ModelNode(embedding, jnp.full_like(action, TAKEN), *known)
+            fields = step.reward, step.discount, step.value, illegal
+            after = ModelNode(embedding, jnp.full_like(action, NONE_PENDING), *fields)
             return logits, jax.tree.map(_cast_as, after, nodes)
 
         before = root_logits, nodes
-        after = lax.cond(jnp.any(waits), take, lambda: before)
-        logits, after = jax.tree.map(functools.partial(_where, waits), after, before)
-        goes_on = (after.discount == -1) & (after.reward == 0)
-        value = jnp.where(goes_on | (after.discount == 0), after.value, jnp.nan)
+        after = lax.cond(jnp.any(is_pending), step_model, lambda: before)
+        logits, after = jax.tree.map(functools.partial(_where, is_pending), after, before)
+        is_ongoing = (after.discount == -1) & (after.reward == 0)
+        value = jnp.where(is_ongoing | (after.discount == 0), after.value, jnp.nan)
         return Evaluation(logits, value, positions=after)
 
     return evaluate
@@ -183,12 +185,12 @@ def _finite(logits: jax.Array) -> jax.Array:
 def _as_in_tree(node: ModelNode, tree: Tree) -> ModelNode:
     """The trees' stored roots where a tree is not empty and has the same embedding; else `node`."""
     stored = trees.read_positions(tree, tree.row(trees.ROOT))
-    same = tree.size > 0
+    is_same = tree.size > 0
     for x, y in zip(
         jax.tree.leaves(stored.embedding), jax.tree.leaves(node.embedding), strict=True
     ):
-        same &= jnp.all((x == y).reshape(same.shape[0], -1), axis=1)
-    return jax.tree.map(functools.partial(_where, same), stored, node)
+        is_same &= jnp.all((x == y).reshape(is_same.shape[0], -1), axis=1)
+    return jax.tree.map(functools.partial(_where, is_same), stored, node)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,7 +30,7 @@ def make(name: str) -> Any:
     except ImportError as error:
         raise ValueError("game: pgx is not installed; pip install pgx") from error
     if name not in pgx.available_envs():
-        raise ValueError(f"game: pgx has no {name!r}, but {', '.join(pgx.available_envs())}")
+        raise ValueError(f"game: pgx has no {name!r}; it has {', '.join(pgx.available_envs())}")
     return pgx.make(name)
 
 
@@ -52,11 +52,13 @@ def pgx_game(env: Any, max_moves: int = MAX_MOVES, trial_seed: int | None = 0) -
         information, or violated an assumption in the random game.
     """
     if env.num_players != 2:
-        raise ValueError(f"env: {env.id} has {env.num_players} players; a search is for 2")
+        raise ValueError(f"env: {env.id} has {env.num_players} players; a search needs 2")
     if env.id in _CHANCE_OR_HIDDEN:
-        raise ValueError(f"env: {env.id} has chance or hidden information; a search knows neither")
+        raise ValueError(
+            f"env: {env.id} has chance or hidden information; a search supports neither"
+        )
     if trial_seed is not None:
-        _try(env, trial_seed, max_moves)
+        _check_random_game(env, trial_seed, max_moves)
 
     def init(key: jax.Array) -> Any:
         return _without_observation(env.init(key))
@@ -72,7 +74,7 @@ def pgx_game(env: Any, max_moves: int = MAX_MOVES, trial_seed: int | None = 0) -
         return jax.tree.map(lambda new, old: jnp.where(over, old, new), after, state)
 
     def outcome(state: Any) -> tuple[jax.Array, jax.Array]:
-        return is_over(state), jnp.sum(jnp.where(_mine(state), state.rewards, 0.0))
+        return is_over(state), jnp.sum(jnp.where(_mover(state), state.rewards, 0.0))
 
     return Game(
         num_actions=env.num_actions,
@@ -89,12 +91,12 @@ def _without_observation(state: Any) -> Any:
     return state.replace(observation=jnp.zeros((0,), state.observation.dtype))
 
 
-def _mine(state: Any) -> jax.Array:
+def _mover(state: Any) -> jax.Array:
     """bool[2]: one-hot of the player to move."""
     return jnp.arange(2) == state.current_player
 
 
-def _try(env: Any, seed: int, max_moves: int) -> None:
+def _check_random_game(env: Any, seed: int, max_moves: int) -> None:
     """Plays one random game.
 
     Raises:
@@ -107,12 +109,15 @@ def _try(env: Any, seed: int, max_moves: int) -> None:
         state = step(state, np.int32(rng.choice(np.flatnonzero(legal))))
         rewards, over = np.asarray(state.rewards), bool(state.terminated | state.truncated)
         if int(state.current_player) == player:
-            raise ValueError(f"env: in {env.id} a player moves twice; a search alternates")
+            raise ValueError(f"env: in {env.id} a player moved twice; players must alternate")
         if abs(rewards.sum()) > 1e-6 or np.abs(rewards).max() > 1:
             raise ValueError(
-                f"env: {env.id} pays {rewards.tolist()}; what one wins the other loses"
+                f"env: {env.id} has rewards {rewards.tolist()}; they must be in [-1, 1] and add up "
+                "to 0"
             )
         if rewards.any() and not over:
-            raise ValueError(f"env: {env.id} pays before the end; a search values results only")
+            raise ValueError(
+                f"env: {env.id} has rewards before the end; only the last move may have one"
+            )
         if over:
             return

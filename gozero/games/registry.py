@@ -58,7 +58,7 @@ def named_game(name: str, size: int | None = None) -> NamedGame:
       ValueError: an unknown name, or a size that the game does not support.
     """
     kind = check(name, size)
-    return _made(name, _USUAL_SIZES.get(kind) if size is None else size)
+    return _named_game(name, _USUAL_SIZES.get(kind) if size is None else size)
 
 
 def check(name: str, size: int | None = None) -> str:
@@ -76,7 +76,7 @@ def check(name: str, size: int | None = None) -> str:
 
 
 @functools.cache
-def _made(name: str, size: int | None) -> NamedGame:
+def _named_game(name: str, size: int | None) -> NamedGame:
     """One object per name and size: compiled programs are cached by the game."""
     return _MAKERS[name.partition(":")[0]](name, size)
 
@@ -84,12 +84,12 @@ def _made(name: str, size: int | None) -> NamedGame:
 def _go(name: str, size: int) -> NamedGame:
     rules = importlib.import_module("gozero.go.rules")
     coords = importlib.import_module("gozero.go.coords")
-    own = rules.Rules(size=size)
-    game = importlib.import_module("gozero.games.go").go_game(own)
-    names = tuple(coords.to_gtp(size, action) for action in range(own.num_actions))
+    own_rules = rules.Rules(size=size)
+    game = importlib.import_module("gozero.games.go").go_game(own_rules)
+    names = tuple(coords.to_gtp(size, action) for action in range(own_rules.num_actions))
 
     def to_text(state: Any) -> str:
-        return _board(np.asarray(rules.stones(own, state)), "XO", [])
+        return _board(np.asarray(rules.stones(own_rules, state)), "XO", [])
 
     return NamedGame(name, size, game, names, to_text)
 

@@ -15,8 +15,8 @@ from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 
 ROLLOUT_RULE = Puct(c_puct=3.0, first_play="parent")
-"""The selection rule for random games, Go's playouts included. A uniform prior over many actions
-needs more exploration than a network's, and if untried actions counted as even, a player who is
+"""The selection rule for random games, including Go's playouts. A uniform prior over many actions
+needs more exploration than a network's; and if untried actions counted as even, a player who is
 ahead would never try a second action."""
 
 
@@ -30,11 +30,12 @@ def rollout_evaluator(game: Game, first_plays: bool | Literal["same"] = False) -
         `Amaf(first="same")`: which actions each player played at all.
 
     Raises:
-      ValueError: a game with a history: its positions are not states to play on from.
+      ValueError: a game with a history, whose positions are not states.
     """
     if game.history is not None:
         raise ValueError(
-            "game: its positions are no states to play on from; for Go use playout_evaluator(rules)"
+            "game: a rollout cannot start from the positions of a game with a history; for Go use "
+            "playout_evaluator(rules)"
         )
 
     def evaluate(params: Any, key: jax.Array, states: Any) -> Evaluation:
@@ -67,7 +68,7 @@ def rollouts(
     """
     outcome = jax.vmap(game.outcome)
 
-    def goes_on(carry):
+    def continues(carry):
         return ~jnp.all(carry[1])
 
     def move(carry):
@@ -75,18 +76,18 @@ def rollouts(
         random = mix(seeds + moves.astype(jnp.uint32) * np.uint32(0x9E3779B9))
         action = jax.vmap(_random_action)(jax.vmap(game.legal)(states), random)
         if played is not None:
-            mine = jnp.arange(2)[None] == (moves % 2)[:, None]
-            is_it = jnp.arange(game.num_actions)[None] == action[:, None]
+            is_mover = jnp.arange(2)[None] == (moves % 2)[:, None]
+            is_played = jnp.arange(game.num_actions)[None] == action[:, None]
             if first_plays != "same":
-                is_it &= ~played.any(axis=1)
-            played |= mine[:, :, None] & (is_it & ~over[:, None])[:, None]
+                is_played &= ~played.any(axis=1)
+            played |= is_mover[:, :, None] & (is_played & ~over[:, None])[:, None]
         states = jax.vmap(game.play)(states, action)  # no change once a game is over
         return states, outcome(states)[0], moves + ~over, played
 
     count = seeds.shape[0]
     played = jnp.zeros((count, 2, game.num_actions), bool) if first_plays else None
     start = states, outcome(states)[0], jnp.zeros(count, jnp.int32), played
-    states, _, moves, played = lax.while_loop(goes_on, move, start)
+    states, _, moves, played = lax.while_loop(continues, move, start)
     value = outcome(states)[1]
     return jnp.where(moves % 2 == 1, -value, value), played
 

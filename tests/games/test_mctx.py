@@ -282,7 +282,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"^invalid_actions: its shape is \(16, 3\)"):
         from_mctx(root, model(8, 9), invalid_actions=some_invalid()[:, :3])
     game = from_mctx(root, model(8, 9)).game
-    with pytest.raises(ValueError, match="no games of its own"):
+    with pytest.raises(ValueError, match="defines no games to play"):
         game.init(jax.random.key(0))
 
 

@@ -131,7 +131,7 @@ def test_other_games_are_refused(name, message):
 
 
 def test_names_of_pgx():
-    with pytest.raises(ValueError, match=r"^game: pgx has no 'draughts', but 2048, "):
+    with pytest.raises(ValueError, match=r"^game: pgx has no 'draughts'; it has 2048, "):
         make_game("pgx:draughts")
 
 
@@ -154,10 +154,10 @@ def environment(rewards=(0.0, 0.0), over=False, alternates=True):
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        (environment(alternates=False), "a player moves twice"),
-        (environment((1.0, 1.0), over=True), "what one wins the other loses"),
-        (environment((2.0, -2.0), over=True), "what one wins the other loses"),
-        (environment((1.0, -1.0)), "pays before the end"),
+        (environment(alternates=False), "a player moved twice"),
+        (environment((1.0, 1.0), over=True), r"they must be in \[-1, 1\] and add up to 0"),
+        (environment((2.0, -2.0), over=True), r"they must be in \[-1, 1\] and add up to 0"),
+        (environment((1.0, -1.0)), "has rewards before the end"),
     ],
 )
 def test_what_is_assumed_is_tried(env, message, monkeypatch):
