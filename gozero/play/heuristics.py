@@ -140,6 +140,6 @@ def _won_besides(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic
 
 def _local_shapes(rules: Rules, file: pathlib.Path | None) -> tuple[jax.Array, Callable, dict]:
     """(the table, ``(table, key, Observation [M]) -> f32[M, A]``, a record of the table's file)."""
-    learnt, about = shape_weights.given(rules.size, file)
+    learnt, about = shape_weights.for_board(rules.size, file)
     value = local_shape.heuristic(rules, learnt.shapes, positions_of=lambda seen: seen.position)
     return local_shape.table(learnt.shapes, learnt.weights), value, about

@@ -102,7 +102,7 @@ def make_player(
     """
     if config.search == "td" and isinstance(rules, Rules):
         config.check()
-        learnt, about = shape_weights.given(rules.size, config.shapes)
+        learnt, about = shape_weights.for_board(rules.size, config.shapes)
         player = td_player(
             rules, config.simulations, learnt, resign=config.resign, reuse_weights=reuse
         )

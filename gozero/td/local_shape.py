@@ -38,9 +38,9 @@ def entries(shapes: Shapes, black: bb.Board, white: bb.Board) -> jax.Array:
     places = local.windows(shapes)
     lay = bb.layout(shapes.size)
     # Products and sums of integers below 3^9 are exact in f32, if the factors are not rounded.
-    held = BLACK * bb.unpack(lay, black).astype(jnp.float32)
-    held += WHITE * bb.unpack(lay, white).astype(jnp.float32)
-    codes = jnp.dot(held, _digit_powers(shapes), precision=lax.Precision.HIGHEST)
+    digits = BLACK * bb.unpack(lay, black).astype(jnp.float32)
+    digits += WHITE * bb.unpack(lay, white).astype(jnp.float32)
+    codes = jnp.dot(digits, _digit_powers(shapes), precision=lax.Precision.HIGHEST)
     return codes.astype(jnp.int32) + places.base
 
 
@@ -83,7 +83,7 @@ def action_logits(
     lay = rules.layout
     active = jax.vmap(functools.partial(entries, shapes))(positions.black, positions.white)
     values = table.at[active].get(mode="promise_in_bounds")
-    now = jnp.sum(values, axis=1)
+    current = jnp.sum(values, axis=1)
     vacant = bb.complement(lay, bb.union(positions.black, positions.white))
     is_vacant = jax.vmap(functools.partial(bb.unpack, lay))(vacant)
     digit = jnp.where(positions.to_play == go.WHITE, WHITE, BLACK).astype(jnp.int32)
@@ -94,7 +94,7 @@ def action_logits(
     for windows, powers in zip(*local.slots(shapes), strict=True):  # each iteration is a fused pass
         after = column(active, windows) + step * powers[None]
         change += table.at[after].get(mode="promise_in_bounds") - column(values, windows)
-    logits = jnp.concatenate([now[:, None] + change, now[:, None]], axis=1)
+    logits = jnp.concatenate([current[:, None] + change, current[:, None]], axis=1)
     return _with_captures(rules, shapes, table, positions, vacant, logits)
 
 
@@ -105,7 +105,7 @@ def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array
     the games has one. Trip bound: 4 n^2.
     """
     lay, num_games = rules.layout, logits.shape[0]
-    points = _taking(rules, positions, vacant)
+    points = _removing_points(rules, positions, vacant)
     number = bb.count(points)
     up_to = jnp.cumsum(number)
     before, total = up_to - number, up_to[-1]  # the number of these moves in earlier games; in all
@@ -119,7 +119,7 @@ def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array
         white = bb.where(white_moves, placed.own, placed.opponent)
         return logit(table, entries(shapes, black, white))
 
-    def some(carry):
+    def evaluate_some(carry):
         done, logits = carry
         index = done + lanes
         game = jnp.searchsorted(before, index, side="right").astype(jnp.int32) - 1
@@ -127,15 +127,15 @@ def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array
         its_points, its_before = jax.tree.map(pick, (points, before))
         move = playable.nth(lay, its_points, (index - its_before).astype(jnp.uint32))
         point = playable.action_of(lay, move)
-        found = jax.vmap(value_of)(jax.tree.map(pick, positions), point)
+        values = jax.vmap(value_of)(jax.tree.map(pick, positions), point)
         row = jnp.where(index < total, game, num_games)  # the others are dropped
-        logits = logits.at[row, point].set(found, mode="drop", unique_indices=True)
+        logits = logits.at[row, point].set(values, mode="drop", unique_indices=True)
         return done + lanes.size, logits
 
-    return lax.while_loop(lambda carry: carry[0] < total, some, (jnp.int32(0), logits))[1]
+    return lax.while_loop(lambda carry: carry[0] < total, evaluate_some, (jnp.int32(0), logits))[1]
 
 
-def _taking(rules: go.Rules, positions: go.Position, vacant: bb.Board) -> bb.Board:
+def _removing_points(rules: go.Rules, positions: go.Position, vacant: bb.Board) -> bb.Board:
     """The points [B] where a move removes stones, whether captured or its own by suicide."""
     lay = rules.layout
     _, opponent = go.own_and_opponent(positions)
@@ -145,9 +145,9 @@ def _taking(rules: go.Rules, positions: go.Position, vacant: bb.Board) -> bb.Boa
         return points
 
     def suicides(position):
-        found = go.suicide_points(rules, position)
-        assert found is not None
-        return found
+        points = go.suicide_points(rules, position)
+        assert points is not None
+        return points
 
     return bb.union(points, jax.vmap(suicides)(positions))
 

@@ -33,7 +33,7 @@ from gozero.go import symmetry
 EMPTY, BLACK, WHITE = 0, 1, 2
 """Digits of a code."""
 
-_MOST_SIDES = 3
+_MAX_SIDE = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,9 +54,11 @@ class Shapes:
     anywhere: bool = True
 
     def __post_init__(self):
-        most = min(_MOST_SIDES, self.size)
-        if not 1 <= self.largest <= most:
-            raise ValueError(f"largest: {self.largest}; expected 1 to {most} on {self.size}x*")
+        max_side = min(_MAX_SIDE, self.size)
+        if not 1 <= self.largest <= max_side:
+            raise ValueError(
+                f"largest: {self.largest} is not from 1 to {max_side} (for size {self.size})"
+            )
 
     @property
     def num_windows(self) -> int:
@@ -97,9 +99,9 @@ def windows(shapes: Shapes) -> Windows:
     points, powers, base, start = [], [], [], 0
     for side in range(1, shapes.largest + 1):
         area, firsts = side * side, _first_places(shapes.size, side)
-        for here, first, digits in _places(shapes.size, side):
+        for cells, first, digits in _places(shapes.size, side):
             base.append(start + firsts.index(first) * 3**area)
-            points.append(np.pad(here, (0, 9 - area)))
+            points.append(np.pad(cells, (0, 9 - area)))
             powers.append(np.pad(3**digits, (0, 9 - area)))
         start += len(firsts) * 3**area
     as_array = lambda rows: np.array(rows, np.int32)
@@ -117,24 +119,24 @@ def _images(size: int, side: int, cells: np.ndarray) -> list[tuple[int, np.ndarr
 
     A cell's digit is its row-major index in the image.
     """
-    found = []
-    for moved in symmetry.inverses(size):
-        image = moved[cells]
+    images = []
+    for inverse in symmetry.inverses(size):
+        image = inverse[cells]
         first = int(image.min())
         digits = np.searchsorted(_cells(size, side, *divmod(first, size)), image)
-        found.append((first, digits))
-    return found
+        images.append((first, digits))
+    return images
 
 
 @functools.cache
 def _places(size: int, side: int) -> list[tuple[np.ndarray, int, np.ndarray]]:
     """For each place: (its points, the first place symmetric to it, their digits there)."""
-    found = []
+    places = []
     for row, col in np.ndindex(size - side + 1, size - side + 1):
         cells = _cells(size, side, row, col)
         first, digits = min(_images(size, side, cells), key=lambda image: image[0])
-        found.append((cells, first, digits))
-    return found
+        places.append((cells, first, digits))
+    return places
 
 
 def _first_places(size: int, side: int) -> list[int]:
@@ -145,11 +147,11 @@ def _first_places(size: int, side: int) -> list[int]:
 @functools.cache
 def slots(shapes: Shapes) -> Slots:
     """The windows that contain each point."""
-    found = windows(shapes)
-    most = sum(side * side for side in range(1, shapes.largest + 1))
-    window = np.zeros((most, shapes.size**2), np.int32)
+    all_windows = windows(shapes)
+    num_slots = sum(side * side for side in range(1, shapes.largest + 1))
+    window = np.zeros((num_slots, shapes.size**2), np.int32)
     power, used = np.zeros_like(window), np.zeros(shapes.size**2, int)
-    for w, (points, powers) in enumerate(zip(found.points, found.powers, strict=True)):
+    for w, (points, powers) in enumerate(zip(all_windows.points, all_windows.powers, strict=True)):
         for point, digit in zip(points[powers > 0], powers[powers > 0], strict=True):
             window[used[point], point], power[used[point], point] = w, digit
             used[point] += 1
@@ -200,12 +202,12 @@ def _classes(side: int, turns: list[np.ndarray]) -> tuple[np.ndarray, int]:
     area = side * side
     digits = np.arange(3**area)[:, None] // 3 ** np.arange(area) % 3
     swapped = np.array([EMPTY, WHITE, BLACK])[digits]
-    least = lambda held: np.min([held @ 3**turn for turn in turns], axis=0)
+    least = lambda contents: np.min([contents @ 3**turn for turn in turns], axis=0)
     plain, opposite = least(digits), least(swapped)
     sign = np.sign(opposite - plain)
-    named = np.minimum(plain, opposite)
-    names = np.unique(named[sign != 0])
-    return sign * (np.searchsorted(names, named) + 1), len(names)
+    canonical = np.minimum(plain, opposite)
+    class_codes = np.unique(canonical[sign != 0])
+    return sign * (np.searchsorted(class_codes, canonical) + 1), len(class_codes)
 
 
 def expand(weight: Any, weights: Any) -> Any:

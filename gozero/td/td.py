@@ -56,7 +56,9 @@ class TdConfig:
 
     def __post_init__(self):
         if self.rules.size != self.shapes.size:
-            raise ValueError(f"shapes: of {self.shapes.size}x*, the rules of {self.rules.size}x*")
+            raise ValueError(
+                f"shapes: for size {self.shapes.size}, but the rules are for {self.rules.size}"
+            )
         check_ranges(self, epsilon=SHARE, plies=COUNT, max_moves=COUNT._replace(optional=True))
 
 
@@ -131,10 +133,10 @@ def step(
         positions.black, positions.white
     )
     value_of = lambda active: jax.nn.sigmoid(jax.vmap(local_shape.logit, (None, 0))(table, active))
-    now = jnp.where(over, result, value_of(active))
+    target = jnp.where(over, result, value_of(active))
     earlier = lanes.active[-1]
     learns = moves >= config.plies  # the root counts as a position
-    error = jnp.where(learns, now - value_of(earlier), 0.0)
+    error = jnp.where(learns, target - value_of(earlier), 0.0)
     weights = update(task.weight, weights, earlier, error, rate)
     stats = StepStats(
         squared_error=jnp.sum(error**2),
@@ -144,10 +146,10 @@ def step(
         moves=jnp.sum(jnp.where(over, moves, 0)),
     )
     lanes = TdLanes(positions, moves, jnp.concatenate([active[None], lanes.active[:-1]]))
-    return _anew(config, task, lanes, over), weights, stats
+    return _restarted(config, task, lanes, over), weights, stats
 
 
-def _anew(config: TdConfig, task: Task, lanes: TdLanes, over: jax.Array) -> TdLanes:
+def _restarted(config: TdConfig, task: Task, lanes: TdLanes, over: jax.Array) -> TdLanes:
     """The lanes, with those that are over reset to the root."""
     fresh = start(config, task.root, over.size)
     active = jnp.where(over[None, :, None], fresh.active, lanes.active)
@@ -161,10 +163,10 @@ def _anew(config: TdConfig, task: Task, lanes: TdLanes, over: jax.Array) -> TdLa
 
 def _results(rules: go.Rules, positions: go.Position, over: jax.Array, komi) -> jax.Array:
     """f32[B]: 1 where Black has won, 0 where White has, 1/2 for a draw; only for games over."""
-    counted = positions.replace(
+    finished = positions.replace(
         black=bb.keep(over, positions.black), white=bb.keep(over, positions.white)
     )  # empty boards where the game goes on: they flood nothing
-    score = jax.vmap(functools.partial(scoring.area_difference, rules))(counted)
+    score = jax.vmap(functools.partial(scoring.area_difference, rules))(finished)
     return (1.0 + jnp.sign(score.astype(jnp.float32) - komi)) / 2
 
 
@@ -173,11 +175,12 @@ def update(
 ) -> jax.Array:
     """The weights after B positions have learnt.
 
-    Each position asks to move the weights of its features by alpha delta / |phi|. If c active
-    features of the batch share a weight (also within one position), their requests are added up and
-    divided by sqrt(c). So a feature that occurs once learns as in TD(0), and a common one, for
-    which the sum would overshoot and the mean be slow, learns at a rate in between. Even in a batch
-    of one position, four corners move their weight by twice what one asks, not by four times.
+    Each position requests a change of alpha delta / |phi| of the weights of its features. If c
+    active features of the batch share a weight (also within one position), their requests are added
+    up and divided by sqrt(c). So a feature that occurs once learns as in TD(0), and a common one,
+    for which the sum would overshoot and the mean be slow, learns at a rate in between. Even in a
+    batch of one position, four corners change their weight by twice what one requests, not by four
+    times.
 
     Args:
       weight: i32[S, E], from `shapes.Sharing`.
@@ -193,11 +196,11 @@ def update(
     sign = jnp.sign(which).astype(jnp.float32)
     learns = (error != 0).astype(jnp.float32)
     number = jnp.maximum(jnp.sum(jnp.abs(sign), axis=(0, 2)), 1.0)
-    asked = sign * (rate * error / number)[None, :, None]
+    requested = sign * (rate * error / number)[None, :, None]
     add = lambda x: jnp.zeros(weights.shape).at[jnp.abs(which)].add(x, mode="promise_in_bounds")
     shared = add(jnp.broadcast_to(learns[None, :, None], which.shape))
-    moved = add(asked) / jnp.sqrt(jnp.maximum(shared, 1.0))
-    return (weights + moved).at[0].set(0.0)
+    change = add(requested) / jnp.sqrt(jnp.maximum(shared, 1.0))
+    return (weights + change).at[0].set(0.0)
 
 
 # --- the policy -----------------------------------------------------------------------

@@ -84,13 +84,16 @@ def player(config: TdSearchConfig) -> Callable[..., tuple[Best, jax.Array]]:
     def play(params: TdParams, key: jax.Array, states: go.GameState, weights=None):
         keys = jax.random.split(key, states.komi.shape[0])
 
-        def one(args):
-            key, state, own = args
+        def play_one(args):
+            key, state, own_weights = args
             return search(
-                config, params if own is None else params._replace(weights=own), key, state
+                config,
+                params if own_weights is None else params._replace(weights=own_weights),
+                key,
+                state,
             )
 
-        return lax.map(one, (keys, states, weights))
+        return lax.map(play_one, (keys, states, weights))
 
     return play
 
@@ -131,15 +134,15 @@ def learn(
     step = functools.partial(td.step, config.td, task)
 
     def one_move(carry):
-        taken, ended, lanes, weights = carry
+        steps, ended, lanes, weights = carry
         lanes, weights, stats = step(
-            lanes, weights, jnp.float32(config.rate), jax.random.fold_in(key, taken)
+            lanes, weights, jnp.float32(config.rate), jax.random.fold_in(key, steps)
         )
-        return taken + 1, ended + stats.ended, lanes, weights
+        return steps + 1, ended + stats.ended, lanes, weights
 
-    def goes_on(carry):
+    def continues(carry):
         return (carry[1] < config.simulations) & ~state.ended
 
     lanes = td.start(config.td, state.position, min(config.lanes, config.simulations))
     start = (jnp.int32(0), jnp.int32(0), lanes, params.weights)
-    return lax.while_loop(goes_on, one_move, start)[3]
+    return lax.while_loop(continues, one_move, start)[3]

@@ -38,22 +38,25 @@ def load(size: int = 9) -> Learnt:
     """
     if size not in shipped():
         raise ValueError(
-            f"size: no weights for {size}x{size} come with the package, but for "
+            f"size: no weights for {size}x{size} come with the package, only for sizes "
             f"{sorted(shipped())}; make them with python -m train.classical.td, and read() them"
         )
     return read(shipped()[size])
 
 
-def given(size: int, path: pathlib.Path | None) -> tuple[Learnt, dict]:
-    """(the weights from a file, or from the package if `path` is None; what a run records of them).
+def for_board(size: int, path: pathlib.Path | None) -> tuple[Learnt, dict]:
+    """(the weights from a file, or the package's if `path` is None; what a run records of them).
 
     Raises:
       ValueError: as `read` and `load`; weights of another size.
     """
     learnt = load(size) if path is None else read(path)
-    found = learnt.shapes.size
-    if found != size:
-        raise ValueError(f"shapes: {path} is of {found}x{found}, the board {size}x{size}")
+    size_of_weights = learnt.shapes.size
+    if size_of_weights != size:
+        raise ValueError(
+            f"shapes: the weights {path} are for {size_of_weights}x{size_of_weights}, but the "
+            f"board is {size}x{size}"
+        )
     name = f"local_shape_{size}" if path is None else str(path)
     return learnt, {"shapes": name, "shapes_sha256": learnt.about["sha256"]}
 
@@ -67,10 +70,12 @@ def save(path: pathlib.Path, shapes: Shapes, weights: np.ndarray, **about: Any) 
     half = np.asarray(weights).astype(np.float16)
     count = sharing(shapes).num_weights
     if half.shape != (count + 1,) or not np.isfinite(half).all():
-        raise ValueError(f"weights: {half.shape}, or not finite; expected {count + 1} numbers")
-    moved = int(np.count_nonzero(half))
-    said = {**vars(shapes), "num_weights": count, "moved": moved, **about}
-    arrays.write(path, "local-shapes", {"weights": half}, said)
+        raise ValueError(
+            f"weights: shape {half.shape}, or not finite as f16; expected {count + 1} numbers"
+        )
+    num_nonzero = int(np.count_nonzero(half))
+    description = {**vars(shapes), "num_weights": count, "moved": num_nonzero, **about}
+    arrays.write(path, "local-shapes", {"weights": half}, description)
 
 
 def read(path: pathlib.Path) -> Learnt:
@@ -79,8 +84,8 @@ def read(path: pathlib.Path) -> Learnt:
     Raises:
       ValueError: the file is missing, damaged or of another format.
     """
-    found, about = arrays.read(path, "local-shapes", _expected)
-    return Learnt(_shapes(about), found["weights"].astype(np.float32), about)
+    stored, about = arrays.read(path, "local-shapes", _expected)
+    return Learnt(_shapes(about), stored["weights"].astype(np.float32), about)
 
 
 def _expected(about: dict, names: frozenset[str]) -> dict[str, np.ndarray]:
@@ -89,13 +94,13 @@ def _expected(about: dict, names: frozenset[str]) -> dict[str, np.ndarray]:
 
 
 def _shapes(about: dict) -> Shapes:
-    said: Any = [about.get(name) for name in ("size", "largest", "anywhere")]
-    size, largest, anywhere = said
-    whole = type(size) is int and MIN_SIZE <= size <= MAX_SIZE and type(largest) is int
-    if not whole or type(anywhere) is not bool:
-        wrong = f"{size!r}, {largest!r}, {anywhere!r}"
-        raise arrays.NotExpected(f"it does not say which shapes ({wrong})")
+    values: Any = [about.get(name) for name in ("size", "largest", "anywhere")]
+    size, largest, anywhere = values
+    has_sizes = type(size) is int and MIN_SIZE <= size <= MAX_SIZE and type(largest) is int
+    if not has_sizes or type(anywhere) is not bool:
+        text = f"{size!r}, {largest!r}, {anywhere!r}"
+        raise arrays.NotExpected(f"its description gives no valid shapes ({text})")
     try:
         return Shapes(size, largest, anywhere)
     except ValueError as error:
-        raise arrays.NotExpected(f"it does not say which shapes ({error})") from error
+        raise arrays.NotExpected(f"its description gives no valid shapes ({error})") from error

@@ -91,7 +91,7 @@ def test_what_it_is_is_told():
         ("even", {"amaf_visits": 150_000}, "amaf_visits: 150000 is not from 0 to 131070"),
         ("even", {"visits": 1, "good_visits": 1}, "good_visits: 1 is negative, or without amaf"),
         ("even", {"visits": 1, "shapes": "x.npz"}, "shapes: x.npz is of no use to .*'even'"),
-        ("shape", {"visits": 1}, "size: no weights for 5x5 come with the package, but for"),
+        ("shape", {"visits": 1}, "size: no weights for 5x5 come with the package, only for sizes"),
     ],
 )
 def test_what_cannot_be_names_the_argument(name, confidences, message):

@@ -65,7 +65,7 @@ def test_with_what_comes_with_the_package():
     ("more", "message"),
     [
         ({}, "size: no weights for 5x5 come with the package"),
-        ({"learnt": nothing(Shapes(3))}, r"shapes: of 3x\*, the rules of 5x\*"),
+        ({"learnt": nothing(Shapes(3))}, r"shapes: for size 3, but the rules are for 5"),
         ({"learnt": nothing(Shapes(5, 1)), "lanes": 0}, "lanes: 0 is not a whole number"),
     ],
 )

@@ -238,7 +238,7 @@ def test_a_stone_is_worth_its_windows_by_hand():
 
 
 def test_windows_larger_than_the_board_are_refused():
-    with pytest.raises(ValueError, match="largest: 3; expected 1 to 2"):
+    with pytest.raises(ValueError, match="largest: 3 is not from 1 to 2"):
         Shapes(2)
     with pytest.raises(ValueError, match="largest: 4"):
         Shapes(9, largest=4)

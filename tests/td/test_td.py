@@ -153,7 +153,7 @@ def test_the_best_move_or_a_random_one():
         ({"epsilon": 1.5}, "epsilon: 1.5 is not from 0 to 1"),
         ({"plies": 0}, "plies: 0 is not a whole number of at least 1"),
         ({"max_moves": 0}, "max_moves: 0"),
-        ({"rules": go.Rules(size=9)}, "shapes: of 5x"),
+        ({"rules": go.Rules(size=9)}, "shapes: for size 5"),
     ],
 )
 def test_bad_settings_are_refused(bad, message):

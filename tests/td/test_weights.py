@@ -47,8 +47,8 @@ def test_what_is_missing_damaged_or_wrong_is_refused(saved, tmp_path):
         shape_weights.read(path)
     for change, says in (
         ({"largest": 3}, r"'weights' is float16\[\d+\], expected float16"),
-        ({"largest": 4}, "does not say which shapes .largest: 4"),
-        ({"size": None}, "does not say which shapes"),
+        ({"largest": 4}, "gives no valid shapes .largest: 4"),
+        ({"size": None}, "gives no valid shapes"),
     ):
         arrays.write(path, "local-shapes", found, about | change)
         with pytest.raises(ValueError, match=says):

@@ -251,7 +251,7 @@ class TdSearcher(Searcher):
         self, rules: Rules, config: GtpConfig, clock: Callable[[], float] = time.monotonic
     ):
         super().__init__(rules, config)
-        learnt, _ = shape_weights.given(rules.size, config.shapes)
+        learnt, _ = shape_weights.for_board(rules.size, config.shapes)
         all_ = TdSearchConfig(TdConfig(rules, learnt.shapes), config.simulations, TD_LANES)
         num_a_look = min(_TD_SIMULATIONS_A_LOOK, config.simulations)
         piece = dataclasses.replace(all_, simulations=num_a_look)
