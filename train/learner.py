@@ -149,7 +149,7 @@ def _gradient(
     of_rows = lambda apply: jax.value_and_grad(
         functools.partial(_sums, config, apply), has_aux=True
     )
-    slices = network.slices_to_learn(config.network, inputs)
+    slices = network.num_gradient_slices(config.network, inputs)
     if not slices:
         return of_rows(network.apply)(params, inputs, targets)
     cut = lambda x: x.reshape(slices, -1, *x.shape[1:])

@@ -11,7 +11,7 @@ import numpy as np
 from gozero.go import bitboard as bb
 from gozero.go import symmetry
 from gozero.go.rules import BLACK, Rules, legal_points
-from gozero.nets.features import Inputs, Seen, feature_set
+from gozero.nets.features import Inputs, PositionData, feature_set
 from gozero.play import shards
 from gozero.play.rows import Rows, policy_shares
 from gozero.search.game import Game
@@ -101,8 +101,8 @@ def example(
     legal = jnp.unpackbits(row.legal, count=rules.num_actions).astype(bool)
     without_ko = legal_points(rules, row.position.replace(ko=jnp.int16(bb.NO_POINT)))
     banned = bb.difference(without_ko, bb.pack(lay, legal[:-1]))
-    seen = Seen(row.position, row.komi, banned, row.past, row.known)
-    inputs = chosen.of_seen(rules, seen)
+    seen = PositionData(row.position, row.komi, banned, row.past, row.known)
+    inputs = chosen.compute(rules, seen)
     if isinstance(inputs, Inputs):
         inputs = inputs._replace(planes=symmetry.map_planes(inputs.planes, k))
     else:

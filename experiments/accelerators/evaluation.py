@@ -68,7 +68,7 @@ def row(
         "pool_every": config.pool_every,
         "batch": batch,
         "at_a_time": batch // slices,
-        "chosen": network.number_of_slices(config, batch, (size, size)) == slices,
+        "chosen": network.num_slices(config, batch, (size, size)) == slices,
         "round_ms": f"{1e3 * hot.seconds:.3f}",
         "temp_mib": round(done.temp_bytes / 2**20),
         "compile_cpu_s": f"{done.compile_cpu_seconds:.1f}",

@@ -43,7 +43,7 @@ def _mean_by_product(x: jax.Array) -> jax.Array:
     return total[:, 0, 0] / (rows * columns)
 
 
-def apart(x: jax.Array) -> jax.Array:
+def fusion_barrier(x: jax.Array) -> jax.Array:
     """A barrier on the activations between two convolutions, so that a TPU does not fuse the two.
 
     XLA fuses two convolutions where the activations between them are small enough; the fusion

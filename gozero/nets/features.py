@@ -13,9 +13,9 @@ last move. Past boards come from the game and from the trail of a search; where 
 known (before the game began, and under simple ko before the root of a search) their planes
 are zero.
 
-`FeatureSet.look` extracts what a set needs from a game and a trail. A self-play row stores the
-result, and planes are computed from it alone, so the planes that self-play saw can be recomputed
-from its rows.
+`FeatureSet.extract` returns what a set needs of a game and a trail. A self-play row stores it, and
+planes are computed from it alone, so the inputs of self-play's network can be recomputed from its
+rows.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ FULL_PLANES = (
 )
 LADDER_PLANES = (14, 15, 16, 17)
 
-MOVES_SEEN = 5
+NUM_LAST_MOVES = 5
 _KO_RULES = ("simple", "positional", "situational")  # each has a global input
 FULL_GLOBALS = (
     "points that komi gives the player to move, / 20",
     "White to play",
     "the last move was a pass, so that another ends the game",
-    *(f"the move {k} plies ago was a pass" for k in range(2, MOVES_SEEN + 1)),
+    *(f"the move {k} plies ago was a pass" for k in range(2, NUM_LAST_MOVES + 1)),
     *(f"{ko} ko" for ko in _KO_RULES),
     "suicide is allowed",
     "moves played, / (2 size^2)",
@@ -100,7 +100,7 @@ ZERO_PLANES = (
 )
 
 
-class Seen(NamedTuple):
+class PositionData(NamedTuple):
     """The data of one position from which a feature set computes its planes."""
 
     position: Position
@@ -125,22 +125,22 @@ class FeatureSet(NamedTuple):
       global_inputs: a one-line description of each global input.
       history: the number of past boards it uses.
       bans: whether it uses the points that superko bans.
-      of_seen: (rules, seen) -> f32[size, size, C], or `Inputs` if the set has global inputs.
+      compute: (rules, data) -> f32[size, size, C], or `Inputs` if the set has global inputs.
     """
 
     planes: tuple[str, ...]
     global_inputs: tuple[str, ...]
     history: int
     bans: bool
-    of_seen: Callable[[Rules, Seen], jax.Array | Inputs]
+    compute: Callable[[Rules, PositionData], jax.Array | Inputs]
 
     @property
     def num_planes(self) -> int:
         return len(self.planes)
 
-    def look(
+    def extract(
         self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
-    ) -> Seen:
+    ) -> PositionData:
         """Extracts what the set needs from a position in a game, or in a search tree of that game.
 
         The boards before the root of a search are those of ``state.past``. Under simple ko a game
@@ -157,13 +157,13 @@ class FeatureSet(NamedTuple):
             ancestors, depth = (None, None) if trail is None else trail
             banned = bb.union(banned, superko_points(rules, state, position, ancestors, depth))
         past, known = _past_boards(rules, state, trail, self.history)
-        return Seen(position, state.komi, banned, past, known)
+        return PositionData(position, state.komi, banned, past, known)
 
     def observe(
         self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
     ) -> jax.Array | Inputs:
         """The planes of a position in a game, or in a search tree of that game."""
-        return self.of_seen(rules, self.look(rules, state, position, trail))
+        return self.compute(rules, self.extract(rules, state, position, trail))
 
 
 def _past_boards(
@@ -172,34 +172,34 @@ def _past_boards(
     """(u32[H, 2, W], i32[]): the last boards, latest first, and how many are known."""
     ago = jnp.arange(1, history + 1)
     past = jnp.zeros((history, 2, rules.layout.num_words), jnp.uint32)
-    known = jnp.int32(0)
+    num_known = jnp.int32(0)
     if not history:
-        return past, known
+        return past, num_known
     depth = jnp.int32(0) if trail is None else trail.length
     if state.past is not None:
         ply = state.position.ply.astype(jnp.int32)
         past = superko.boards_at(state.past, jnp.maximum(ply + depth - ago, 0))
-        known = ply
+        num_known = ply
     if trail is not None:
         index = jnp.maximum(depth - ago, 0)
         colours = trail.positions.black, trail.positions.white
         words = [jnp.stack([word[index] for word in colour], axis=-1) for colour in colours]
         in_tree = (ago <= depth)[:, None, None]
         past = jnp.where(in_tree, jnp.stack(words, axis=1), past)
-    known = jnp.minimum(known + depth, history)
-    return jnp.where((ago <= known)[:, None, None], past, jnp.uint32(0)), known
+    num_known = jnp.minimum(num_known + depth, history)
+    return jnp.where((ago <= num_known)[:, None, None], past, jnp.uint32(0)), num_known
 
 
 # --- compact --------------------------------------------------------------------------
 
 
-def _compact(rules: Rules, seen: Seen) -> jax.Array:
-    lay, position = rules.layout, seen.position
+def _compact(rules: Rules, data: PositionData) -> jax.Array:
+    lay, position = rules.layout, data.position
     scalars = (
         jnp.float32(1),
         position.to_play == WHITE,
         position.passes > 0,
-        _komi_of_mover(seen),
+        _komi_of_mover(data),
     )
     if mode.backend() == "gpu" and not mode.plain():
         return _planes_at_once(lay, _compact_boards(lay, position), scalars)
@@ -230,25 +230,27 @@ def _stacked_compact_boards(lay: bb.Layout) -> Callable:
     return batching.in_one_kernel(boards)
 
 
-def _komi_of_mover(seen: Seen) -> jax.Array:
+def _komi_of_mover(data: PositionData) -> jax.Array:
     """f32[]: the points that komi gives the player to move, / 20."""
-    return jnp.where(seen.position.to_play == WHITE, seen.komi, -seen.komi) / KOMI_SCALE
+    return jnp.where(data.position.to_play == WHITE, data.komi, -data.komi) / KOMI_SCALE
 
 
 # --- full -----------------------------------------------------------------------------
 
 
-def _full(rules: Rules, seen: Seen, with_ladders: bool) -> Inputs:
-    position, white_moves = seen.position, seen.position.to_play == WHITE
+def _full(rules: Rules, data: PositionData, with_ladders: bool) -> Inputs:
+    position, white_moves = data.position, data.position.to_play == WHITE
     lay = rules.layout
     stones, areas = _full_boards(lay)(
-        position.black, position.white, white_moves, seen.banned, seen.past, seen.known
+        position.black, position.white, white_moves, data.banned, data.past, data.known
     )
-    read = jnp.zeros((len(LADDER_PLANES), lay.num_words), jnp.uint32)
+    ladder_boards = jnp.zeros((len(LADDER_PLANES), lay.num_words), jnp.uint32)
     if with_ladders:
-        read = _ladders(rules, seen)
-    boards = jnp.concatenate([stones, read, areas, jnp.zeros((2, lay.num_words), jnp.uint32)])
-    return Inputs(unpack_planes(rules.layout, boards), _full_globals(rules, seen))
+        ladder_boards = _ladders(rules, data)
+    boards = jnp.concatenate(
+        [stones, ladder_boards, areas, jnp.zeros((2, lay.num_words), jnp.uint32)]
+    )
+    return Inputs(unpack_planes(rules.layout, boards), _full_globals(rules, data))
 
 
 @functools.cache
@@ -257,52 +259,52 @@ def _full_boards(lay: bb.Layout) -> Callable:
 
     def boards(black, white, white_moves, banned, past, known):
         """Words [B], white_moves bool[B], past u32[H, 2, W, B] -> u32[14, W, B], u32[2, W, B]."""
-        now = jnp.stack([stacked.stack(black), stacked.stack(white)])
-        none = jnp.zeros_like(now[0])
+        current = jnp.stack([stacked.stack(black), stacked.stack(white)])
+        none = jnp.zeros_like(current[0])
         # Reorders the first axis from (Black, White) to (own, opponent).
         by_mover = lambda pair: list(jnp.where(white_moves, pair[::-1], pair))
-        one, two, three = liberties.counts_stage(lay, now[0], now[1])
-        moves = _last_moves(now, past, known)
-        alive = by_mover(pass_alive.area_stage(lay, now))
+        one, two, three = liberties.counts_stage(lay, current[0], current[1])
+        moves = _last_moves(current, past, known)
+        alive = by_mover(pass_alive.area_stage(lay, current))
         everywhere = jnp.broadcast_to(stacked.full(lay), none.shape)
         counts = [one, two, three, stacked.stack(banned)]
-        stones = [everywhere, *by_mover(now), *counts, none, none, *moves]
+        stones = [everywhere, *by_mover(current), *counts, none, none, *moves]
         return jnp.stack(stones), jnp.stack(alive)
 
     return batching.over_games(boards, in_cache=True)
 
 
-def _last_moves(now: jax.Array, past: jax.Array, known: jax.Array) -> list[jax.Array]:
+def _last_moves(current: jax.Array, past: jax.Array, known: jax.Array) -> list[jax.Array]:
     """Five u32[W, B]: the stone on each board that was not on the board before it."""
-    boards = [now, *past[:MOVES_SEEN]]
+    boards = [current, *past[:NUM_LAST_MOVES]]
     added = [after & ~before for after, before in itertools.pairwise(boards)]
     return [jnp.where(known > k, a[0] | a[1], np.uint32(0)) for k, a in enumerate(added)]
 
 
-def _ladders(rules: Rules, seen: Seen) -> jax.Array:
+def _ladders(rules: Rules, data: PositionData) -> jax.Array:
     """u32[4, W]: stones laddered now, one ply ago and two plies ago; the capturing moves."""
-    position = seen.position
+    position = data.position
     now = ladders.ladders(rules, position)
     white_moves = position.to_play == WHITE
     before = []
     for k, to_play in enumerate((~white_moves, white_moves)):
-        black, white = (tuple(seen.past[k, colour]) for colour in range(2))
+        black, white = (tuple(data.past[k, colour]) for colour in range(2))
         before.append(ladders.read_board(rules.size, black, white, to_play).laddered)
     boards = (now.laddered, *before, now.captures)
     return jnp.stack([stacked.stack(board) for board in boards])
 
 
-def _full_globals(rules: Rules, seen: Seen) -> jax.Array:
+def _full_globals(rules: Rules, data: PositionData) -> jax.Array:
     """f32[G], in the order of `FULL_GLOBALS`."""
-    position = seen.position
-    boards = jnp.concatenate([_words(position)[None], seen.past[:MOVES_SEEN]])
-    same = (boards[1:] == boards[:-1]).all(axis=(1, 2))
-    passed = same & (jnp.arange(MOVES_SEEN) < seen.known)
+    position = data.position
+    boards = jnp.concatenate([_words(position)[None], data.past[:NUM_LAST_MOVES]])
+    is_unchanged = (boards[1:] == boards[:-1]).all(axis=(1, 2))
+    is_pass = is_unchanged & (jnp.arange(NUM_LAST_MOVES) < data.known)
     values = [
-        _komi_of_mover(seen),
+        _komi_of_mover(data),
         position.to_play == WHITE,
         position.passes > 0,
-        *(passed[k] for k in range(1, MOVES_SEEN)),
+        *(is_pass[k] for k in range(1, NUM_LAST_MOVES)),
         *(jnp.float32(rules.ko == ko) for ko in _KO_RULES),
         jnp.float32(rules.suicide),
         position.ply / (2.0 * rules.num_points),
@@ -313,10 +315,10 @@ def _full_globals(rules: Rules, seen: Seen) -> jax.Array:
 # --- zero -----------------------------------------------------------------------------
 
 
-def _zero(rules: Rules, seen: Seen) -> jax.Array:
+def _zero(rules: Rules, data: PositionData) -> jax.Array:
     """Silver et al. (2017): X_t, Y_t, X_t-1, Y_t-1, ..., C."""
-    white_moves = seen.position.to_play == WHITE
-    boards = jnp.concatenate([_words(seen.position)[None], seen.past])  # [8, 2, W]
+    white_moves = data.position.to_play == WHITE
+    boards = jnp.concatenate([_words(data.position)[None], data.past])  # [8, 2, W]
     boards = jnp.where(white_moves, boards[:, ::-1], boards)
     lay = rules.layout
     colour = jnp.where(white_moves, jnp.uint32(0), np.array(lay.full, np.uint32))
@@ -344,11 +346,11 @@ def _planes_at_once(lay: bb.Layout, boards: Sequence[bb.Board], scalars: Sequenc
     word = plane * lay.num_words + row // lay.rows_per_word
     number = len(boards) * (lay.num_words - 1) + plane
     place = np.where(plane < len(boards), word, number)
-    found = words.at[place].get(mode="promise_in_bounds")
+    entry_words = words.at[place].get(mode="promise_in_bounds")
     shift = (row % lay.rows_per_word) * lay.stride + column
-    bit = (found >> shift.astype(np.uint32)) & np.uint32(1)
-    number = lax.bitcast_convert_type(found, jnp.float32)
-    is_board = lax.broadcasted_iota(jnp.int32, found.shape, 2) < len(boards)
+    bit = (entry_words >> shift.astype(np.uint32)) & np.uint32(1)
+    number = lax.bitcast_convert_type(entry_words, jnp.float32)
+    is_board = lax.broadcasted_iota(jnp.int32, entry_words.shape, 2) < len(boards)
     return jnp.where(is_board, bit.astype(jnp.float32), number)
 
 
@@ -362,15 +364,15 @@ def unpack_planes(lay: bb.Layout, boards: jax.Array) -> jax.Array:
 
 
 def _full_set(with_ladders: bool) -> FeatureSet:
-    of_seen = functools.partial(_full, with_ladders=with_ladders)
-    return FeatureSet(FULL_PLANES, FULL_GLOBALS, history=MOVES_SEEN, bans=True, of_seen=of_seen)
+    compute = functools.partial(_full, with_ladders=with_ladders)
+    return FeatureSet(FULL_PLANES, FULL_GLOBALS, history=NUM_LAST_MOVES, bans=True, compute=compute)
 
 
 FEATURES = {
-    "compact": FeatureSet(COMPACT_PLANES, (), history=0, bans=False, of_seen=_compact),
+    "compact": FeatureSet(COMPACT_PLANES, (), history=0, bans=False, compute=_compact),
     "full": _full_set(with_ladders=True),
     "full-no-ladders": _full_set(with_ladders=False),
-    "zero": FeatureSet(ZERO_PLANES, (), history=ZERO_BOARDS - 1, bans=False, of_seen=_zero),
+    "zero": FeatureSet(ZERO_PLANES, (), history=ZERO_BOARDS - 1, bans=False, compute=_zero),
 }
 
 

@@ -22,14 +22,14 @@ GROWING = ("blocks", "channels")
 
 
 def can_grow(old: NetworkConfig, new: NetworkConfig) -> bool:
-    """Whether `grow` makes the new network from the old one: all else of their shape is equal."""
+    """Whether `grow` can make the new network from the old one: only blocks and channels differ."""
     larger = all(getattr(new, name) >= getattr(old, name) for name in GROWING)
-    same = {name: getattr(new, name) for name in (*GROWING, "dtype")}
-    return larger and dataclasses.replace(old, **same) == new
+    unchanged = {name: getattr(new, name) for name in (*GROWING, "dtype")}
+    return larger and dataclasses.replace(old, **unchanged) == new
 
 
 def grow(old: NetworkConfig, params: dict, new: NetworkConfig, key: jax.Array) -> dict:
-    """The parameters of a larger network with the same outputs, but for rounding.
+    """The parameters of a larger network with the same outputs, up to rounding.
 
     Args:
       old: the network to grow.
@@ -44,12 +44,14 @@ def grow(old: NetworkConfig, params: dict, new: NetworkConfig, key: jax.Array) -
       ValueError: the new network is smaller, or differs in more than blocks and channels.
     """
     if not can_grow(old, new):
-        raise ValueError(f"new: {new} is not {old} with more blocks or channels")
-    fresh = network.init(new, key)
+        raise ValueError(f"new: {new} must differ from {old} only by more blocks or channels")
+    initial = network.init(new, key)
     layout = _Layout(old, new)
     grown = {
-        name: fresh[name] if name not in params else layout.module(name, params[name], fresh[name])
-        for name in fresh
+        name: initial[name]
+        if name not in params
+        else layout.module(name, params[name], initial[name])
+        for name in initial
     }
     return jax.tree.map(jnp.asarray, grown)
 
@@ -79,11 +81,13 @@ class _Layout:
         (old, new), (old_pooled, new_pooled) = self._trunk, self._pooled
         return old - old_pooled, new - new_pooled
 
-    def module(self, name: str, old: dict, fresh: dict) -> dict:
-        """The grown parameters of a module of the network; `fresh` is the new network's."""
+    def module(self, name: str, old: dict, initial: dict) -> dict:
+        """The grown parameters of a module of the network; `initial` is the new network's."""
         if not name.startswith("block_"):
-            return _layer(old, fresh, *self._axes(name))
-        return {part: _layer(old[part], fresh[part], *self._in_block(name, part)) for part in fresh}
+            return _layer(old, initial, *self._axes(name))
+        return {
+            part: _layer(old[part], initial[part], *self._in_block(name, part)) for part in initial
+        }
 
     def _axes(self, name: str) -> tuple[_Parts, _Parts]:
         """(the inputs, the outputs) of a layer outside of the blocks; () for an axis of equal
@@ -105,16 +109,16 @@ class _Layout:
         }[part]
 
 
-def _layer(old: dict, fresh: dict, inputs: _Parts, outputs: _Parts) -> dict:
+def _layer(old: dict, initial: dict, inputs: _Parts, outputs: _Parts) -> dict:
     """The kernel [..., inputs, outputs] and the bias [outputs] of a layer."""
-    kernel, old_kernel = np.array(fresh["kernel"]), np.asarray(old["kernel"])
+    kernel, old_kernel = np.array(initial["kernel"]), np.asarray(old["kernel"])
     rows = _places(inputs, old_kernel.shape[-2], kernel.shape[-2])
     columns = _places(outputs, old_kernel.shape[-1], kernel.shape[-1])
     kernel[..., columns] = 0.0  # old outputs read no new inputs
     kernel[..., rows[:, None], columns] = old_kernel
     grown: dict[str, Any] = {"kernel": kernel}
-    if "bias" in fresh:
-        bias = np.array(fresh["bias"])
+    if "bias" in initial:
+        bias = np.array(initial["bias"])
         bias[columns] = old["bias"]
         grown["bias"] = bias
     return grown

@@ -15,7 +15,7 @@ from jax import lax
 
 from gozero.compile import mode
 
-_MOST = 127
+_MAX = 127
 _TINY = np.finfo(np.float32).tiny
 
 
@@ -31,10 +31,10 @@ class Int8Conv(nnx.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """[M, size, size, C] -> bf16. Inputs beyond the largest seen by `quantized` are clipped."""
         steps = jnp.round(x.astype(jnp.float32) * self.per_unit[...])
-        steps = jnp.clip(steps, -_MOST, _MOST)
+        steps = jnp.clip(steps, -_MAX, _MAX)
         total = mode.by_platform(steps, self.kernel[...], tpu=_in_int8, default=_in_float)
-        every = (None, None, None)
-        return (total * self.scale[every] + self.bias[every]).astype(jnp.bfloat16)
+        channels_last = (None, None, None)
+        return (total * self.scale[channels_last] + self.bias[channels_last]).astype(jnp.bfloat16)
 
 
 def _convolve(x: jax.Array, kernel: jax.Array, dtype: type) -> jax.Array:
@@ -53,19 +53,19 @@ def _in_float(steps: jax.Array, kernel: jax.Array) -> jax.Array:
     return _convolve(steps, kernel.astype(jnp.float32), jnp.float32)
 
 
-def quantized(conv: dict, most: jax.Array) -> dict:
+def quantized(conv: dict, largest_input: jax.Array) -> dict:
     """The parameters of an `Int8Conv`.
 
     Args:
       conv: f32 or bf16 "kernel" [3, 3, inputs, outputs] and "bias" [outputs].
-      most: f32[] or bf16[]; the largest input to represent; larger ones are clipped.
+      largest_input: f32[] or bf16[]; the largest to represent; larger ones are clipped.
     """
     kernel = conv["kernel"].astype(jnp.float32)
-    largest = jnp.maximum(jnp.max(jnp.abs(kernel), axis=(0, 1, 2), keepdims=True), _TINY)
-    per_unit = _MOST / jnp.maximum(most.astype(jnp.float32), _TINY)
+    largest_weight = jnp.maximum(jnp.max(jnp.abs(kernel), axis=(0, 1, 2), keepdims=True), _TINY)
+    per_unit = _MAX / jnp.maximum(largest_input.astype(jnp.float32), _TINY)
     return {
-        "kernel": jnp.round(kernel * (_MOST / largest)).astype(jnp.int8),
+        "kernel": jnp.round(kernel * (_MAX / largest_weight)).astype(jnp.int8),
         "bias": conv["bias"].astype(jnp.float32),
         "per_unit": per_unit,
-        "scale": largest.ravel() / _MOST / per_unit,
+        "scale": largest_weight.ravel() / _MAX / per_unit,
     }

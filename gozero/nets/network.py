@@ -85,14 +85,16 @@ class NetworkConfig:
     def __post_init__(self):
         check_ranges(self, blocks=COUNT, channels=COUNT, pool_every=Range(0, whole=True))
         if self.pool_every and self.channels < 2:
-            raise ValueError(f"channels: {self.channels} is not at least 2; one of them is pooled")
+            raise ValueError(
+                f"channels: {self.channels} is not at least 2; pooled blocks need one to pool"
+            )
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype: {self.dtype!r} is not one of {', '.join(DTYPES)}")
         feature_set(self.features)
         if (self.observation is None) != (self.num_actions is None):
-            raise ValueError("observation, num_actions: give both, or for Go neither")
+            raise ValueError("observation, num_actions: give both, or neither for Go")
         if self.observation is not None and self.auxiliary:
-            raise ValueError("auxiliary: the heads for ownership and score are Go's")
+            raise ValueError("auxiliary: only networks for Go have heads for ownership and score")
 
     @property
     def num_planes(self) -> int:
@@ -131,13 +133,13 @@ def of_game(game: Game, **shape: Any) -> NetworkConfig:
     Raises:
       ValueError: the game observes something else.
     """
-    seen = jax.eval_shape(lambda key: game.observe(game.init(key)), jax.random.key(0))
-    if not hasattr(seen, "shape") or len(seen.shape) != 3:
+    observation = jax.eval_shape(lambda key: game.observe(game.init(key)), jax.random.key(0))
+    if not hasattr(observation, "shape") or len(observation.shape) != 3:
         raise ValueError(
-            f"game: it observes {jax.tree.map(lambda x: x.shape, seen)}; a network needs planes "
-            "[rows, columns, channels] (for Go give the Rules in place of the game)"
+            f"game: it observes {jax.tree.map(lambda x: x.shape, observation)}; a network needs "
+            "planes [rows, columns, channels] (for Go give the Rules in place of the game)"
         )
-    return NetworkConfig(observation=seen.shape, num_actions=game.num_actions, **shape)
+    return NetworkConfig(observation=observation.shape, num_actions=game.num_actions, **shape)
 
 
 class NetworkOutput(NamedTuple):
@@ -167,15 +169,15 @@ def pool(x: jax.Array) -> jax.Array:
     Returns:
       f32[M, 3 C].
     """
-    mean, most = products.mean_of_board(x), x.astype(jnp.float32).max(axis=(1, 2))
-    return jnp.concatenate([mean, mean * ((x.shape[1] - 14) / 10), most], axis=-1)
+    mean, maximum = products.mean_of_board(x), x.astype(jnp.float32).max(axis=(1, 2))
+    return jnp.concatenate([mean, mean * ((x.shape[1] - 14) / 10), maximum], axis=-1)
 
 
-Seen = Callable[[jax.Array], jax.Array]
+InputHook = Callable[[jax.Array], jax.Array]
 """A hook on the input of a block's convolution; returns the input that the convolution uses."""
 
 
-def _unseen(x: jax.Array) -> jax.Array:
+def _identity(x: jax.Array) -> jax.Array:
     return x
 
 
@@ -196,9 +198,9 @@ class Conv(nnx.Conv):
         if not self.in_tiles:
             return super().__call__(x)
         boards = x.reshape(*x.shape[:2], -1) if self.side_by_side else x
-        made: Any = winograd.convolve(boards, self.kernel[...], self.kernel_size[0])
-        made = made.reshape(*x.shape[:-1], -1)
-        return made if self.bias is None else made + over(made, self.bias[...])
+        output: Any = winograd.convolve(boards, self.kernel[...], self.kernel_size[0])
+        output = output.reshape(*x.shape[:-1], -1)
+        return output if self.bias is None else output + over(output, self.bias[...])
 
 
 def modules_of(module: nnx.Module) -> Iterator[nnx.Module]:
@@ -236,15 +238,15 @@ class _Block(nnx.Module):
     def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
         channels = config.channels
         # Rounding to integers should be fused with the convolution before it: no barrier there.
-        self.apart = _unseen if config.dtype == "int8" else products.apart
+        self.barrier = _identity if config.dtype == "int8" else products.fusion_barrier
         self.first = _block_conv(config, channels, channels, rngs)
         self.second = _block_conv(
             config, channels, channels, rngs, kernel_init=nnx.initializers.zeros
         )
 
-    def __call__(self, x, seen: Seen = _unseen):
-        made = self.first(seen(nnx.relu(x)))
-        return x + self.second(seen(nnx.relu(self.apart(made))))
+    def __call__(self, x, hook: InputHook = _identity):
+        hidden = self.first(hook(nnx.relu(x)))
+        return x + self.second(hook(nnx.relu(self.barrier(hidden))))
 
 
 class _PooledBlock(nnx.Module):
@@ -260,11 +262,11 @@ class _PooledBlock(nnx.Module):
             config, self.local_channels, channels, rngs, kernel_init=nnx.initializers.zeros
         )
 
-    def __call__(self, x, seen: Seen = _unseen):
-        made = self.first(seen(nnx.relu(x)))
-        local, everywhere = jnp.split(made, [self.local_channels], axis=-1)
-        everywhere = _by_position(everywhere) if self.by_point else everywhere
-        bias = self.bias(pool(nnx.relu(everywhere))).astype(local.dtype)
+    def __call__(self, x, hook: InputHook = _identity):
+        hidden = self.first(hook(nnx.relu(x)))
+        local, pooled = jnp.split(hidden, [self.local_channels], axis=-1)
+        pooled = _by_position(pooled) if self.by_point else pooled
+        bias = self.bias(pool(nnx.relu(pooled))).astype(local.dtype)
         return x + self.second(nnx.relu(local + _on_board(bias, self.by_point)))
 
 
@@ -373,15 +375,15 @@ class _Network(nnx.Module):
 
     def largest(self, inputs) -> list[jax.Array]:
         """The largest input of each convolution in the blocks that int8 replaces, bf16[] each."""
-        x, found = self._stem(inputs), []
+        x, maxima = self._stem(inputs), []
 
-        def seen(x):
-            found.append(jnp.max(x))
+        def record(x):
+            maxima.append(jnp.max(x))
             return x
 
         for block in self._blocks:
-            x = block(x, seen)
-        return found
+            x = block(x, record)
+        return maxima
 
 
 def _trunk_conv(
@@ -409,7 +411,7 @@ def _block_conv(
 
 def init(config: NetworkConfig, key: jax.Array) -> dict:
     """Random parameters: a nested dict of f32 arrays."""
-    config = _to_learn(config)
+    config = _trainable(config)
     state = nnx.state(_Network(config, nnx.Rngs(key)), nnx.Param)
     return nnx.to_pure_dict(state)
 
@@ -453,7 +455,7 @@ def apply_in_slices(
 ) -> NetworkOutput:
     """`apply`, one slice of the positions after another: a TPU keeps their activations on chip."""
     first = jax.tree.leaves(inputs)[0]
-    number = number_of_slices(config, first.shape[0], first.shape[1:3])
+    number = num_slices(config, first.shape[0], first.shape[1:3])
     return in_slices(functools.partial(apply, config, params), inputs, number)
 
 
@@ -476,33 +478,33 @@ def apply_in_tiles(
 
 
 def _network_in_tiles(config: NetworkConfig, params: dict, board: Board) -> _Network:
-    made = _network(config, params)
-    made.use_tiles(board, params)
-    return made
+    net = _network(config, params)
+    net.use_tiles(board, params)
+    return net
 
 
-def slices_to_learn(config: NetworkConfig, inputs: jax.Array | Inputs) -> int:
+def num_gradient_slices(config: NetworkConfig, inputs: jax.Array | Inputs) -> int:
     """The number of equal slices in which a CPU takes gradients by `apply_in_tiles`; 0 where
     those of `apply` are as fast."""
     count, *board, _ = jax.tree.leaves(inputs)[0].shape
     return winograd.num_gradient_slices(count, board, config.channels, config.trunk_dtype)
 
 
-def in_slices(one: Callable, inputs: jax.Array | Inputs, number: int) -> Any:
+def in_slices(evaluate: Callable, inputs: jax.Array | Inputs, number: int) -> Any:
     """``one(inputs)``, computed in `number` equal slices of the positions, one after another."""
     if number == 1:
-        return one(inputs)
+        return evaluate(inputs)
     split = jax.tree.map(lambda x: x.reshape(number, -1, *x.shape[1:]), inputs)
-    output = lax.map(one, split)
+    output = lax.map(evaluate, split)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), output)
 
 
-def number_of_slices(config: NetworkConfig, count: int, board: tuple[int, int]) -> int:
+def num_slices(config: NetworkConfig, count: int, board: tuple[int, int]) -> int:
     """The number of equal slices in which a TPU evaluates `count` positions on `board`, (rows,
     columns); 1 if no equal slices of 128 positions or more are small enough."""
     row = board[0] * board[1] * config.channels * config.trunk_dtype.itemsize
-    fewest = -(-count * row // _SLICE_BYTES)
-    return next((n for n in range(fewest, count // 128 + 1) if count % n == 0), 1)
+    min_slices = -(-count * row // _SLICE_BYTES)
+    return next((n for n in range(min_slices, count // 128 + 1) if count % n == 0), 1)
 
 
 def in_dtype(config: NetworkConfig, params: Any) -> Any:
@@ -523,7 +525,7 @@ def _is_of_trunk(path: tuple) -> bool:
     return "stem" in names or "first" in names or "second" in names
 
 
-def _to_learn(config: NetworkConfig) -> NetworkConfig:
+def _trainable(config: NetworkConfig) -> NetworkConfig:
     """The network whose parameters `quantized` takes."""
     return dataclasses.replace(config, dtype="bfloat16") if config.dtype == "int8" else config
 
@@ -539,21 +541,21 @@ def quantized(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -
     """
     if "per_unit" in params["block_0"]["first"]:
         return params
-    graph, state = _abstract(_to_learn(config))
+    graph, state = _abstract(_trainable(config))
     nnx.replace_by_pure_dict(state, params)
     largest = iter(nnx.merge(graph, state).largest(inputs))
-    known = in_dtype(config, params)
+    quantized_params = in_dtype(config, params)
     for i in range(config.blocks):
         for conv in ("first",) if config.pools(i) else ("first", "second"):
             name = f"block_{i}"
-            made = int8.quantized(params[name][conv], next(largest))
-            known[name] = {**known[name], conv: made}
-    return known
+            conv_params = int8.quantized(params[name][conv], next(largest))
+            quantized_params[name] = {**quantized_params[name], conv: conv_params}
+    return quantized_params
 
 
 def shapes(config: NetworkConfig) -> dict:
     """The shapes and dtypes of the parameters that `init` makes."""
-    return nnx.to_pure_dict(_abstract(_to_learn(config))[1])
+    return nnx.to_pure_dict(_abstract(_trainable(config))[1])
 
 
 def _abstract(config: NetworkConfig) -> tuple[Any, nnx.State]:

@@ -12,12 +12,12 @@ import numpy as np
 
 from gozero.nets import network
 from gozero.nets.katago import model_file
-from gozero.nets.katago.network import MOST_SIZE
+from gozero.nets.katago.network import MAX_SIZE
 from gozero.nets.network import NetworkConfig
 from gozero.runs import arrays
 
-_SINCE = {"features": "compact", "pool_every": 0, "auxiliary": False, "dtype": "float32"}
-_SINCE |= {"observation": None, "num_actions": None}
+_DEFAULTS = {"features": "compact", "pool_every": 0, "auxiliary": False, "dtype": "float32"}
+_DEFAULTS |= {"observation": None, "num_actions": None}
 """Defaults for entries that files of earlier versions lack."""
 
 _SHAPE = [field.name for field in dataclasses.fields(NetworkConfig) if field.compare]
@@ -49,7 +49,7 @@ def save(
     path = arrays.check_name(path, "weights")
     size = size or config.board_size or (config.observation or [None])[0]
     if size is None:
-        raise ValueError("size: give the board size that the weights are for")
+        raise ValueError("size: missing; give the board size that the weights are for")
     description = {
         "size": size,
         **{name: getattr(config, name) for name in _SHAPE},
@@ -57,13 +57,13 @@ def save(
         **about,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays.write(path, "weights", _held(params), description, durable=True)
+    arrays.write(path, "weights", _named_arrays(params), description, durable=True)
     return path
 
 
 def digest(params: dict) -> str:
     """SHA-256 of the parameters as `save` would store them."""
-    return arrays.digest(_held(params))
+    return arrays.digest(_named_arrays(params))
 
 
 def load(
@@ -87,22 +87,22 @@ def load(
 
     Raises:
       ValueError: the file is missing, damaged, of another format, or for another board size or
-        shape of network; says which, and what would be right.
+        shape of network; the message says which, and what would be right.
     """
     if model_file.is_model_file(path):
         config, params, about = model_file.read(path)
-        if size is not None and size > MOST_SIZE:
+        if size is not None and size > MAX_SIZE:
             raise ValueError(
-                f"weights {path}: KataGo's are for boards up to {MOST_SIZE}x{MOST_SIZE}"
+                f"weights {path}: KataGo's networks are for boards up to {MAX_SIZE}x{MAX_SIZE}"
             )
         return config, jax.device_put(params), about
     path = arrays.check_name(path, "weights")
     expected = functools.partial(_expected, size)
-    found, about = arrays.read(path, "weights", expected, data=data)
-    about = _SINCE | about
+    stored, about = arrays.read(path, "weights", expected, data=data)
+    about = _DEFAULTS | about
     config = _config(about)
     shapes = network.shapes(config)
-    leaves = jax.device_put([found[name] for name in _by_name(shapes)])
+    leaves = jax.device_put([stored[name] for name in _by_name(shapes)])
     return config, jax.tree.unflatten(jax.tree.structure(shapes), leaves), about
 
 
@@ -115,7 +115,7 @@ def load_own(path: pathlib.Path | str, size: int | None = None) -> tuple[Network
     config, params, about = load(path, size)
     if not isinstance(config, NetworkConfig):
         raise ValueError(
-            f"weights {path}: a network of KataGo, which plays and is not trained; give weights of "
+            f"weights {path}: a KataGo network, which cannot be trained here; give weights made by "
             "python -m train"
         )
     return config, params, about
@@ -124,18 +124,20 @@ def load_own(path: pathlib.Path | str, size: int | None = None) -> tuple[Network
 def _expected(size: int | None, about: dict, names: frozenset[str]) -> dict[str, Any]:
     """The arrays that a file with this description must contain; see `load`."""
     try:
-        config = _config(_SINCE | about)
+        config = _config(_DEFAULTS | about)
     except (ValueError, TypeError) as error:
         raise arrays.NotExpected(error) from error
-    made = config.board_size
-    if size not in (None, made):
+    trained_size = config.board_size
+    if size not in (None, trained_size):
         raise arrays.NotExpected(
-            f"made for {made}x{made}, not for {size}x{size}; "
-            f"give weights made for {size}x{size}, or --size {made}"
+            f"made for {trained_size}x{trained_size}, not for {size}x{size}; "
+            f"give weights made for {size}x{size}, or --size {trained_size}"
         )
     blocks = len({name.split("/")[0] for name in names if name.startswith("block_")})
     if blocks != config.blocks:  # checked first: the shapes of very many blocks take long
-        raise arrays.NotExpected(f"{blocks} blocks, its description says {config.blocks}")
+        raise arrays.NotExpected(
+            f"it has {blocks} blocks, but its description says {config.blocks}"
+        )
     return _by_name(network.shapes(config))
 
 
@@ -145,9 +147,9 @@ def _config(about: dict) -> NetworkConfig:
     Raises:
       ValueError: the description lacks an entry, or fits no network of this version.
     """
-    wrong = [name for name, kind in _TYPES.items() if type(about.get(name)) is not kind]
-    if wrong:
-        raise ValueError(f"its description lacks {', '.join(wrong)}")
+    missing = [name for name, kind in _TYPES.items() if type(about.get(name)) is not kind]
+    if missing:
+        raise ValueError(f"its description lacks {', '.join(missing)}")
     shape = {name: about[name] for name in _SHAPE}
     shape["observation"] = tuple(about["observation"] or ()) or None
     config = NetworkConfig(**shape, board_size=about["size"])
@@ -159,7 +161,7 @@ def _config(about: dict) -> NetworkConfig:
     return config
 
 
-def _held(params: dict) -> dict[str, np.ndarray]:
+def _named_arrays(params: dict) -> dict[str, np.ndarray]:
     return {name: np.asarray(leaf, np.float32) for name, leaf in _by_name(params).items()}
 
 

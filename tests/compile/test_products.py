@@ -28,7 +28,7 @@ def test_the_mean_of_a_board_is_the_same_by_a_product():
 
 
 def test_what_is_kept_apart_is_the_same_and_so_is_its_gradient():
-    run = jax.value_and_grad(lambda x: jnp.sum(products.apart(x) ** 2))
+    run = jax.value_and_grad(lambda x: jnp.sum(products.fusion_barrier(x) ** 2))
     x = jnp.arange(4.0)
     assert "optimization_barrier" not in str(jax.make_jaxpr(run)(x))
     value, gradient = run(x)
@@ -44,7 +44,7 @@ def blocks(kernels, x):
         jax.nn.relu(x), kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
     for first, second in zip(kernels[::2], kernels[1::2], strict=True):
-        x = x + conv(products.apart(conv(x, first)), second)
+        x = x + conv(products.fusion_barrier(conv(x, first)), second)
     return x
 
 

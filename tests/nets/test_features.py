@@ -184,7 +184,7 @@ def test_planes_turn_with_the_board(name):
 def test_simple_ko_knows_only_the_tree():
     rules = go.Rules(size=5, ko="simple")
     steps = list(random_games(rules, 2, 6, seed=4))
-    seen = jax.vmap(lambda s: FEATURES["full"].look(rules, s, s.position))(steps[-1][0])
+    seen = jax.vmap(lambda s: FEATURES["full"].extract(rules, s, s.position))(steps[-1][0])
     assert seen.known.tolist() == [0, 0]
     assert not seen.past.any()
 

@@ -120,9 +120,11 @@ def test_what_is_no_network_of_a_game():
         network_evaluator(go_game(Rules(size=3)))
     with pytest.raises(ValueError, match="a network for Go; this game wants"):
         network_evaluator(toy(3), NetworkConfig())
-    with pytest.raises(ValueError, match="give both, or for Go neither"):
+    with pytest.raises(ValueError, match="give both, or neither for Go"):
         NetworkConfig(num_actions=3)
-    with pytest.raises(ValueError, match="auxiliary: the heads for ownership and score are Go's"):
+    with pytest.raises(
+        ValueError, match="auxiliary: only networks for Go have heads for ownership and score"
+    ):
         network.of_game(toy(3), auxiliary=True)
     with pytest.raises(ValueError, match="give the board size"):
         weights.save("w.safetensors", {}, NetworkConfig())

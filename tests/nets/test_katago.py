@@ -67,17 +67,23 @@ def test_files_of_every_version_are_read(put, version):
 def damaged(data):
     """{what is wrong: (the bytes, what the error says)}."""
     return {
-        "cut": (data[:-1000], "cut off|the file ends|no array"),
+        "cut": (data[:-1000], "cut off|the file ends|expected an array"),
         "more": (data + b"x", "2 bytes follow"),
-        "text": (data.replace(b"@BIN@", b"1.0 2.0", 1), "no array @BIN@"),
-        "version": (data.replace(b"tiny\n8\n", b"tiny\n18\n"), "version: 18 .* known are 3 to 17"),
+        "text": (data.replace(b"@BIN@", b"1.0 2.0", 1), "expected an array, @BIN@"),
+        "version": (
+            data.replace(b"tiny\n8\n", b"tiny\n18\n"),
+            "version: 18 .* supported are 3 to 17",
+        ),
         "planes": (data.replace(b"8\n22\n19", b"8\n21\n19"), "channels in: 22, expected 21"),
         "huge": (data.replace(b"\n3\n3\n22\n6\n", b"\n3\n3\n22\n99999999\n"), "not a whole number"),
         "wide": (data.replace(b"\n3\n3\n22\n6\n", b"\n3\n3\n22\n9999\n"), "9999, expected 6"),
-        "kind": (data.replace(b"gpool_block", b"gpool_bloc_"), "'gpool_bloc_' is not a kind"),
+        "kind": (
+            data.replace(b"gpool_block", b"gpool_bloc_"),
+            "'gpool_bloc_' is not a supported kind",
+        ),
         "blocks": (data.replace(b"trunk\n2\n", b"trunk\n100000\n"), "trunk: blocks: '100000'"),
         "epsilon": (data.replace(b"\n0.001\n", b"\nnan\n", 1), "epsilon: 'nan'"),
-        "long": (data.replace(b"gpool_block", b"g" * 300), "no word of 256 bytes"),
+        "long": (data.replace(b"gpool_block", b"g" * 300), "a word of at most 256 bytes"),
     }
 
 
@@ -101,7 +107,7 @@ def test_files_of_strangers_are_refused_by_name_and_field(put):
 
 def test_it_is_not_taken_for_a_network_that_learns(put):
     path = put(files.data(files.model(8)))
-    with pytest.raises(ValueError, match="network of KataGo, which plays and is not trained"):
+    with pytest.raises(ValueError, match="a KataGo network, which cannot be trained"):
         weights.load_own(path)
 
 
@@ -145,12 +151,12 @@ def test_what_is_not_known_is_named(put):
     human = files.data(files.model(15)).replace(
         b"\n0\n0\n0\n0\n0\n0\n0\n0\ntrunk", b"\n1\n0\ntrunk"
     )
-    with pytest.raises(ValueError, match="imitates players"):
+    with pytest.raises(ValueError, match="imitate human players"):
         model_file.read(put(human))
     option = files.data(files.model(17)).replace(
         b"\n0\n0\n0\n0\n0\n0\ntrunk", b"\n0\n0\n0\n7\n0\n0\ntrunk"
     )
-    with pytest.raises(ValueError, match="option '7' that is not known"):
+    with pytest.raises(ValueError, match="'7' is an option that is not supported"):
         model_file.read(put(option))
     plain = files.data(files.model(17, [files.FEED])).replace(b"\n6\n7\n1\nrms", b"\n6\n7\n0\nrms")
     with pytest.raises(ValueError, match="without a gate"):

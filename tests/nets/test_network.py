@@ -100,7 +100,7 @@ def edit(path, **changes):
         (lambda path: edit(path, features="other"), "features: 'other' is not one of"),
         (lambda path: edit(path, channels=8), "array .* is .*6.*, expected .*8"),
         (lambda path: edit(path, blocks=0), "blocks: 0"),
-        (lambda path: edit(path, blocks=3000), "2 blocks, its description says 3000"),
+        (lambda path: edit(path, blocks=3000), "2 blocks, but its description says 3000"),
         (lambda path: edit(path, blocks=True), "lacks blocks"),
     ],
 )
@@ -258,7 +258,7 @@ def test_for_roots_a_tpu_has_one_block_and_it_says_the_same(dtype, tolerance):
 )
 def test_a_slice_is_what_fits_on_the_chip(size, channels, batch, slices):
     config = NetworkConfig(2, channels, dtype="bfloat16")
-    assert network.number_of_slices(config, batch, (size, size)) == slices
+    assert network.num_slices(config, batch, (size, size)) == slices
 
 
 def test_a_batch_that_is_not_whole_slices_is_evaluated_at_once(monkeypatch):

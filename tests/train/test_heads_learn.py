@@ -118,8 +118,8 @@ def test_slices_of_a_batch_give_its_gradient(cores, monkeypatch):
     params = jax.tree.map(
         lambda x: x + 0.02 * jax.random.normal(jax.random.key(1), x.shape), params
     )
-    assert network.slices_to_learn(shape, inputs) > 1
-    assert network.slices_to_learn(CONFIG.network, inputs) == 0
+    assert network.num_gradient_slices(shape, inputs) > 1
+    assert network.num_gradient_slices(CONFIG.network, inputs) == 0
     of_batch = functools.partial(learner.batch_losses, config)
     expected = jax.jit(jax.value_and_grad(of_batch, has_aux=True))(params, inputs, targets)
     (mean, sums), gradient = jax.jit(functools.partial(learner._gradient, config))(

@@ -38,36 +38,36 @@ from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import floods, ladders, liberties, pass_alive, stacked
 from gozero.go.rules import WHITE, GameState, Position, Rules
-from gozero.nets.features import MOVES_SEEN, FeatureSet, Inputs, Seen, unpack_planes
-from gozero.nets.katago.network import MOST_SIZE, KataGoConfig
+from gozero.nets.features import NUM_LAST_MOVES, FeatureSet, Inputs, PositionData, unpack_planes
+from gozero.nets.katago.network import MAX_SIZE, KataGoConfig
 from gozero.search.game import Trail
 
-_MOST_KOMI = {3: 1.0, 4: 1.0, 5: 1.0, 6: 1.0, 7: 20.0}
+_EXTRA_KOMI = {3: 1.0, 4: 1.0, 5: 1.0, 6: 1.0, 7: 20.0}
 """By version of the inputs: by how much |komi| may exceed the number of points of the board."""
 
 
 def check_fits(rules: Rules, config: KataGoConfig) -> None:
-    """Refuses rules that the network does not know, or that keep too little history for it.
+    """Refuses rules that the network does not support, or that keep too little history for it.
 
     Raises:
       ValueError: says which.
     """
-    if rules.size > MOST_SIZE:
+    if rules.size > MAX_SIZE:
         raise ValueError(
-            f"size: {rules.size}; KataGo's networks know boards up to {MOST_SIZE}x{MOST_SIZE}"
+            f"size: {rules.size}; KataGo's networks support boards up to {MAX_SIZE}x{MAX_SIZE}"
         )
     if not rules.keeps_past:
         raise ValueError(
-            f"ko: KataGo's networks look at past moves, and {rules.ko} ko keeps none; use "
-            f"dataclasses.replace(rules, remember=True), or another ko rule"
+            f"ko: KataGo's networks need past moves, but games under {rules.ko} ko keep none; "
+            f"use dataclasses.replace(rules, remember=True), or another ko rule"
         )
     if config.version <= 6 and (rules.ko == "simple" or config.scoring != "area"):
         raise ValueError(
-            f"ko: a network of version {config.version} knows superko and area scoring alone"
+            f"ko: a network of version {config.version} supports only superko and area scoring"
         )
 
 
-_LOOKS = FeatureSet((), (), MOVES_SEEN, bans=True, of_seen=lambda rules, seen: seen.past)
+_HISTORY = FeatureSet((), (), NUM_LAST_MOVES, bans=True, compute=lambda rules, data: data.past)
 
 
 def observe(
@@ -89,11 +89,11 @@ def observe(
     Returns:
       Planes f32[size, size, C], global inputs f32[G].
     """
-    seen = _LOOKS.look(rules, state, position, trail)
-    past = _hide(config, rules, _moves(rules, seen), position)
+    data = _HISTORY.extract(rules, state, position, trail)
+    past = _hide(config, rules, _moves(rules, data), position)
     bonus, button = _bonus(config, rules, state, position, trail)
-    numbers = _global_inputs(config, rules, seen, past, bonus, button)
-    boards = _boards(config, rules, seen, past)
+    numbers = _global_inputs(config, rules, data, past, bonus, button)
+    boards = _boards(config, rules, data, past)
     return Inputs(unpack_planes(rules.layout, boards), numbers)
 
 
@@ -108,27 +108,27 @@ class _Moves(NamedTuple):
     known: jax.Array  # i32[]
 
 
-def _moves(rules: Rules, seen: Seen) -> _Moves:
+def _moves(rules: Rules, data: PositionData) -> _Moves:
     """Turns are assumed to alternate: the known moves end where a player moved twice in a row."""
-    position = seen.position
-    now = jnp.stack([stacked.stack(position.black), stacked.stack(position.white)])
-    boards = jnp.concatenate([now[None], seen.past])
+    position = data.position
+    current = jnp.stack([stacked.stack(position.black), stacked.stack(position.white)])
+    boards = jnp.concatenate([current[None], data.past])
     by_mover = jnp.where(position.to_play == WHITE, boards, boards[:, ::-1])
     points, passed, valid = [], [], jnp.bool_(True)
     known = jnp.int32(0)
     for k, (after, before) in enumerate(itertools.pairwise(by_mover)):
         mover = k % 2  # 0 is the opponent of the player to move
         added = after[mover] & ~before[mover]
-        same = (after == before).all()
+        is_unchanged = (after == before).all()
         if rules.suicide:
-            lost = before[mover] & ~after[mover]
-            taken_off = _around(rules.layout, lost) & ~(before[0] | before[1])
-            gone = (after[1 - mover] == before[1 - mover]).all() & ~(added != 0).any()
-            added = jnp.where(gone, taken_off, added)
-        valid = valid & (k < seen.known) & (same | (added != 0).any())
+            removed = before[mover] & ~after[mover]
+            suicide_point = _around(rules.layout, removed) & ~(before[0] | before[1])
+            is_suicide = (after[1 - mover] == before[1 - mover]).all() & ~(added != 0).any()
+            added = jnp.where(is_suicide, suicide_point, added)
+        valid = valid & (k < data.known) & (is_unchanged | (added != 0).any())
         known = known + valid
         points.append(jnp.where(valid, added, np.uint32(0)))
-        passed.append(valid & same)
+        passed.append(valid & is_unchanged)
     return _Moves(jnp.stack(points), jnp.stack(passed), known)
 
 
@@ -137,15 +137,15 @@ def _around(lay: bb.Layout, board: jax.Array) -> jax.Array:
 
 
 def _hide(config: KataGoConfig, rules: Rules, moves: _Moves, position: Position) -> _Moves:
-    """The moves that the network is told: none after a pass if passes are hidden (`_suppresses`),
-    and once the game is over only the last one (none, before version 6)."""
+    """The moves that the network is shown: none after a pass if passes are hidden (`_suppresses`),
+    and once the game is over only the last one (before version 6, none)."""
     over = (position.passes >= 2) | (position.ply >= rules.move_limit)
-    most = jnp.where(over, int(config.inputs_version >= 6), MOVES_SEEN)
+    max_moves = jnp.where(over, int(config.inputs_version >= 6), NUM_LAST_MOVES)
     if _suppresses(config):
-        most = jnp.where(position.passes > 0, 0, most)
-    told = jnp.arange(MOVES_SEEN) < most
-    points = jnp.where(told[:, None], moves.points, np.uint32(0))
-    return _Moves(points, moves.passed & told, jnp.minimum(moves.known, most))
+        max_moves = jnp.where(position.passes > 0, 0, max_moves)
+    is_shown = jnp.arange(NUM_LAST_MOVES) < max_moves
+    points = jnp.where(is_shown[:, None], moves.points, np.uint32(0))
+    return _Moves(points, moves.passed & is_shown, jnp.minimum(moves.known, max_moves))
 
 
 def _suppresses(config: KataGoConfig) -> bool:
@@ -155,14 +155,14 @@ def _suppresses(config: KataGoConfig) -> bool:
 # --- planes -------------------------------------------------------------------------------
 
 
-def _boards(config: KataGoConfig, rules: Rules, seen: Seen, moves: _Moves) -> jax.Array:
+def _boards(config: KataGoConfig, rules: Rules, data: PositionData, moves: _Moves) -> jax.Array:
     """u32[C, W]."""
-    position, lay = seen.position, rules.layout
+    position, lay = data.position, rules.layout
     white_moves = position.to_play == WHITE
-    now = jnp.stack([stacked.stack(position.black), stacked.stack(position.white)])
-    own, opponent = jnp.where(white_moves, now[::-1], now)
+    current = jnp.stack([stacked.stack(position.black), stacked.stack(position.white)])
+    own, opponent = jnp.where(white_moves, current[::-1], current)
     everywhere, none = jnp.asarray(lay.full, jnp.uint32), jnp.zeros_like(own)
-    stones, bans = [everywhere, own, opponent], [stacked.stack(seen.banned), none, none]
+    stones, bans = [everywhere, own, opponent], [stacked.stack(data.banned), none, none]
     encore = [none, none]
     if config.inputs_version == 5:
         return jnp.stack([*stones, *bans, *moves.points, *encore])
@@ -170,20 +170,20 @@ def _boards(config: KataGoConfig, rules: Rules, seen: Seen, moves: _Moves) -> ja
     counts = [stacked.stack(board) for board in (counts.one, counts.two, counts.three)]
     area = jnp.stack([stacked.stack(board) for board in _area(config, rules, position)])
     area = jnp.where(white_moves, area[::-1], area)
-    read = _ladders(rules, seen, moves.known)
-    return jnp.stack([*stones, *counts, *bans, *moves.points, *read, *area, *encore])
+    ladder_boards = _ladders(rules, data, moves.known)
+    return jnp.stack([*stones, *counts, *bans, *moves.points, *ladder_boards, *area, *encore])
 
 
-def _ladders(rules: Rules, seen: Seen, known: jax.Array) -> list[jax.Array]:
+def _ladders(rules: Rules, data: PositionData, known: jax.Array) -> list[jax.Array]:
     """Four u32[W]. An unknown or hidden board is replaced by the one after it."""
-    position, size = seen.position, rules.size
+    position, size = data.position, rules.size
     white_moves = position.to_play == WHITE
-    now = (position.black, position.white, position.ko)
-    boards = [now]
+    current = (position.black, position.white, position.ko)
+    boards = [current]
     for k in range(2):
-        black, white = (stacked.unstack(seen.past[k, colour]) for colour in range(2))
-        ko = _ko_after(rules, seen.past[k + 1], seen.past[k], white_moves != (k == 1))
-        ko = jnp.where(seen.known > k + 1, ko, jnp.int16(bb.NO_POINT))
+        black, white = (stacked.unstack(data.past[k, colour]) for colour in range(2))
+        ko = _ko_after(rules, data.past[k + 1], data.past[k], white_moves != (k == 1))
+        ko = jnp.where(data.known > k + 1, ko, jnp.int16(bb.NO_POINT))
         before = (black, white, ko)
         boards.append(jax.tree.map(functools.partial(jnp.where, known > k), before, boards[-1]))
     turns = white_moves != jnp.array([False, True, False])
@@ -196,14 +196,16 @@ def _ko_after(rules: Rules, before: jax.Array, after: jax.Array, white_moved: ja
     """i16[]: the point of simple ko on the board `after`, u32[2, W]: where the move from `before`
     captured a single stone by a lone stone with one liberty; NO_POINT if there is none."""
     lay = rules.layout
-    mine, theirs = (jnp.where(white_moved, board[::-1], board) for board in (before, after))
-    placed = stacked.unstack(theirs[0] & ~mine[0])
-    taken = stacked.unstack(mine[1] & ~theirs[1])
+    before_by_mover, after_by_mover = (
+        jnp.where(white_moved, board[::-1], board) for board in (before, after)
+    )
+    placed = stacked.unstack(after_by_mover[0] & ~before_by_mover[0])
+    captured = stacked.unstack(before_by_mover[1] & ~after_by_mover[1])
     around = bb.neighbours(lay, placed)
-    own, vacant = stacked.unstack(theirs[0]), stacked.unstack(~(after[0] | after[1]))
+    own, vacant = stacked.unstack(after_by_mover[0]), stacked.unstack(~(after[0] | after[1]))
     lone = ~bb.any_of(bb.intersection(around, own)) & bb.any_of(placed)
-    ko = lone & (bb.count(taken) == 1) & (bb.count(bb.intersection(around, vacant)) == 1)
-    return jnp.where(ko, bb.point_of(lay, taken), bb.NO_POINT).astype(jnp.int16)
+    ko = lone & (bb.count(captured) == 1) & (bb.count(bb.intersection(around, vacant)) == 1)
+    return jnp.where(ko, bb.point_of(lay, captured), bb.NO_POINT).astype(jnp.int16)
 
 
 def _area(config: KataGoConfig, rules: Rules, position: Position) -> tuple[bb.Board, bb.Board]:
@@ -231,7 +233,7 @@ def _areas(lay: bb.Layout, suicide: bool, kind: str) -> Callable:
         stones = jnp.stack([stacked.stack(black), stacked.stack(white)])
         area = pass_alive.settled_stage(lay, stones, suicide)
         if kind != "settled":
-            area = area | ((stones | _alone(lay, stones)) & ~area[::-1])
+            area = area | ((stones | _enclosed_regions(lay, stones)) & ~area[::-1])
         if kind in _SEKIS:
             area = (area & ~_in_seki(lay, stones, area, stacked.stack(atari[0]))) | (area & stones)
         return stacked.unstack(area[0]), stacked.unstack(area[1])
@@ -239,7 +241,7 @@ def _areas(lay: bb.Layout, suicide: bool, kind: str) -> Callable:
     return batching.over_games(find, in_cache=True)
 
 
-def _alone(lay: bb.Layout, stones: jax.Array) -> jax.Array:
+def _enclosed_regions(lay: bb.Layout, stones: jax.Array) -> jax.Array:
     """u32[2, W, B]: empty regions that border stones of only that colour."""
     vacant = stacked.full(lay, 3) & ~(stones[:1] | stones[1:])
     near = floods.grow_stacked(
@@ -250,8 +252,8 @@ def _alone(lay: bb.Layout, stones: jax.Array) -> jax.Array:
 
 def _in_seki(lay: bb.Layout, stones: jax.Array, area: jax.Array, atari: jax.Array) -> jax.Array:
     """u32[2, W, B]: areas that touch neutral points, or contain a stone of their owner in atari."""
-    nobody = stacked.full(lay, 3) & ~(stones[:1] | stones[1:] | area[:1] | area[1:])
-    seeds = area & (stacked.neighbours(lay, nobody) | (stones & atari[None]))
+    neutral = stacked.full(lay, 3) & ~(stones[:1] | stones[1:] | area[:1] | area[1:])
+    seeds = area & (stacked.neighbours(lay, neutral) | (stones & atari[None]))
     return floods.grow_stacked(lay, seeds, *stacked.joints(lay, area))
 
 
@@ -259,13 +261,13 @@ def _in_seki(lay: bb.Layout, stones: jax.Array, area: jax.Array, atari: jax.Arra
 
 
 def _global_inputs(
-    config: KataGoConfig, rules: Rules, seen: Seen, moves: _Moves, bonus, button
+    config: KataGoConfig, rules: Rules, data: PositionData, moves: _Moves, bonus, button
 ) -> jax.Array:
     """f32[G]."""
-    version, position = config.inputs_version, seen.position
-    komi = jnp.where(position.to_play == WHITE, 1.0, -1.0) * (seen.komi + bonus)
-    most = rules.num_points + _MOST_KOMI[version]
-    komi = jnp.clip(komi, -most, most)
+    version, position = config.inputs_version, data.position
+    komi = jnp.where(position.to_play == WHITE, 1.0, -1.0) * (data.komi + bonus)
+    max_komi = rules.num_points + _EXTRA_KOMI[version]
+    komi = jnp.clip(komi, -max_komi, max_komi)
     passes = position.passes - (button.in_row if button is not None else 0)
     ends = jnp.bool_(False) if _suppresses(config) else passes > 0
     superko = {"positional": 0.5, "situational": -0.5}.get(rules.ko, 0.0)
@@ -278,7 +280,7 @@ def _global_inputs(
     if version != 5:
         values += [ends]
         if version == 7:
-            values += [0.0, 0.0, 0.0 if button is None else button.left]
+            values += [0.0, 0.0, 0.0 if button is None else button.available]
         values += [_wave(rules, komi) if config.scoring == "area" else 0.0]
     return jnp.stack([jnp.asarray(value, jnp.float32) for value in values])
 
@@ -292,7 +294,7 @@ def _wave(rules: Rules, komi: jax.Array) -> jax.Array:
 
 
 class _Button(NamedTuple):
-    left: jax.Array  # bool[]: no one has passed yet
+    available: jax.Array  # bool[]: no one has passed yet
     in_row: jax.Array  # i32[]: 1 if the pass that took it is among the latest consecutive passes
 
 
@@ -317,11 +319,11 @@ def _bonus(
         white_turns = (whites & (jnp.arange(whites.shape[0]) < length)).sum()
         played = (length - white_turns - by_black) - (white_turns - by_white)
         return (played + set_up[0] - set_up[1]).astype(jnp.float32), None
-    left = ~passed.any()
+    available = ~passed.any()
     first_by_white = whites[jnp.argmax(passed)]
-    half = jnp.where(left, 0.0, jnp.where(first_by_white, 0.5, -0.5))
-    in_row = (passed.sum() == position.passes) & ~left
-    return half, _Button(left, in_row.astype(jnp.int32))
+    half = jnp.where(available, 0.0, jnp.where(first_by_white, 0.5, -0.5))
+    in_row = (passed.sum() == position.passes) & ~available
+    return half, _Button(available, in_row.astype(jnp.int32))
 
 
 def _all_passes(
@@ -331,7 +333,7 @@ def _all_passes(
     i32[]: the number of moves so far)."""
     assert state.past is not None  # `check_fits`
     boards, ply = state.past.boards, state.position.ply.astype(jnp.int32)
-    same = (boards[1:] == boards[:-1]).all(axis=(1, 2)) & (jnp.arange(len(boards) - 1) < ply)
+    is_pass = (boards[1:] == boards[:-1]).all(axis=(1, 2)) & (jnp.arange(len(boards) - 1) < ply)
     depth = jnp.int32(0)
     if trail is not None:
         depth = trail.length
@@ -339,10 +341,10 @@ def _all_passes(
         last = jnp.arange(len(passes)) == depth - 1
         in_tree = jnp.where(last, position.passes, passes) > 0
         in_tree = in_tree & (jnp.arange(len(passes)) < depth)
-        same = jnp.concatenate([same, jnp.zeros(len(passes), bool)])
-        same = jax.lax.dynamic_update_slice(
-            same, in_tree | jax.lax.dynamic_slice(same, (ply,), (len(passes),)), (ply,)
+        is_pass = jnp.concatenate([is_pass, jnp.zeros(len(passes), bool)])
+        is_pass = jax.lax.dynamic_update_slice(
+            is_pass, in_tree | jax.lax.dynamic_slice(is_pass, (ply,), (len(passes),)), (ply,)
         )
     length = ply + depth
-    whites = (position.to_play == WHITE) != ((length - jnp.arange(len(same))) % 2 == 1)
-    return same, whites, length
+    whites = (position.to_play == WHITE) != ((length - jnp.arange(len(is_pass))) % 2 == 1)
+    return is_pass, whites, length

@@ -45,12 +45,12 @@ from gozero.runs.files import open_regular
 
 SUFFIXES = (".bin", ".bin.gz")
 
-_MOST_CHANNELS = 2**14
-_MOST_BLOCKS = 512
-_MOST_DEEP = 4
-_MOST_KERNEL = 19
-_MOST_WORD = 256  # bytes
-_WORD = re.compile(rb"\s*(\S{1,%d})(?=\s)" % _MOST_WORD)
+_MAX_CHANNELS = 2**14
+_MAX_BLOCKS = 512
+_MAX_DEPTH = 4
+_MAX_KERNEL = 19
+_MAX_WORD = 256  # bytes
+_WORD = re.compile(rb"\s*(\S{1,%d})(?=\s)" % _MAX_WORD)
 _ARRAY = re.compile(rb"\s{0,100}@BIN@")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,12}")
 
@@ -86,8 +86,8 @@ def read(path: pathlib.Path | str) -> KataGoModel:
 
 def _unpacked(path: pathlib.Path) -> tuple[bytes, str]:
     """(the bytes of a file, decompressed if it is gzipped; SHA-256 of the file itself)."""
-    opened: Any = open_regular(path, MOST_BYTES)
-    with opened as file:
+    raw_file: Any = open_regular(path, MOST_BYTES)
+    with raw_file as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = os.fstat(file.fileno()).st_size
         file.seek(0)
@@ -95,11 +95,11 @@ def _unpacked(path: pathlib.Path) -> tuple[bytes, str]:
             file.seek(0)
             return file.read(MOST_BYTES), digest
         file.seek(0)
-        most = min(MOST_BYTES, SMALL + MOST_RATIO * size)
+        max_bytes = min(MOST_BYTES, SMALL + MOST_RATIO * size)
         with gzip.GzipFile(fileobj=file) as packed:
-            data = packed.read(most + 1)
-    if len(data) > most:
-        raise ValueError(f"its {size} bytes would unpack to more than {most}")
+            data = packed.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ValueError(f"its {size} bytes would unpack to more than {max_bytes}")
     return data, digest
 
 
@@ -114,70 +114,75 @@ class _Reader:
     # --- words and arrays
 
     def word(self, field: str) -> str:
-        found = _WORD.match(self.data, self.place)
-        if found is None:
-            raise NotExpected(f"{field}: the file ends, or has no word of {_MOST_WORD} bytes there")
-        self.place = found.end()
-        return found[1].decode("ascii", "backslashreplace")
-
-    def whole(self, field: str, least: int, most: int) -> int:
-        said = self.word(field)
-        if not _NUMBER.fullmatch(said) or not least <= int(said) <= most:
+        match = _WORD.match(self.data, self.place)
+        if match is None:
             raise NotExpected(
-                f"{field}: {said[:40]!r} is not a whole number from {least} to {most}"
+                f"{field}: expected a word of at most {_MAX_WORD} bytes; the file ends, or it is "
+                "longer"
             )
-        return int(said)
+        self.place = match.end()
+        return match[1].decode("ascii", "backslashreplace")
+
+    def integer(self, field: str, least: int, most: int) -> int:
+        text = self.word(field)
+        if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
+            raise NotExpected(
+                f"{field}: {text[:40]!r} is not a whole number from {least} to {most}"
+            )
+        return int(text)
 
     def positive(self, field: str) -> float:
-        said = self.word(field)
+        text = self.word(field)
         try:
-            number = float(said)
+            number = float(text)
         except ValueError:
             number = math.nan
         if not 0 < number < math.inf:
-            raise NotExpected(f"{field}: {said[:40]!r} is not a number above 0")
+            raise NotExpected(f"{field}: {text[:40]!r} is not a number above 0")
         return number
 
-    def nothing(self, field: str, count: int) -> None:
+    def reserved(self, field: str, count: int) -> None:
         """Reads numbers that are reserved for later versions and must be 0."""
         for _ in range(count):
-            said = self.word(field)
-            if said != "0":
-                raise NotExpected(f"{field}: an option {said[:40]!r} that is not known here")
+            text = self.word(field)
+            if text != "0":
+                raise NotExpected(f"{field}: {text[:40]!r} is an option that is not supported")
 
     def array(self, field: str, *shape: int) -> np.ndarray:
-        found = _ARRAY.match(self.data, self.place)
-        if found is None:
-            raise NotExpected(f"{field}: no array @BIN@ there (text files are not read)")
+        match = _ARRAY.match(self.data, self.place)
+        if match is None:
+            raise NotExpected(f"{field}: expected an array, @BIN@ (text files are not supported)")
         count = math.prod(shape)
-        if 4 * count > len(self.data) - found.end():
-            left = len(self.data) - found.end()
-            raise NotExpected(f"{field}: cut off; {list(shape)} wants {4 * count} bytes of {left}")
-        self.place = found.end() + 4 * count
-        array = np.frombuffer(self.data, "<f4", count, found.end())
+        if 4 * count > len(self.data) - match.end():
+            available = len(self.data) - match.end()
+            raise NotExpected(
+                f"{field}: cut off; {list(shape)} takes {4 * count} bytes, and {available} are left"
+            )
+        self.place = match.end() + 4 * count
+        array = np.frombuffer(self.data, "<f4", count, match.end())
         if not np.isfinite(array).all():
             raise NotExpected(f"{field}: has numbers that are not finite")
         self.arrays.append(array)
         return array.astype(np.float32).reshape(shape)
 
     def channels(self, field: str, expected: int | None = None) -> int:
-        found = self.whole(field, 1, _MOST_CHANNELS)
-        if expected not in (None, found):
-            raise NotExpected(f"{field}: {found}, expected {expected}")
-        return found
+        count = self.integer(field, 1, _MAX_CHANNELS)
+        if expected not in (None, count):
+            raise NotExpected(f"{field}: {count}, expected {expected}")
+        return count
 
     # --- layers
 
     def conv(self, field: str, inputs: int | None, outputs: int | None = None):
         self.word(field)
-        rows = self.whole(f"{field}: rows", 1, _MOST_KERNEL)
-        columns = self.whole(f"{field}: columns", 1, _MOST_KERNEL)
+        rows = self.integer(f"{field}: rows", 1, _MAX_KERNEL)
+        columns = self.integer(f"{field}: columns", 1, _MAX_KERNEL)
         if rows % 2 == 0 or columns % 2 == 0:
-            raise NotExpected(f"{field}: {rows}x{columns} is even")
+            raise NotExpected(f"{field}: {rows}x{columns}, but both sides must be odd")
         ins = self.channels(f"{field}: channels in", inputs)
         outs = self.channels(f"{field}: channels out", outputs)
-        down = self.whole(f"{field}: dilation", 1, _MOST_KERNEL)
-        right = self.whole(f"{field}: dilation", 1, _MOST_KERNEL)
+        down = self.integer(f"{field}: dilation", 1, _MAX_KERNEL)
+        right = self.integer(f"{field}: dilation", 1, _MAX_KERNEL)
         kernel = self.array(field, rows, columns, ins, outs)
         return Convolution(rows, columns, ins, outs, (down, right)), {"kernel": kernel}
 
@@ -199,7 +204,7 @@ class _Reader:
         self.word(field)
         self.channels(f"{field}: channels", channels)
         epsilon = self.positive(f"{field}: epsilon")
-        has_scale, has_bias = (self.whole(f"{field}: has scale, bias", 0, 1) for _ in range(2))
+        has_scale, has_bias = (self.integer(f"{field}: has scale, bias", 0, 1) for _ in range(2))
         mean, variance = (self.array(f"{field}: {x}", channels) for x in ("mean", "variance"))
         scale = self.array(f"{field}: scale", channels) if has_scale else np.ones_like(mean)
         bias = self.array(f"{field}: bias", channels) if has_bias else np.zeros_like(mean)
@@ -217,10 +222,10 @@ class _Reader:
         self.word(field)
         if self.version < 11:
             return "relu"
-        said = self.word(field).removeprefix("ACTIVATION_").lower()
-        if said not in ("identity", "relu", "mish", "silu"):
-            raise NotExpected(f"{field}: {said[:40]!r} is not known here")
-        return said
+        name = self.word(field).removeprefix("ACTIVATION_").lower()
+        if name not in ("identity", "relu", "mish", "silu"):
+            raise NotExpected(f"{field}: {name[:40]!r} is not supported")
+        return name
 
     def root_mean_square(self, field: str, channels: int):
         """The RMS norm of a transformer block: a scale only."""
@@ -240,32 +245,32 @@ class _Reader:
         self.word(field)
         self.channels(f"{field}: channels", channels)
         epsilon = self._small(f"{field}: epsilon")
-        whole_board = bool(self.whole(f"{field}: spatial", 0, 1))
-        self.nothing(f"{field}: groups of channels", 1)
+        whole_board = bool(self.integer(f"{field}: spatial", 0, 1))
+        self.reserved(f"{field}: groups of channels", 1)
         params = {name: self.array(f"{field}: {name}", channels) for name in ("scale", "bias")}
         activation = self.activation(f"{field}: activation")
         return RootMeanSquare(channels, epsilon, True, whole_board, activation), params
 
     # --- blocks
 
-    def blocks(self, field: str, count: int, channels: int, deep: int = 0):
+    def blocks(self, field: str, count: int, channels: int, depth: int = 0):
         specs, params = [], {}
         for i in range(count):
-            where = f"{field}: block {i}"
-            kind = self.word(where)
-            read = {
+            block_field = f"{field}: block {i}"
+            kind = self.word(block_field)
+            read_block = {
                 "ordinary_block": self.ordinary,
                 "gpool_block": self.pooled,
-                "nested_bottleneck_block": functools.partial(self.bottleneck, deep=deep),
+                "nested_bottleneck_block": functools.partial(self.bottleneck, depth=depth),
                 "transformer_attention_block": self.attention,
                 "transformer_ffn_block": self.feed_forward,
             }.get(kind)
-            if read is None:
-                raise NotExpected(f"{where}: {kind[:40]!r} is not a kind of block known here")
-            self.word(where)
-            spec, found = read(where, channels)
+            if read_block is None:
+                raise NotExpected(f"{block_field}: {kind[:40]!r} is not a supported kind of block")
+            self.word(block_field)
+            spec, block_params = read_block(block_field, channels)
             specs.append(spec)
-            params[f"block_{i}"] = found
+            params[f"block_{i}"] = block_params
         return tuple(specs), params
 
     def ordinary(self, field: str, channels: int):
@@ -287,14 +292,14 @@ class _Reader:
         parts = {"norm1": norm1, "conv1": conv1, "conv_pooled": conv_pooled, "bias": bias}
         return _joined(Pooled, **parts, norm_pooled=norm_pooled, norm2=norm2, conv2=conv2)
 
-    def bottleneck(self, field: str, channels: int, deep: int):
-        if deep == _MOST_DEEP:
-            raise NotExpected(f"{field}: blocks nested more than {_MOST_DEEP} deep")
-        count = self.whole(f"{field}: blocks", 1, _MOST_BLOCKS)
+    def bottleneck(self, field: str, channels: int, depth: int):
+        if depth == _MAX_DEPTH:
+            raise NotExpected(f"{field}: blocks nested more than {_MAX_DEPTH} deep")
+        count = self.integer(f"{field}: blocks", 1, _MAX_BLOCKS)
         norm1 = self.norm(f"{field}: norm 1", channels)
         conv1 = self.conv(f"{field}: convolution 1", channels)
         inner = conv1[0].outputs
-        blocks, params = self.blocks(field, count, inner, deep + 1)
+        blocks, params = self.blocks(field, count, inner, depth + 1)
         norm2 = self.norm(f"{field}: norm 2", inner)
         conv2 = self.conv(f"{field}: convolution 2", inner, channels)
         parts = {"norm1": norm1, "conv1": conv1, "norm2": norm2, "conv2": conv2}
@@ -304,11 +309,13 @@ class _Reader:
         heads = self.channels(f"{field}: heads")
         key_heads = self.channels(f"{field}: heads of keys")
         if heads % key_heads:
-            raise NotExpected(f"{field}: {heads} heads are no multiple of {key_heads} of keys")
+            raise NotExpected(
+                f"{field}: {heads} heads are not a multiple of the {key_heads} heads of keys"
+            )
         of_query, of_value = (self.channels(f"{field}: channels of a head") for _ in range(2))
-        rope, learnt = (self.whole(f"{field}: rotation", 0, 1) for _ in range(2))
+        rope, learnt = (self.integer(f"{field}: rotation", 0, 1) for _ in range(2))
         if rope and of_query % 2:
-            raise NotExpected(f"{field}: {of_query} channels of a head cannot be turned in pairs")
+            raise NotExpected(f"{field}: {of_query} channels of a head cannot be rotated in pairs")
         norm = self.root_mean_square(f"{field}: norm", channels)
         parts = {
             "norm": norm,
@@ -334,8 +341,8 @@ class _Reader:
     def feed_forward(self, field: str, channels: int):
         self.channels(f"{field}: channels", channels)
         inner = self.channels(f"{field}: inner channels")
-        if not self.whole(f"{field}: gate", 0, 1):
-            raise NotExpected(f"{field}: without a gate (SwiGLU); its activation is not known here")
+        if not self.integer(f"{field}: gate", 0, 1):
+            raise NotExpected(f"{field}: a feed-forward block without a gate is not supported")
         norm = self.root_mean_square(f"{field}: norm", channels)
         first = self.dense(f"{field}: first", channels, inner)
         gate = self.dense(f"{field}: gate", channels, inner)
@@ -346,12 +353,12 @@ class _Reader:
 
     def trunk(self, planes: int, global_inputs: int):
         self.word("trunk")
-        count = self.whole("trunk: blocks", 1, _MOST_BLOCKS)
+        count = self.integer("trunk: blocks", 1, _MAX_BLOCKS)
         channels = self.channels("trunk: channels")
         for name in ("mid", "regular", "dilated", "pooled"):
-            self.whole(f"trunk: {name} channels", 0, _MOST_CHANNELS)
-        by_root = self.whole("trunk: kind of norm", 0, 1) if self.version >= 15 else 0
-        self.nothing("trunk: option", 5 if self.version >= 15 else 0)
+            self.integer(f"trunk: {name} channels", 0, _MAX_CHANNELS)
+        by_root = self.integer("trunk: kind of norm", 0, 1) if self.version >= 15 else 0
+        self.reserved("trunk: option", 5 if self.version >= 15 else 0)
         conv = self.conv("trunk: first convolution", planes, channels)
         dense = self.dense("trunk: global inputs", global_inputs, channels)
         blocks, params = self.blocks("trunk", count, channels)
@@ -363,8 +370,8 @@ class _Reader:
         self.word("policy head")
         outputs = 1 if self.version < 12 else 4 if self.version == 16 else 2
         if self.version >= 17:
-            outputs = self.whole("policy head: outputs", 2, 4)
-            self.nothing("policy head: option", 3)
+            outputs = self.integer("policy head: outputs", 2, 4)
+            self.reserved("policy head: option", 3)
         conv1 = self.conv("policy head: convolution 1", channels)
         conv_pooled = self.conv("policy head: pooled convolution", channels)
         width, pooled = conv1[0].outputs, conv_pooled[0].outputs
@@ -385,7 +392,7 @@ class _Reader:
 
     def value(self, channels: int):
         self.word("value head")
-        self.nothing("value head: option", 3 if self.version >= 17 else 0)
+        self.reserved("value head: option", 3 if self.version >= 17 else 0)
         conv = self.conv("value head: convolution", channels)
         width = conv[0].outputs
         norm = self.norm("value head: norm", width)
@@ -401,10 +408,10 @@ class _Reader:
 
     def model(self) -> KataGoModel:
         name = self.word("name")
-        self.version = self.whole("version", 0, 10**6)
+        self.version = self.integer("version", 0, 10**6)
         if not OLDEST <= self.version <= NEWEST:
             raise NotExpected(
-                f"version: {self.version} of KataGo's models is not known here; known are "
+                f"version: {self.version} of KataGo's models is not supported; supported are "
                 f"{OLDEST} to {NEWEST}"
             )
         planes, global_inputs = (self.channels(f"{x} inputs") for x in ("spatial", "global"))
@@ -418,28 +425,32 @@ class _Reader:
         if self.data[self.place :].strip():
             raise NotExpected(f"{len(self.data) - self.place} bytes follow the value head")
         config = KataGoConfig(self.version, trunk, policy, value, scales, by_suicide)
-        wanted = config.num_planes, config.num_global_inputs
-        if (planes, global_inputs) != wanted:
+        expected = config.num_planes, config.num_global_inputs
+        if (planes, global_inputs) != expected:
             raise NotExpected(
                 f"inputs: {planes} planes and {global_inputs} numbers; those of version "
-                f"{self.version} are {wanted[0]} and {wanted[1]}"
+                f"{self.version} are {expected[0]} and {expected[1]}"
             )
         params = {"trunk": in_trunk, "policy": in_policy, "value": in_value}
         about = {"format": "katago", "name": name, "version": self.version}
         return KataGoModel(config, params, about)
 
     def _options(self) -> int:
-        if self.whole("metadata encoder", 0, 10**6):
+        if self.integer("metadata encoder", 0, 10**6):
             raise NotExpected(
-                "metadata encoder: a network that imitates players by what a record says of them "
-                "(humansl); these inputs are not known here"
+                "metadata encoder: networks that imitate human players (humansl) are not "
+                "supported, because they have further inputs"
             )
-        by_suicide = self.whole("pass-alive areas by suicide", 0, 1)
-        self.nothing("option", 6)
+        by_suicide = self.integer("pass-alive areas by suicide", 0, 1)
+        self.reserved("option", 6)
         return by_suicide
 
 
-def _joined(kind: Any, more: dict | None = None, /, **parts: tuple[Any, Any]) -> tuple[Any, dict]:
-    """(`kind` made of the parts' descriptions; the parts' parameters by name, and `more`)."""
-    params = {name: found for name, (_, found) in parts.items() if found is not None}
-    return kind(**{name: spec for name, (spec, _) in parts.items()}), {**params, **(more or {})}
+def _joined(kind: Any, extra: dict | None = None, /, **parts: tuple[Any, Any]) -> tuple[Any, dict]:
+    """(`kind` with the parts' descriptions; the parts' parameters by name, and `extra`)."""
+    params = {
+        name: params_of_part
+        for name, (_, params_of_part) in parts.items()
+        if params_of_part is not None
+    }
+    return kind(**{name: spec for name, (spec, _) in parts.items()}), {**params, **(extra or {})}

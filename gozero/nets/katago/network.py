@@ -49,11 +49,11 @@ ACTIVATIONS = {
     "mish": lambda x: x * jnp.tanh(jax.nn.softplus(x)),
     "silu": jax.nn.silu,
 }
-MOST_SIZE = 19
+MAX_SIZE = 19
 OLDEST, NEWEST = 3, 17
 """The model versions that are supported."""
 
-_MOST_SCORE = 1e6
+_MAX_SCORE = 1e6
 _FEATURES = {3: (22, 14), 4: (22, 14), 5: (13, 12), 6: (22, 16), 7: (22, 19)}
 """(planes, global inputs) by the version of the inputs."""
 
@@ -177,7 +177,7 @@ class Scales(NamedTuple):
     score_error: float = 30.0
 
 
-_USUAL = Scales()
+_DEFAULT_SCALES = Scales()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +205,7 @@ class KataGoConfig:
     trunk: Trunk
     policy: PolicyHead
     value: ValueHead
-    scales: Scales = _USUAL
+    scales: Scales = _DEFAULT_SCALES
     pass_alive_by_suicide: bool = False
     dtype: str = "float32"
     scoring: Literal["area", "territory"] = "area"
@@ -220,19 +220,19 @@ class KataGoConfig:
     board_size = None
 
     def __post_init__(self):
-        for name, known in _KNOWN.items():
-            if getattr(self, name) not in known:
+        for name, allowed in _ALLOWED.items():
+            if getattr(self, name) not in allowed:
                 raise ValueError(
-                    f"{name}: {getattr(self, name)!r} is not one of {', '.join(map(str, known))}"
+                    f"{name}: {getattr(self, name)!r} is not one of {', '.join(map(str, allowed))}"
                 )
         if not 0 <= self.optimism <= 1:
             raise ValueError(f"optimism: {self.optimism} is not from 0 to 1")
         if self.inputs_version < 6 and self.tax != "none":
-            raise ValueError(f"tax: a network of version {self.version} knows none")
+            raise ValueError(f"tax: a network of version {self.version} does not support one")
         if self.inputs_version < 7 and self.button:
-            raise ValueError(f"button: a network of version {self.version} knows none")
+            raise ValueError(f"button: a network of version {self.version} does not support it")
         if self.button and self.scoring != "area":
-            raise ValueError("button: only with area scoring")
+            raise ValueError("button: it requires scoring='area'")
 
     @property
     def inputs_version(self) -> int:
@@ -251,7 +251,7 @@ class KataGoConfig:
         return self.trunk.conv.outputs
 
 
-_KNOWN = {
+_ALLOWED = {
     "version": range(OLDEST, NEWEST + 1),
     "dtype": DTYPES,
     "scoring": ("area", "territory"),
@@ -316,10 +316,10 @@ class _RootMeanSquare(nnx.Module):
             self.bias = nnx.Param(jnp.zeros(spec.channels))
 
     def __call__(self, x):
-        wide = x.astype(jnp.float32)
+        as_f32 = x.astype(jnp.float32)
         axes = tuple(range(1, x.ndim)) if self.spec.whole_board else (-1,)
-        mean = jnp.mean(wide * wide, axis=axes, keepdims=True)
-        y = wide * jax.lax.rsqrt(mean + self.spec.epsilon) * over(x, self.scale[...])
+        mean = jnp.mean(as_f32 * as_f32, axis=axes, keepdims=True)
+        y = as_f32 * jax.lax.rsqrt(mean + self.spec.epsilon) * over(x, self.scale[...])
         y = y + over(x, self.bias[...]) if self.spec.bias else y
         return ACTIVATIONS[self.spec.activation](y).astype(x.dtype)
 
@@ -343,8 +343,8 @@ class _Rotation(nnx.Module):
         cos, sin = jnp.cos(angles)[None], jnp.sin(angles)[None]
         pairs = x.astype(jnp.float32).reshape(*x.shape[:-1], -1, 2)
         a, b = pairs[..., 0], pairs[..., 1]
-        turned = jnp.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)
-        return turned.reshape(x.shape).astype(x.dtype)
+        rotated = jnp.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)
+        return rotated.reshape(x.shape).astype(x.dtype)
 
     def _fixed(self, y: np.ndarray, x: np.ndarray) -> np.ndarray:
         """f32[points, pairs]: angles, from the row for the first half of the pairs, then column."""
@@ -411,8 +411,8 @@ class _Attention(_Parts):
         keys, values = (jnp.repeat(y, group, axis=2) for y in (keys, values))
         scores = jnp.einsum("mqhd,mkhd->mhqk", queries, keys).astype(jnp.float32)
         weights = jax.nn.softmax(scores / math.sqrt(queries.shape[-1]), axis=-1)
-        seen = jnp.einsum("mhqk,mkhd->mqhd", weights.astype(values.dtype), values)
-        return x + self.out(seen.reshape(count, rows * columns, -1)).reshape(x.shape)
+        attended = jnp.einsum("mhqk,mkhd->mqhd", weights.astype(values.dtype), values)
+        return x + self.out(attended.reshape(count, rows * columns, -1)).reshape(x.shape)
 
 
 class _FeedForward(_Parts):
@@ -509,10 +509,10 @@ def apply_on_cpu(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOu
     count, *board, _ = inputs.planes.shape
     if not winograd.is_faster(count, board, config.channels, jnp.dtype(config.dtype)):
         return apply(config, params, inputs)
-    made = _network(config, params)
-    use_tiles(made.convs, board, params)
+    net = _network(config, params)
+    use_tiles(net.convs, board, params)
     number = winograd.num_slices(count, board, config.channels)
-    return in_slices(lambda inputs: _output(config, inputs, *made(inputs)), inputs, number)
+    return in_slices(lambda inputs: _output(config, inputs, *net(inputs)), inputs, number)
 
 
 def _network(config: KataGoConfig, params: dict) -> _Network:
@@ -553,30 +553,30 @@ def _output(config: KataGoConfig, inputs: Inputs, policy, value, score, owners) 
     if config.optimism and policy.shape[-1] > 1:
         logits = logits + (policy[..., 1] - logits) * config.optimism
     if config.version > 3:  # only simple ko or territory scoring leaves games without a result
-        told = inputs.global_inputs
-        never = (told[:, 6] != 0) & (told[:, 9] == 0)
-        value = value.at[:, 2].add(jnp.where(never, -jnp.inf, 0.0))
+        global_inputs = inputs.global_inputs
+        has_result = (global_inputs[:, 6] != 0) & (global_inputs[:, 9] == 0)
+        value = value.at[:, 2].add(jnp.where(has_result, -jnp.inf, 0.0))
     win, loss, no_result = jnp.moveaxis(jax.nn.softmax(value, axis=-1), -1, 0)
     lead, mean, stdev = _scores(config, score, inputs.planes.shape[1])
-    rest = 1.0 if config.version == 3 else 1.0 - no_result  # scores are conditional on a result
+    p_result = 1.0 if config.version == 3 else 1.0 - no_result  # scores are conditional on a result
     return KataGoOutput(
         policy_logits=logits,
         value=win - loss,
         ownership_logits=owners,
-        score=lead * rest,
+        score=lead * p_result,
         win=win,
         loss=loss,
         no_result=no_result,
-        score_mean=mean * rest,
-        # E[s^2] = rest (mean^2 + stdev^2), E[s] = rest mean
-        score_stdev=jnp.sqrt(jnp.maximum(rest * (stdev**2 + mean**2 * (1.0 - rest)), 0.0)),
+        score_mean=mean * p_result,
+        # With p = p_result: E[s^2] = p (mean^2 + stdev^2), E[s] = p mean.
+        score_stdev=jnp.sqrt(jnp.maximum(p_result * (stdev**2 + mean**2 * (1.0 - p_result)), 0.0)),
     )
 
 
 def _scores(config: KataGoConfig, score: jax.Array, size: int) -> tuple[jax.Array, ...]:
     """f32[M] each: the lead, the mean of the final score and its standard deviation, in points."""
     if config.version == 3:  # one unit is 2 size points, the scale of KataGo's arctangent of scores
-        mean = jnp.clip(score[:, 0], -_MOST_SCORE, _MOST_SCORE) * (2.0 * size)
+        mean = jnp.clip(score[:, 0], -_MAX_SCORE, _MAX_SCORE) * (2.0 * size)
         return mean, mean, jnp.zeros_like(mean)
     mean = score[:, 0] * config.scales.score_mean
     stdev = jax.nn.softplus(score[:, 1]) * config.scales.score_stdev
