@@ -21,7 +21,7 @@ from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.search import SearchResult, search
-from gozero.search.tree import Keeps
+from gozero.search.tree import OptionalArrays
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
@@ -156,8 +156,8 @@ def _bytes(report: Report) -> None:
     def bytes_of(size, nodes, amaf=False):
         rules = go.Rules(size=size)
         states = jax.eval_shape(jax.vmap(lambda komi: go.init(rules, komi)), jnp.zeros(1))
-        keeps = Keeps(amaf=amaf)
-        return trees.memory_bytes(states.position, rules.num_actions, nodes, keeps)
+        optional = OptionalArrays(amaf=amaf)
+        return trees.memory_bytes(states.position, rules.num_actions, nodes, optional)
 
     bound = functools.partial(Result, unit="bytes", bounds="ours", better="less")
     for size, must, aim in ((9, 900.0, 580.0), (19, 3200.0, 2450.0)):

@@ -42,7 +42,7 @@ _request.multiple_results = True
 _request.def_abstract_eval(lambda *question, answer_types: list(answer_types))
 
 
-class InTwo:
+class SplitFunction:
     """``function(ask, *args)`` as two programs; it calls `ask` exactly once, outside loops and
     branches.
 
@@ -77,7 +77,7 @@ class InTwo:
 
 
 class Halves:
-    """The two programs of a function, for arguments of some types; see `InTwo.at`."""
+    """The two programs of a function, for arguments of some types; see `SplitFunction.at`."""
 
     def __init__(self, function, types_of, needed_of, donated, types, tree, options: Options):
         cut = functools.partial(_cut, function, types_of, needed_of, donated, types, tree)
@@ -139,7 +139,7 @@ class Halves:
         return _select(self._types, self._layout.used), _select(self._types, self._layout.read)
 
 
-class Trimmed:
+class TrimmedProgram:
     """``function(*args)``, a pytree of arrays, as a program that takes only the leaves it uses.
 
     Args:

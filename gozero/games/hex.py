@@ -46,8 +46,8 @@ def hex_game(size: int = 11) -> Game:
     if size not in SIZES:
         raise ValueError(f"size: {size} is not from {SIZES[0]} to {SIZES[-1]}")
     full, ends = np.uint16(2**size - 1), np.arange(size) == 0
-    top = tuple(np.where(ends, full, np.uint16(0)))
-    left = (np.uint16(1),) * size
+    top_side = tuple(np.where(ends, full, np.uint16(0)))
+    left_side = (np.uint16(1),) * size
 
     def init(key: jax.Array) -> HexBoard:
         del key
@@ -71,7 +71,7 @@ def hex_game(size: int = 11) -> Game:
             jnp.where((action // size == r) & ~over, column, np.uint16(0)) for r in range(size)
         ]
         own_stones = _either(_where(is_first, *board.stones), stone)
-        side = _where(is_first, top, left)
+        side = _where(is_first, top_side, left_side)
         start = _either(_where(is_first, *board.joined), map(jnp.bitwise_and, own_stones, side))
         joined = _flood(start, own_stones)
         replaced = lambda new, old: (_where(is_first, new, old[0]), _where(is_first, old[1], new))

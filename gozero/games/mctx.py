@@ -202,15 +202,15 @@ class MctxRoot(GumbelRoot):
     """
 
     def _score(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
-        return super()._score(_all_of(edges), gumbel)
+        return super()._score(_all_legal(edges), gumbel)
 
     def policy_target(self, edges: Edges) -> jax.Array:
-        improved = super().policy_target(_all_of(edges))
+        improved = super().policy_target(_all_legal(edges))
         valid = jnp.where(edges.legal, improved, 0.0)
         return valid / jnp.maximum(jnp.sum(valid), np.finfo(np.float32).tiny)
 
 
-def _all_of(edges: Edges) -> Edges:
+def _all_legal(edges: Edges) -> Edges:
     return edges._replace(prior=jnp.maximum(edges.prior, 0.0))
 
 

@@ -26,7 +26,7 @@ from gozero.playouts.policies.mogo.playouts import MogoConfig
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.softmax import Softmax
 from gozero.search.game import Evaluation, Evaluator, Game, Trail
-from gozero.search.prior_counts import tried_once
+from gozero.search.prior_counts import one_visit
 from gozero.search.rules.rave import Rave
 
 NAMES = ("network", "playout")
@@ -173,7 +173,7 @@ def playout_evaluator(
         logits = jnp.zeros((komi.shape[0], rules.num_actions))
         found = Evaluation(logits, value)
         if first_action:
-            found = found._replace(heuristic=tried_once(ended.first_action, value, logits.shape[1]))
+            found = found._replace(heuristic=one_visit(ended.first_action, value, logits.shape[1]))
         if ended.first_plays is None:
             return found
         black_first, white_first = (_actions(rules, board) for board in ended.first_plays)

@@ -85,7 +85,9 @@ def _add_scores(tree: Tree, node_rows: jax.Array, amounts: jax.Array) -> trees.S
     return tree.scores._replace(sums=rows.add(tree.scores.sums, node_rows, amounts))
 
 
-def lose(tree: Tree, path: Path, amount: int, utility: score.ScoreUtility | None = None) -> Tree:
+def add_virtual_losses(
+    tree: Tree, path: Path, amount: int, utility: score.ScoreUtility | None = None
+) -> Tree:
     """Virtual losses on a path: `amount` more simulations, lost by the player who chose each edge.
 
     N += amount, W += amount for the player to move below the edge. The root, to which no edge
@@ -272,10 +274,10 @@ def amaf_counted(tree: Tree, path: Path, first_play: jax.Array, first: str) -> j
     action = rows.read(tree.action, node_rows).astype(jnp.int32)  # [D + 1, B]
     num_levels, num_trees, num_sets = *path.nodes.shape, played.shape[-1]
 
-    def walk_up(action, length, mine, other):
-        # `mine` and `other`: of the player to move where the path ends, and of the opponent.
+    def walk_up(action, length, own, opponents):
+        # `own` and `opponents`: of the player to move where the path ends, and of the opponent.
         def one_up(i, carry):
-            out, mine, other = carry
+            out, own, opponents = carry
             level = jnp.max(length) - i
             action_below = action[jnp.minimum(level + 1, num_levels - 1)]
             word = jnp.arange(num_sets, dtype=jnp.int32)[None] == (action_below // 32)[:, None]
@@ -285,13 +287,13 @@ def amaf_counted(tree: Tree, path: Path, first_play: jax.Array, first: str) -> j
             bit = jnp.where((level < length)[:, None], bit, np.uint32(0))
             is_mine = ((length - level) % 2 == 0)[:, None]
             keep = ~bit if first == "either" else ~np.uint32(0)
-            mine = jnp.where(is_mine, mine | bit, mine & keep)
-            other = jnp.where(is_mine, other & keep, other | bit)
-            counted = jnp.where(is_mine, mine, other)
-            return lax.dynamic_update_slice(out, counted[None], (level, 0, 0)), mine, other
+            own = jnp.where(is_mine, own | bit, own & keep)
+            opponents = jnp.where(is_mine, opponents & keep, opponents | bit)
+            counted = jnp.where(is_mine, own, opponents)
+            return lax.dynamic_update_slice(out, counted[None], (level, 0, 0)), own, opponents
 
         out = jnp.zeros((num_levels, num_trees, num_sets), jnp.uint32)
-        return lax.fori_loop(0, jnp.max(length) + 1, one_up, (out, mine, other))
+        return lax.fori_loop(0, jnp.max(length) + 1, one_up, (out, own, opponents))
 
     args = (action, path.length, played[:, 0], played[:, 1])
     return stages.one_kernel(walk_up, *args, reduced=num_trees)[0]

@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.compile import executables, stages
-from gozero.compile.apart import Halves, InTwo, Leaves, Trimmed
+from gozero.compile.apart import Halves, Leaves, SplitFunction, TrimmedProgram
 from gozero.search import root
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import (
-    Elsewhere,
+    ExternalEvaluator,
     RulesResult,
     apply_rules,
     check_evaluation,
@@ -44,7 +44,7 @@ from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 
 
-class Apart:
+class SeparatePrograms:
     """The pieces of a search in which other programs apply the rules and evaluate positions.
 
     The host calls these programs. They are compiled only once for roots and leaves, and all
@@ -71,7 +71,7 @@ class Apart:
         types_of = functools.partial(_answer_types, *inputs)
         needed_of = functools.partial(_needed_leaves, *inputs)
         self._begin, self._step = _halves(
-            game, config, _elsewhere, types_of, needed_of, config.leaves
+            game, config, _external_evaluator, types_of, needed_of, config.leaves
         )
         self._is_open = executables.jit(functools.partial(_is_open, config))
         self._beside = concurrent.futures.ThreadPoolExecutor(1)
@@ -169,19 +169,19 @@ def _halves(
     types_of: Callable,
     needed_of: Callable | None = None,
     num_copies: int = 1,
-) -> tuple[InTwo, InTwo]:
+) -> tuple[SplitFunction, SplitFunction]:
     """``begin(tree, key, states)`` and ``step(running)``, each cut in two at its evaluation.
 
     Args:
       game, config: as for `search`.
       make_evaluator: (ask) -> a replacement for the evaluator, which calls `ask`.
-      types_of, needed_of: see `InTwo`.
+      types_of, needed_of: see `SplitFunction`.
       num_copies: the roots are padded to `num_copies` times as many positions.
     """
     begin = functools.partial(_begin, game, config, make_evaluator, num_copies)
     step = functools.partial(_step, game, config, make_evaluator)
-    begin = InTwo(begin, types_of, needed_of, True, stages.seldom_options)
-    return begin, InTwo(step, types_of, needed_of, True, stages.soon_options)
+    begin = SplitFunction(begin, types_of, needed_of, True, stages.seldom_options)
+    return begin, SplitFunction(step, types_of, needed_of, True, stages.soon_options)
 
 
 def _begin(
@@ -205,14 +205,14 @@ def _step(game: Game, config: SearchConfig, make_evaluator, ask, running: Runnin
     return running._replace(tree=tree, ok=ok, steps=steps)
 
 
-def _elsewhere(ask: Callable) -> Elsewhere:
+def _external_evaluator(ask: Callable) -> ExternalEvaluator:
     def answer(*question: Any) -> tuple[RulesResult, Evaluation]:
         rules_result, evaluation, heuristic = ask(question)
         return rules_result, evaluation if heuristic is None else add_heuristic(
             heuristic, evaluation
         )
 
-    return Elsewhere(answer)
+    return ExternalEvaluator(answer)
 
 
 def _by_observations(observe: Callable | None, ask: Callable) -> Evaluator:
@@ -252,14 +252,14 @@ class _Answers:
         self._num_before = 1 + len(jax.tree.leaves(contexts))  # 1 for the key
         self._num_positions = len(jax.tree.leaves(positions))
         args = params, *question
-        self.evaluate = Trimmed(functions.evaluate, args, stages.soon_options)
+        self.evaluate = TrimmedProgram(functions.evaluate, args, stages.soon_options)
         deep = functools.partial(stages.soon_options, fuses_deeply=True)
         heuristic = functions.heuristic
-        self.heuristic = None if heuristic is None else Trimmed(heuristic, args, deep)
+        self.heuristic = None if heuristic is None else TrimmedProgram(heuristic, args, deep)
         new_positions = self.evaluate.result_types.positions  # None: positions are unchanged
         self._changes_positions = new_positions is not None
         rules_input = contexts, new_positions if self._changes_positions else positions, trail
-        self.rules = Trimmed(functions.apply_rules, rules_input, stages.seldom_options)
+        self.rules = TrimmedProgram(functions.apply_rules, rules_input, stages.seldom_options)
 
     def __call__(self, params: Leaves, question: Leaves, pool: Any = None) -> tuple:
         """(`RulesResult`, `Evaluation`, `Heuristic` or None).
@@ -285,7 +285,7 @@ class _Answers:
         return [*question[1:begin], *positions, *question[end:]]
 
     @property
-    def others(self) -> list[Trimmed]:
+    def others(self) -> list[TrimmedProgram]:
         """The programs other than the evaluator, the longest to compile first."""
         return [x for x in (self.heuristic, self.rules) if x is not None]
 

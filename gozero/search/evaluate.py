@@ -50,22 +50,22 @@ class RulesResult(NamedTuple):
     score: jax.Array | None = None  # f32[B, 2]: its score in points, as `Evaluation.score`
 
 
-class Elsewhere(NamedTuple):
+class ExternalEvaluator(NamedTuple):
     """Replaces an evaluator where other programs apply the rules and evaluate (`compile.apart`)."""
 
     answer: Callable[..., tuple[RulesResult, Evaluation]]
     """(key, contexts, positions, trail) -> the results of `apply_rules` and `evaluation_of`."""
     observe: None = None
 
-    def prepared(self) -> Elsewhere:
+    def prepared(self) -> ExternalEvaluator:
         return self
 
 
 def evaluate_positions(
-    game: History, evaluator: Evaluator | Elsewhere, key, contexts, positions, trail: Trail
+    game: History, evaluator: Evaluator | ExternalEvaluator, key, contexts, positions, trail: Trail
 ) -> Evaluated:
     """Legality, result and evaluation of B positions."""
-    if isinstance(evaluator, Elsewhere):
+    if isinstance(evaluator, ExternalEvaluator):
         rules_result, evaluation = evaluator.answer(key, contexts, positions, trail)
         check_evaluation(evaluation, rules_result.legal.shape)
     else:
@@ -74,7 +74,7 @@ def evaluate_positions(
         check_evaluation(evaluation, rules_result.legal.shape)
         if evaluation.positions is not None:
             rules_result = apply_rules(game, contexts, evaluation.positions, trail)
-    return evaluated_as(*rules_result[:3], evaluation, rules_result.score)
+    return combined_evaluation(*rules_result[:3], evaluation, rules_result.score)
 
 
 def with_utility(
@@ -112,7 +112,7 @@ def evaluation_of(
     return evaluator.evaluate(evaluator.params, key, observations)
 
 
-def evaluated_as(
+def combined_evaluation(
     legal, over, exact, evaluation: Evaluation, points: jax.Array | None = None
 ) -> Evaluated:
     """Combine the rules and the evaluation of B positions: legal bool[B, A], over bool[B], exact

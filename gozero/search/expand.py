@@ -23,11 +23,11 @@ from gozero.search.tree import ROOT, Path, Tree
 def new_positions(game: History, tree: Tree, leaf: Leaf, config: SearchConfig) -> tuple[Trail, Any]:
     """(the ancestors of the positions to evaluate, these positions [B]), one for each tree."""
     trail, parents = read_trail(game, tree, leaf.path, config)
-    positions = played(game, parents, leaf)
+    positions = positions_to_evaluate(game, parents, leaf)
     return trail._replace(length=leaf.path.length + leaf.grows), positions
 
 
-def played(game, parents: Any, leaf: Leaf) -> Any:
+def positions_to_evaluate(game, parents: Any, leaf: Leaf) -> Any:
     """The positions to evaluate: those of the new nodes, or of the leaves where none is added."""
     return jax.tree.map(
         lambda new, old: jnp.where(leaf.grows.reshape(-1, *[1] * (new.ndim - 1)), new, old),
@@ -102,7 +102,7 @@ def _add_in_kernel(
         draws.tie_seeds,
         new,
         evaluated.value,
-        in_kernel.credited(evaluated, config),
+        in_kernel.credited_plays(evaluated, config),
         leaf.tree_full if config.fills else None,
         root_inputs,
     )

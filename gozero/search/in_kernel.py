@@ -113,7 +113,7 @@ def root_inputs(config: Any, gumbel: jax.Array) -> RootInputs | None:
     return RootInputs(gumbel, jnp.asarray(config.root_rule.root_table(config.num_simulations)))
 
 
-def credited(evaluated: Any, config: Any) -> jax.Array | None:
+def credited_plays(evaluated: Any, config: Any) -> jax.Array | None:
     """`Update.first_play`; None if all-moves-as-first statistics are not kept."""
     if config.amaf is None:
         return None

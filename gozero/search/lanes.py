@@ -25,7 +25,7 @@ from gozero.search.choose import Draws, best_untried
 from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, Rule, as_rule, tie_break
 from gozero.search.evaluate import Evaluated, evaluate_positions
-from gozero.search.expand import played
+from gozero.search.expand import positions_to_evaluate
 from gozero.search.game import Evaluator, History, Trail
 from gozero.search.select import Leaf
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
@@ -165,7 +165,7 @@ def simulate(
     """
     leaf, end = _find_leaf(tree, lane_tree, config)
     trail, parents = _read_trail(game, tree, lane_tree, leaf.path, config)
-    positions = played(game, parents, leaf)
+    positions = positions_to_evaluate(game, parents, leaf)
     trail = trail._replace(length=end.length + leaf.grows)
     evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
     if evaluated.positions is not None:

@@ -78,7 +78,7 @@ def simulate(
 
     def back_up(k, tree):
         path, evaluation = leaf_paths.path(k), jax.tree.map(lambda x: x[k], by_leaf)
-        tree = backup.lose(tree, path, -config.virtual_loss, utility)
+        tree = backup.add_virtual_losses(tree, path, -config.virtual_loss, utility)
         row = tree.row(path.end)
         tree = backup.back_up(
             tree, path, backup.of_end(tree, row, evaluation.value), evaluation.utility
@@ -97,7 +97,7 @@ def _find_leaves(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[
     def add_one(k, carry):
         tree, leaf_paths = carry
         leaf = select.find_leaf(tree, config, draws.tie_seeds)
-        positions = expand.played(game, trees.read_positions(tree, leaf.row), leaf)
+        positions = expand.positions_to_evaluate(game, trees.read_positions(tree, leaf.row), leaf)
         parent_row, row = leaf.new_rows(tree)
         path = leaf.longer_path(tree.size)
         grown = tree.replace(
@@ -111,7 +111,7 @@ def _find_leaves(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[
         else:
             untried = config.select, draws.tie_seeds, leaf.path.end, leaf.tree_full
             grown = choose.write_untried(grown, parent_row, leaf.other_priors, *untried)
-        grown = backup.lose(grown, path, config.virtual_loss, config.score_utility)
+        grown = backup.add_virtual_losses(grown, path, config.virtual_loss, config.score_utility)
         grown = expand.choose_again(grown, path, None, config, draws, leaf.tree_full)
         leaf_path = _LeafPaths(path.nodes, path.length, leaf.grows, leaf.tree_full)
         write = functools.partial(lax.dynamic_update_index_in_dim, index=k, axis=0)

@@ -9,15 +9,15 @@ import jax
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game, positions_of
-from gozero.search.tree import Keeps
+from gozero.search.tree import OptionalArrays
 
 
-def keeps_of(config: SearchConfig, prior_counts: bool = False) -> Keeps:
+def optional_arrays(config: SearchConfig, prior_counts: bool = False) -> OptionalArrays:
     """The optional arrays of a search's trees; `prior_counts`: the evaluator has a heuristic whose
     values count as visits."""
     if config.grandfather is not None:
         prior_counts |= config.grandfather.visits > 0
-    return Keeps(
+    return OptionalArrays(
         amaf=config.amaf is not None,
         squares=config.keeps_squares,
         scores=config.score_utility is not None,
@@ -67,10 +67,10 @@ def memory_of(
     if config.ensemble is not None:
         roots = jax.eval_shape(config.ensemble.copies, roots)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
-    keeps = keeps_of(config, prior_counts)
-    tree = trees.memory_bytes(roots, num_actions, config.num_nodes, keeps)
+    optional = optional_arrays(config, prior_counts)
+    tree = trees.memory_bytes(roots, num_actions, config.num_nodes, optional)
     copy = tree if reuse else 0
-    slots = 4 * num_trees * trees.num_slots(config.num_nodes) if keeps.shared else 0
+    slots = 4 * num_trees * trees.num_slots(config.num_nodes) if optional.shared else 0
     total = tree + 2 * copy + slots
     return Memory(tree, copy, copy, -(-total // num_games), total)
 

@@ -86,7 +86,7 @@ def _counted(
     return Heuristic(*pair(visits), *pair(amaf_visits))
 
 
-def tried_once(action: jax.Array, value: jax.Array, num_actions: int) -> Heuristic:
+def one_visit(action: jax.Array, value: jax.Array, num_actions: int) -> Heuristic:
     """A heuristic of one visit to the action i32[M], with value f32[M]; none if out of range."""
     is_tried = action[:, None] == jnp.arange(num_actions)[None]
     return Heuristic(jnp.where(is_tried, value[:, None], 0.0), is_tried.astype(jnp.int32))

@@ -24,7 +24,7 @@ from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import Evaluated
-from gozero.search.memory import keeps_of
+from gozero.search.memory import optional_arrays
 from gozero.search.tree import NO_NODE, ROOT, Tree
 
 _STATIC = {"capacity", "codec"}
@@ -52,7 +52,9 @@ def empty(roots: Any, num_actions: int, config: SearchConfig, prior_counts: bool
     """
     if config.ensemble is not None:
         roots = jax.eval_shape(config.ensemble.copies, roots)
-    return trees.allocate(roots, num_actions, config.num_nodes, keeps_of(config, prior_counts))
+    return trees.allocate(
+        roots, num_actions, config.num_nodes, optional_arrays(config, prior_counts)
+    )
 
 
 def reroot(tree: Tree, action: jax.Array) -> Tree:
@@ -88,8 +90,8 @@ def reroot(tree: Tree, action: jax.Array) -> Tree:
     return _compact(tree, kept)
 
 
-def prune(tree: Tree, most: int | jax.Array) -> Tree:
-    """Keep the most visited nodes of each tree, at most `most`; among equals, the earlier ones.
+def prune(tree: Tree, max_nodes: int | jax.Array) -> Tree:
+    """Keep the `max_nodes` most visited nodes of each tree; among equals, the earlier ones.
 
     Visits decrease along a path, so the parents of kept nodes are kept. A dropped child's prior is
     returned to its parent's untried actions, and if the parent's cached choice was that child, it
@@ -98,9 +100,9 @@ def prune(tree: Tree, most: int | jax.Array) -> Tree:
 
     Args:
       tree: the trees.
-      most: a number, or i32[B]; 0 empties a tree.
+      max_nodes: a number, or i32[B]; 0 empties a tree.
     """
-    return keep(tree, _most_visited(tree, most).reshape(-1))
+    return keep(tree, _most_visited(tree, max_nodes).reshape(-1))
 
 
 def keep(tree: Tree, kept: jax.Array) -> Tree:
@@ -145,20 +147,22 @@ def _furthest(tree: Tree, up: jax.Array) -> jax.Array:
     return lax.while_loop(lambda carry: carry[0], double, (jnp.bool_(True), up))[1]
 
 
-def _most_visited(tree: Tree, most: int | jax.Array) -> jax.Array:
-    """bool[B, N]: the most visited nodes of each tree, at most `most`."""
+def _most_visited(tree: Tree, max_nodes: int | jax.Array) -> jax.Array:
+    """bool[B, N]: the most visited nodes of each tree, at most `max_nodes`."""
     in_use = jnp.arange(tree.capacity)[None] < tree.size[:, None]
     visits = jnp.where(in_use, _by_tree(tree, tree.visits), 0)
-    most = jnp.broadcast_to(jnp.asarray(most, jnp.int32).reshape(-1, 1), (tree.num_trees, 1))
-    most = jnp.minimum(most, tree.capacity)
+    max_nodes = jnp.broadcast_to(
+        jnp.asarray(max_nodes, jnp.int32).reshape(-1, 1), (tree.num_trees, 1)
+    )
+    max_nodes = jnp.minimum(max_nodes, tree.capacity)
     lowest = jnp.take_along_axis(
-        -jnp.sort(-visits, axis=1), jnp.maximum(most - 1, 0), axis=1, mode="promise_in_bounds"
+        -jnp.sort(-visits, axis=1), jnp.maximum(max_nodes - 1, 0), axis=1, mode="promise_in_bounds"
     )
     is_above, is_equal = visits > lowest, visits == lowest
-    num_equal = most - jnp.sum(is_above, axis=1, dtype=jnp.int32, keepdims=True)
+    num_equal = max_nodes - jnp.sum(is_above, axis=1, dtype=jnp.int32, keepdims=True)
     first = jnp.cumsum(is_equal, axis=1, dtype=jnp.int32) <= num_equal
     # An equal child comes after its parent.
-    return (visits > 0) & (most > 0) & (is_above | (is_equal & first))
+    return (visits > 0) & (max_nodes > 0) & (is_above | (is_equal & first))
 
 
 def _compact(tree: Tree, kept: jax.Array) -> Tree:
@@ -303,9 +307,11 @@ def fit(tree: Tree, roots: Any, config: SearchConfig) -> tuple[Tree, jax.Array]:
     old_visits = rows.read(tree.visits, row) - 1  # the root's own evaluation is the spare visit
     remaining = config.most_simulations - config.num_simulations
     continues = is_same & (_max_count(tree, old_visits) <= remaining)
-    most = jnp.where(continues, config.num_kept, 0)
-    too_large = jnp.any(tree.size > most)
-    return lax.cond(too_large, lambda tree: prune(tree, most), lambda tree: tree, tree), is_same
+    max_nodes = jnp.where(continues, config.num_kept, 0)
+    too_large = jnp.any(tree.size > max_nodes)
+    return lax.cond(
+        too_large, lambda tree: prune(tree, max_nodes), lambda tree: tree, tree
+    ), is_same
 
 
 def _max_count(tree: Tree, visits: jax.Array) -> jax.Array:

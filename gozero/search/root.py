@@ -22,7 +22,7 @@ from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, as_rule, best_edge, tie_break
-from gozero.search.evaluate import Elsewhere, Evaluated, evaluate_positions
+from gozero.search.evaluate import Evaluated, ExternalEvaluator, evaluate_positions
 from gozero.search.game import Evaluator, History, Trail
 from gozero.search.prior_counts import evaluation_fields
 from gozero.search.tree import NO_NODE, ROOT, Entries, Path, Tree
@@ -30,7 +30,7 @@ from gozero.search.tree import NO_NODE, ROOT, Entries, Path, Tree
 
 def evaluate_roots(
     game: History,
-    evaluator: Evaluator | Elsewhere,
+    evaluator: Evaluator | ExternalEvaluator,
     key,
     noise_key,
     contexts,
@@ -44,7 +44,7 @@ def evaluate_roots(
         roots,
     )
     trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
-    if not isinstance(evaluator, Elsewhere):
+    if not isinstance(evaluator, ExternalEvaluator):
         evaluator = evaluator._replace(evaluate=mode.seldom()(evaluator.evaluate))
     evaluated = evaluate_positions(game, evaluator, key, contexts, roots, trail)
     prior = evaluated.prior
@@ -60,11 +60,11 @@ def evaluate_roots(
 
 
 def new_trees(
-    keeps: trees.Keeps, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws
+    optional: trees.OptionalArrays, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws
 ) -> Tree:
     """Trees that have only their roots; initialised by one kernel on a GPU, where possible."""
     num_actions = evaluated.prior.shape[1]
-    allocate = lambda roots, capacity: trees.allocate(roots, num_actions, capacity, keeps)
+    allocate = lambda roots, capacity: trees.allocate(roots, num_actions, capacity, optional)
     shapes = jax.eval_shape(lambda roots: allocate(roots, config.num_nodes), roots)
 
     def by_stage(evaluated, roots, draws):
@@ -75,7 +75,7 @@ def new_trees(
             none = jax.tree.map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), roots)
             blank = allocate(none, 1)
         new = in_kernel.NewNodes(in_kernel.words_of(roots), evaluated.prior, evaluated.over)
-        first_play = in_kernel.credited(evaluated, config)
+        first_play = in_kernel.credited_plays(evaluated, config)
         root_inputs = in_kernel.root_inputs(config, draws.gumbel)
         update = in_kernel.Update(
             None, draws.tie_seeds, new, evaluated.value, first_play, root=root_inputs
@@ -222,7 +222,7 @@ _WIDTHS = 8, 32
 
 
 def actions(tree: Tree) -> Entries:
-    """All actions of the roots, [B, A]: `trees.by_action`, made fast for the search loop."""
+    """All actions of the roots, [B, A]: `trees.by_action` in a form that is fast in loops."""
     if trees.by_action_in_kernel(tree):
         return trees.by_action(tree, ROOT, tree.num_actions)
     widths = np.array([*(width for width in _WIDTHS if width < tree.num_actions), tree.num_actions])

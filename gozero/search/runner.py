@@ -53,8 +53,8 @@ class Budget:
 class Runner:
     """Runs searches within budgets, in chunks; compiled once for each set of array shapes.
 
-    A search with a given number of visits finds what `search` finds, whatever the chunks. The clock
-    starts when everything is compiled: a first timed search is preceded by a rehearsal of one step
+    A search with a given number of visits returns the result of `search`, whatever the chunks. The
+    clock starts when everything is compiled: a first timed search follows a rehearsal of one step
     on empty trees. A chunk is not started if, at the speed of the previous one, it would end too
     late; so a search overruns by at most part of a chunk, unless the machine slows down. One chunk
     is always done.
@@ -65,8 +65,8 @@ class Runner:
       clock: returns the time in seconds, from any origin.
       piece: the seconds that a chunk should take: after the first chunk of a search, the number of
         steps is set by the time of the previous chunk. None: all chunks have the same size.
-      kind: the class of the programs that make up a search; None: `TwoPrograms`. `by_step.Apart`
-        is another.
+      kind: the class of the programs that make up a search; None: `TwoPrograms`. Another is
+        `by_step.SeparatePrograms`.
 
     Raises:
       ValueError: a chunk of less than one step.

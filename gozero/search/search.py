@@ -36,7 +36,7 @@ from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import Evaluated, evaluate_positions, with_utility
 from gozero.search.game import Evaluator, Game, History, history_of
-from gozero.search.memory import keeps_of
+from gozero.search.memory import optional_arrays
 from gozero.search.select import find_leaf
 from gozero.search.tree import Tree
 from gozero.search.values import Wide
@@ -168,8 +168,8 @@ def begin(
     has_visits = heuristic is not None and heuristic.visits is not None
     config.check_with(tree is not None, heuristic is not None, has_visits)
     if tree is None:
-        keeps = keeps_of(config, has_visits)
-        tree = root.new_trees(keeps, evaluated, roots, config, draws)
+        optional = optional_arrays(config, has_visits)
+        tree = root.new_trees(optional, evaluated, roots, config, draws)
     else:
         if has_visits and tree.prior_counts is None:
             raise ValueError(

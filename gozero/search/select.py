@@ -180,24 +180,24 @@ def least_visits(config: SearchConfig) -> int | None:
     return None if config.amaf is None else config.amaf.ancestor
 
 
-class Few(NamedTuple):
+class TooFewVisits(NamedTuple):
     """Which nodes of a descent have too few visits, so that their cached choice does not apply."""
 
     visits: jax.Array  # i32[R]: `Tree.visits`
     has_source: jax.Array  # bool[B]: whether the root or the child it chooses has enough visits
 
     def at(self, row: jax.Array, level: jax.Array, least: int) -> jax.Array:
-        """bool[B]: whether the nodes in rows i32[B] do; their level is i32[] or i32[B]."""
+        """bool[B]: whether the nodes in rows i32[B] have too few; `level` is i32[] or i32[B]."""
         return (rows.read(self.visits, row) < least) & (level >= 2) & self.has_source
 
 
-def few_visits(tree: Tree, least: int) -> Few:
+def few_visits(tree: Tree, least: int) -> TooFewVisits:
     """If neither of the first two nodes has enough visits, no node has an ancestor that does."""
     row = tree.row(ROOT)
     child = jnp.maximum(rows.read(tree.next, row).astype(jnp.int32), ROOT)
     # (Checked by itself: virtual losses count for the child, but not for the root.)
     top = jnp.maximum(rows.read(tree.visits, row), rows.read(tree.visits, tree.row(child)))
-    return Few(tree.visits, top >= least)
+    return TooFewVisits(tree.visits, top >= least)
 
 
 class _Descent(NamedTuple):

@@ -37,7 +37,7 @@ from gozero.search import backup, expand, rows, select
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig, Transpositions
-from gozero.search.evaluate import check_evaluation, evaluated_as
+from gozero.search.evaluate import check_evaluation, combined_evaluation
 from gozero.search.game import Evaluation, Evaluator, History, Trail
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
@@ -305,7 +305,7 @@ def _add(
     tree, ready = state.tree, leaves.is_ready
     assert tree.shared is not None
     evaluation = Evaluation(leaves.evaluation[:, :-1], leaves.evaluation[:, -1])
-    evaluated = evaluated_as(leaves.legal, leaves.over, leaves.exact, evaluation)
+    evaluated = combined_evaluation(leaves.legal, leaves.over, leaves.exact, evaluation)
     added = ready
     if config.leaves > 1:
         added = _has_leaf(leaves)
@@ -333,7 +333,7 @@ def _add(
     if config.leaves > 1:
         path = leaf.longer_path(tree.size)
         path = path._replace(length=jnp.where(leaves.needs_evaluation, path.length, 0))
-        tree = backup.lose(tree, path, config.virtual_loss)
+        tree = backup.add_virtual_losses(tree, path, config.virtual_loss)
     else:
         slot = jnp.where(ready & leaves.needs_evaluation, leaves.slot, state.slots.size + lanes)
         slots = rows.write(slots, slot, node)
@@ -476,7 +476,9 @@ def _back_up(
     repeated = lambda x: jnp.repeat(x, count, axis=0)
     over = jnp.zeros(num_trees * count, bool)
     evaluations = Evaluation(flatten(evaluation)[:, :-1], flatten(evaluation)[:, -1])
-    evaluated = evaluated_as(flatten(waiting.legal), over, over.astype(jnp.float32), evaluations)
+    evaluated = combined_evaluation(
+        flatten(waiting.legal), over, over.astype(jnp.float32), evaluations
+    )
 
     outside = tree.num_rows + jnp.arange(over.size, dtype=jnp.int32)
     row = repeated(tree.row(0)) + flatten(end)
@@ -498,7 +500,9 @@ def _back_up(
         tree, slots = carry
         path = waiting.path(k, waits[:, k])
         counted = path._replace(length=jnp.where(waits[:, k], path.length, -1))
-        tree = backup.back_up(backup.lose(tree, path, -config.virtual_loss), counted, value[:, k])
+        tree = backup.back_up(
+            backup.add_virtual_losses(tree, path, -config.virtual_loss), counted, value[:, k]
+        )
         tree_full = waiting.tree_full[:, k] & waits[:, k]
         tree = expand.choose_again(tree, path, None, config, draws, tree_full)
         slot = look_up(tree, slots, waiting.key[:, k]).slot

@@ -76,7 +76,9 @@ class Tree(struct.PyTreeNode):
     action: jax.Array  # i16 or i32[R]: the action that led to the node
     edge_prior: jax.Array  # f32[R]: that action's prior
     visits: jax.Array  # i32[R]: the number of values backed up through the node, its own included
-    value_sum: values.Sums  # i32[R]: the sum of these values, fixed point; wide if `Keeps.wide`
+    value_sum: (
+        values.Sums
+    )  # i32[R]: the sum of these values, fixed point; wide if `OptionalArrays.wide`
     squares: values.Sums | None  # i32[R]: the sum of their squares, for a rule that needs it; with
     # `scores`, of value plus utility
     scores: Scores | None  # for a rule that needs them
@@ -115,8 +117,8 @@ class Tree(struct.PyTreeNode):
         return jnp.arange(self.num_trees, dtype=jnp.int32) * self.capacity + node
 
 
-class Keeps(NamedTuple):
-    """Which optional arrays a tree has, beside those that every search needs; static."""
+class OptionalArrays(NamedTuple):
+    """Which arrays a tree has in addition to those that every search needs; static."""
 
     amaf: bool = False  # all-moves-as-first statistics
     squares: bool = False  # sums of squared values
@@ -129,17 +131,19 @@ class Keeps(NamedTuple):
     wide: bool = False  # sums that can hold more than `values.MAX_VISITS` values
 
 
-NOTHING_MORE = Keeps()
+NO_OPTIONAL_ARRAYS = OptionalArrays()
 
 
-def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING_MORE) -> Tree:
+def allocate(
+    roots: Any, num_actions: int, capacity: int, optional: OptionalArrays = NO_OPTIONAL_ARRAYS
+) -> Tree:
     """Empty trees for roots with a leading axis [B]; the roots are not written yet.
 
     Args:
       roots: positions.
       num_actions: A.
       capacity: N, nodes of each tree.
-      keeps: which optional arrays to allocate.
+      optional: which optional arrays to allocate.
 
     Raises:
       ValueError: more rows than an i32 can number.
@@ -167,24 +171,28 @@ def allocate(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING
         action=action(num_rows, 0),
         edge_prior=jnp.full(num_rows, -jnp.inf, jnp.float32),
         visits=number(),
-        value_sum=values.zero_sums(num_rows, keeps.wide),
-        squares=values.zero_sums(num_rows, keeps.wide) if keeps.squares else None,
-        scores=Scores(values.zero_sums(num_rows, keeps.wide), number()) if keeps.scores else None,
+        value_sum=values.zero_sums(num_rows, optional.wide),
+        squares=values.zero_sums(num_rows, optional.wide) if optional.squares else None,
+        scores=Scores(values.zero_sums(num_rows, optional.wide), number())
+        if optional.scores
+        else None,
         value=number(),
         over=jnp.zeros(num_rows, bool),
         positions=tuple(jnp.zeros((num_rows, *x.shape[1:]), x.dtype) for x in blank),
         size=jnp.zeros(num_trees, jnp.int32),
-        amaf=counts_if(keeps.amaf, keeps.wide),
-        prior_counts=counts_if(keeps.prior_counts),
+        amaf=counts_if(optional.amaf, optional.wide),
+        prior_counts=counts_if(optional.prior_counts),
         shared=Shared(
             jnp.zeros((num_rows, 2), jnp.uint32),
             jnp.zeros((num_rows, num_actions + 1), jnp.float32),
         )
-        if keeps.shared
+        if optional.shared
         else None,
-        backup_value=number() if keeps.backup_value else None,
-        proven=jnp.zeros(num_rows, jnp.int8) if keeps.proven else None,
-        last_sync=LastSync(number(), number(), counts_if(keeps.amaf)) if keeps.last_sync else None,
+        backup_value=number() if optional.backup_value else None,
+        proven=jnp.zeros(num_rows, jnp.int8) if optional.proven else None,
+        last_sync=LastSync(number(), number(), counts_if(optional.amaf))
+        if optional.last_sync
+        else None,
         capacity=capacity,
         codec=codec,
     )
@@ -203,9 +211,11 @@ def num_slots(capacity: int) -> int:
     return max(WAYS, 1 << (2 * capacity - 1).bit_length())
 
 
-def memory_bytes(roots: Any, num_actions: int, capacity: int, keeps: Keeps = NOTHING_MORE) -> int:
+def memory_bytes(
+    roots: Any, num_actions: int, capacity: int, optional: OptionalArrays = NO_OPTIONAL_ARRAYS
+) -> int:
     """The number of bytes that `allocate` would take, without allocating. Roots may be shapes."""
-    arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity, keeps), roots)
+    arrays = jax.eval_shape(lambda x: allocate(x, num_actions, capacity, optional), roots)
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(arrays))
 
 

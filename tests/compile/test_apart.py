@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from gozero.compile import executables
-from gozero.compile.apart import InTwo, Trimmed
+from gozero.compile.apart import SplitFunction, TrimmedProgram
 
 TABLE = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
 
@@ -42,7 +42,7 @@ def run_at(programs, *args):
 def test_two_programs_do_what_one_does():
     x = jnp.array([0.5, -7.0, 0.25, 3.0])
     wanted = whole(answer, TABLE, jnp.int32(2), x)
-    cut = InTwo(whole, types_of)
+    cut = SplitFunction(whole, types_of)
     found = run(cut, TABLE, jnp.int32(2), x)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, wanted)
     assert jax.tree.structure(found) == jax.tree.structure(wanted)
@@ -55,7 +55,7 @@ def test_two_programs_do_what_one_does():
 def test_what_is_donated_is_used_up_and_its_place_taken():
     table, row, x = TABLE + 1, jnp.int32(0), jnp.ones(4)
     wanted = whole(answer, TABLE + 1, row, x)
-    cut = InTwo(whole, types_of, donated=True)
+    cut = SplitFunction(whole, types_of, donated=True)
     place = table.unsafe_buffer_pointer()
     found = run(cut, table, row, x)
     assert table.is_deleted()
@@ -74,12 +74,12 @@ def test_what_is_donated_is_used_up_and_its_place_taken():
 )
 def test_a_function_asks_once_and_not_in_a_loop(function, times):
     with pytest.raises(ValueError, match=f"it called `ask` {times} times"):
-        InTwo(function, types_of).at(jnp.ones(4))
+        SplitFunction(function, types_of).at(jnp.ones(4))
 
 
 def test_a_program_of_the_leaves_that_it_looks_at():
     given = {"x": jnp.array([1.0, -1.0]), "row": jnp.int32(1)}
-    program = Trimmed(answer, (given,), dict)
+    program = TrimmedProgram(answer, (given,), dict)
     assert program.needed == [False, True]  # of row, x
     said = program([None, given["x"]])
     np.testing.assert_array_equal(said["twice"], [2.0, -2.0])
@@ -97,7 +97,7 @@ def test_what_nobody_looks_at_is_not_made_and_what_stays_is_not_handed_through()
     needed = lambda question: [False, True]
     carried = {"kept": jnp.arange(3.0), "sum": jnp.zeros(4)}
     x = jnp.ones(4)
-    halves = InTwo(function, types_of, needed, donated=True).at(carried, x)
+    halves = SplitFunction(function, types_of, needed, donated=True).at(carried, x)
     asked, held = halves.before(carried, x)
     assert asked[0] is None
     text = halves._first.jitted.lower(*halves._types_first()).as_text()

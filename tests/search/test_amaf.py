@@ -20,7 +20,7 @@ from gozero.search.rules.prove_first import ProveFirst
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
-from gozero.search.tree import Keeps, Path
+from gozero.search.tree import OptionalArrays, Path
 from tests.search import random_tree
 from tests.search.evaluators import hash_evaluate
 
@@ -38,7 +38,9 @@ def test_sets_of_actions_are_words():
 def path_tree(actions):
     """One tree that is a single path, and the path through it."""
     length, num_actions = len(actions), 6
-    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), num_actions, length + 1, Keeps(amaf=True))
+    tree = trees.allocate(
+        jnp.zeros((1, 1), jnp.int32), num_actions, length + 1, OptionalArrays(amaf=True)
+    )
     tree = tree.replace(action=tree.action.at[1:].set(jnp.array(actions, jnp.int16)))
     nodes = jnp.arange(length + 1, dtype=jnp.int32)[:, None]
     return tree, Path(nodes, jnp.array([length]))

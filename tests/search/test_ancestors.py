@@ -18,7 +18,7 @@ from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
-from gozero.search.tree import NO_NODE, Keeps
+from gozero.search.tree import NO_NODE, OptionalArrays
 from gozero.search.values import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
@@ -44,7 +44,7 @@ def test_whose_statistics_count_by_hand():
     node 1's statistics prefer action 3, and its own action 1.
     """
     config = SearchConfig(7, select=Rave(AmafOnly()), amaf=Amaf(ancestor=5))
-    blank = trees.allocate(jnp.zeros((4, 1), jnp.int32), 4, 8, Keeps(amaf=True))
+    blank = trees.allocate(jnp.zeros((4, 1), jnp.int32), 4, 8, OptionalArrays(amaf=True))
     legal = np.array([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 1, 1], [0, 1, 0, 1]], bool)
     tried = np.array([0, 1, 2, -1])  # the action of each node to the next
     values = np.array([[2, 1, 9, 3], [9, 0, 9, 3], [9, 8, 1, 0], [9, 3, 9, 2]])

@@ -10,7 +10,7 @@ import pytest
 from gozero.hashing import mix
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluation
-from gozero.search.prior_counts import tried_once, with_heuristic
+from gozero.search.prior_counts import one_visit, with_heuristic
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from tests.reference import gelly_silver, mcts
@@ -39,7 +39,7 @@ def evaluator(first_action, heuristic):
         actions, value = playout(codes)
         by = jax.nn.one_hot(actions, NUM_ACTIONS, dtype=bool)  # [M, LENGTH, A]
         first_play = jnp.stack([by[:, p::2].any(axis=1) for p in range(2)], axis=1)
-        own = tried_once(actions[:, 0], value, NUM_ACTIONS) if first_action else None
+        own = one_visit(actions[:, 0], value, NUM_ACTIONS) if first_action else None
         return Evaluation(jnp.zeros((len(codes), NUM_ACTIONS)), value, first_play, own)
 
     return with_heuristic(evaluate, believed, amaf_visits=counted) if heuristic else evaluate

@@ -15,7 +15,7 @@ from gozero.search import choose, ensemble, expand, proofs, reuse
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.memory import keeps_of, memory_of
+from gozero.search.memory import memory_of, optional_arrays
 from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.rules.operators import max_backup
 from gozero.search.rules.puct import Puct
@@ -157,7 +157,7 @@ def hand_made(*nodes_of_trees):
 
     All priors are 1/2. The only untried action is a root's action 1 where it has no child by it.
     """
-    tree = trees.allocate(jnp.zeros((3, 1)), 3, 5, keeps_of(BY_HAND))
+    tree = trees.allocate(jnp.zeros((3, 1)), 3, 5, optional_arrays(BY_HAND))
     tree = jax.tree.map(np.array, tree)
     for k, nodes in enumerate(nodes_of_trees):
         number = {line: n for n, (line, *_) in enumerate(nodes)}

@@ -22,7 +22,7 @@ from gozero.search.game import Evaluation, Evaluator, Game
 from gozero.search.rules.rave import AmafOnly, MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
-from gozero.search.tree import Keeps, Path
+from gozero.search.tree import OptionalArrays, Path
 from gozero.search.values import VALUE_ONE
 
 
@@ -119,7 +119,7 @@ def test_figure_4_all_moves_as_first():
         ([ROOT, S, after[B]], [], False),
         ([ROOT, S, after[C]], [A], True),
     ]
-    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), 3, 6, Keeps(amaf=True))
+    tree = trees.allocate(jnp.zeros((1, 1), jnp.int32), 3, 6, OptionalArrays(amaf=True))
     tree = tree.replace(
         children=tree.children.at[ROOT, :2]
         .set(jnp.array([S, ELSEWHERE], jnp.int16))

@@ -17,7 +17,7 @@ from gozero.search.rules.operators import max_backup
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
-from gozero.search.tree import Keeps, Path
+from gozero.search.tree import OptionalArrays, Path
 from gozero.search.values import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
@@ -37,7 +37,7 @@ def test_what_it_knows_by_hand():
     1, 3 and 4 were only played later; action 1 won 2 of 4. Action 2 has no statistics, and action 3
     is illegal at the new node.
     """
-    blank = trees.allocate(jnp.zeros((2, 1), jnp.int32), 5, 3, Keeps(amaf=True))
+    blank = trees.allocate(jnp.zeros((2, 1), jnp.int32), 5, 3, OptionalArrays(amaf=True))
     tree = blank.replace(
         children=blank.children.at[0, 0].set(1),
         num_children=blank.num_children.at[0].set(1),

@@ -16,7 +16,7 @@ from gozero.search import values
 from gozero.search.by_step import Overlapped
 from gozero.search.config import Amaf, Ensemble, SearchConfig
 from gozero.search.game import Evaluator
-from gozero.search.memory import keeps_of
+from gozero.search.memory import optional_arrays
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
@@ -73,7 +73,7 @@ def test_the_settings_say_which_form_and_what_does_not_go_with_it():
     assert not SearchConfig(MAX_VISITS).wide
     assert SearchConfig(MAX_VISITS + 1).wide
     assert SearchConfig(MAX_VISITS - 10, leaves=2, virtual_loss=10, capacity=9).wide
-    assert keeps_of(SearchConfig(10**6)).wide
+    assert optional_arrays(SearchConfig(10**6)).wide
     with pytest.raises(ValueError, match="num_simulations"):
         SearchConfig(MOST_VISITS + 1)
     with pytest.raises(ValueError, match=r"^num_simulations: 131071 .* at most 65534"):
@@ -88,7 +88,7 @@ def test_the_settings_say_which_form_and_what_does_not_go_with_it():
 
 def test_a_search_below_the_limit_keeps_the_arrays_it_had():
     roots = random_tree.Position(CODES)
-    bytes_of = lambda config: trees.memory_bytes(roots, 12, 50, keeps_of(config))
+    bytes_of = lambda config: trees.memory_bytes(roots, 12, 50, optional_arrays(config))
     narrow = bytes_of(SearchConfig(49, amaf=Amaf(), select=RAVE))
     assert bytes_of(WideConfig(49, amaf=Amaf(), select=RAVE)) == narrow + 5 * 50 * 2 * (1 + 12)
 

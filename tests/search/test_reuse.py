@@ -18,7 +18,7 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.rules.puct import Puct
 from gozero.search.search import search
-from gozero.search.tree import Keeps
+from gozero.search.tree import OptionalArrays
 from gozero.search.values import MAX_VISITS
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
@@ -292,9 +292,9 @@ def test_visits_that_sums_would_not_hold_are_not_taken_over():
 def test_visits_that_a_heuristic_counts_for_are_among_them():
     """By hand: the limit counts 31 new simulations, prior counts and AMAF visits of an action."""
     roots = random_tree.Position(CODES)
-    keeps = Keeps(amaf=True, prior_counts=True)
+    optional = OptionalArrays(amaf=True, prior_counts=True)
     config = SearchConfig(31, capacity=4)
-    tree = host(trees.allocate(roots, random_tree.NUM_ACTIONS, 4, keeps))
+    tree = host(trees.allocate(roots, random_tree.NUM_ACTIONS, 4, optional))
     at_root = np.arange(NUM_TREES) * 4
     stored = zip(tree.positions, rows.encode(tree.codec, roots), strict=True)
     positions = tuple(rows.write(jnp.asarray(x), at_root, own) for x, own in stored)

@@ -168,12 +168,15 @@ def test_squares_are_rounded_once_each_and_summed_exactly():
 def test_backup_of_squares_by_hand():
     """A root, its child and a new node; a value of one half, then a virtual loss of two."""
     tree = trees.allocate(
-        jnp.zeros((1, 1), jnp.int32), num_actions=2, capacity=3, keeps=trees.Keeps(squares=True)
+        jnp.zeros((1, 1), jnp.int32),
+        num_actions=2,
+        capacity=3,
+        optional=trees.OptionalArrays(squares=True),
     )
     path = trees.Path(nodes=jnp.array([[0], [1], [2]]), length=jnp.array([2]))
     one = values.VALUE_ONE
     once = jax.jit(backup.back_up)(tree, path, jnp.array([one // 2]))
     assert once.squares.tolist() == [one // 4] * 3
-    lost = backup.lose(once, path, 2)
+    lost = backup.add_virtual_losses(once, path, 2)
     assert lost.squares.tolist() == [one // 4, one // 4 + 2 * one, one // 4 + 2 * one]
-    assert backup.lose(lost, path, -2).squares.tolist() == once.squares.tolist()
+    assert backup.add_virtual_losses(lost, path, -2).squares.tolist() == once.squares.tolist()

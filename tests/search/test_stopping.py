@@ -16,7 +16,7 @@ from gozero.go.rules import Rules
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import make_setup
 from gozero.search import reuse, root
-from gozero.search.by_step import Apart
+from gozero.search.by_step import SeparatePrograms
 from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
@@ -75,7 +75,7 @@ def assert_close(one, other):
     ],
 )
 def test_an_evaluator_apart_finds_what_the_whole_does(config):
-    run = Runner(random_tree.GAME, Evaluator(EVALUATE), config, chunk=5, kind=Apart)
+    run = Runner(random_tree.GAME, Evaluator(EVALUATE), config, chunk=5, kind=SeparatePrograms)
     key = jax.random.key(3)
     positions = random_tree.Position(CODES)
     whole = searcher(config)(CODES, key)
@@ -98,7 +98,7 @@ def test_playouts_with_a_heuristic_apart_find_what_the_whole_does(first_action):
         Runner(go_game(rules), setup.evaluator, setup.search, kind=kind).search(
             jax.random.key(3), states
         )
-        for kind in (Apart, None)
+        for kind in (SeparatePrograms, None)
     ]
     assert_same(*found)
 
@@ -113,7 +113,7 @@ def test_playouts_with_a_heuristic_apart_find_what_the_whole_does(first_action):
 )
 def test_an_evaluator_apart_is_refused_where_steps_are_of_several_kinds(config, text):
     with pytest.raises(ValueError, match=text):
-        Runner(random_tree.GAME, Evaluator(EVALUATE), config, kind=Apart)
+        Runner(random_tree.GAME, Evaluator(EVALUATE), config, kind=SeparatePrograms)
 
 
 @pytest.mark.parametrize("chunk", [pytest.param(5, marks=pytest.mark.slow), 24])

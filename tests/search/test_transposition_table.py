@@ -9,7 +9,7 @@ import pytest
 
 from gozero.search import transpositions
 from gozero.search import tree as trees
-from gozero.search.tree import Keeps
+from gozero.search.tree import OptionalArrays
 
 
 def test_a_hash_is_of_every_bit():
@@ -53,7 +53,7 @@ def test_a_hash_is_of_every_bit():
 
 def test_a_table_of_many_nodes_finds_each_or_one_alike():
     capacity, used = 64, np.array([64, 40])
-    tree = trees.allocate(jnp.zeros((2, 1), jnp.int32), 2, capacity, Keeps(shared=True))
+    tree = trees.allocate(jnp.zeros((2, 1), jnp.int32), 2, capacity, OptionalArrays(shared=True))
     keys = np.random.RandomState(1).randint(0, 2**32, (128, 2), np.uint64).astype(np.uint32)
     keys[5] = keys[3]
     keys[7] = 0  # not evaluated

@@ -20,7 +20,7 @@ from gozero.search.rules.operators import MixBackup, max_backup
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
-from gozero.search.tree import Keeps
+from gozero.search.tree import OptionalArrays
 from gozero.search.values import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
@@ -172,7 +172,9 @@ def small_tree(**arrays):
 
     Q is 1/2 of 3 visits, and 3/4 of one; the root's own evaluation is 0. Action 2 is illegal.
     """
-    tree = trees.allocate(jnp.zeros((1, 1)), num_actions=3, capacity=3, keeps=Keeps(**arrays))
+    tree = trees.allocate(
+        jnp.zeros((1, 1)), num_actions=3, capacity=3, optional=OptionalArrays(**arrays)
+    )
     one = VALUE_ONE
     tree = tree.replace(
         children=tree.children.at[0, :2].set(jnp.array([1, 2], jnp.int16)),
@@ -321,7 +323,7 @@ def test_what_does_not_go_together_is_refused(field, settings):
 
 def test_no_room_is_taken_unless_asked_for():
     codes = random_tree.Position(jnp.zeros(3, jnp.uint32))
-    size = lambda **more: trees.memory_bytes(codes, 12, 101, Keeps(**more))
+    size = lambda **more: trees.memory_bytes(codes, 12, 101, OptionalArrays(**more))
     assert size(backup_value=True) - size() == 3 * 101 * 4
     assert size(proven=True) - size() == 3 * 101
     assert trees.allocate(codes, 12, 101).backup_value is None

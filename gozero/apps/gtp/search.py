@@ -31,7 +31,7 @@ from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.playouts import engine
 from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, reuse
-from gozero.search.by_step import Apart, misfit
+from gozero.search.by_step import SeparatePrograms, misfit
 from gozero.search.config import SearchConfig
 from gozero.search.runner import Budget, Runner, TwoPrograms
 from gozero.search.search import Running, SearchResult
@@ -208,7 +208,7 @@ class TreeSearcher(Searcher):
         is_apart = has_playouts and rules.size >= _SIZE_APART and mode.backend() == "cpu"
         is_apart &= settings.leaves >= _LEAVES_APART and misfit(settings) is None
         sooner = has_playouts and rules.size >= _SIZE_SOONER
-        kind = Apart if is_apart else functools.partial(TwoPrograms, sooner=sooner)
+        kind = SeparatePrograms if is_apart else functools.partial(TwoPrograms, sooner=sooner)
         runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
         self._runner = runner(settings)
         # A player that ponders uses all of its time: the extra simulations help later searches.

@@ -169,11 +169,12 @@ def write_by_action(
     is_child = actions < tree.num_children[row].astype(jnp.int32)
     child = load(tree.children, row, actions, mask=is_child).astype(jnp.int32)
     of_child = lambda array: load(array, base + child, mask=is_child)
-    taken, visits = of_child(tree.action).astype(jnp.int32), of_child(tree.visits)
-    taken = jnp.where(is_child, taken, tree.num_actions + actions)  # distinct for all lanes
+    child_action, visits = of_child(tree.action).astype(jnp.int32), of_child(tree.visits)
+    # Distinct for all lanes.
+    child_action = jnp.where(is_child, child_action, tree.num_actions + actions)
     q = mean(-of_child(tree.value_sum), visits)
     for array, value in zip(out, (visits, child, of_child(tree.edge_prior), q), strict=True):
-        store(array, tree_number, taken, mask=is_child, value=value)
+        store(array, tree_number, child_action, mask=is_child, value=value)
 
 
 _FEW = 16
@@ -185,32 +186,33 @@ def write_rows(
 ) -> list[jax.Array]:
     """Writes values [n, ...] into arrays [R, ...] at distinct rows i32[n]; drops rows >= R."""
     flat = lambda x: x.reshape(len(x), -1)
-    used = [i for i, x in enumerate(arrays) if x.size]
+    indices = [i for i, x in enumerate(arrays) if x.size]
     # The few numbers of such rows are packed: separate arrays would each take a kernel before this.
     width_of = lambda i: math.prod(arrays[i].shape[1:])
-    small = [i for i in used if width_of(i) <= _FEW and arrays[i].dtype in AS_WORDS]
-    others = [i for i in used if i not in small]
+    small = [i for i in indices if width_of(i) <= _FEW and arrays[i].dtype in AS_WORDS]
+    others = [i for i in indices if i not in small]
     starts = dict(zip(small, np.cumsum([0, *map(width_of, small)]), strict=False))
     columns = [values[i].astype(arrays[i].dtype).reshape(len(rows), -1) for i in small]
     words = [jnp.concatenate([word(x).T for x in columns])] if small else []
 
     def kernel(rows, *refs):
         i, row = number(), rows[number()]
-        given, written = refs[: -len(used)], dict(zip(used, refs[-len(used) :], strict=True))
-        new = dict(zip(others, given[len(words) :], strict=True))
-        for at, array in written.items():
+        inputs = refs[: -len(indices)]
+        arrays_out = dict(zip(indices, refs[-len(indices) :], strict=True))
+        new = dict(zip(others, inputs[len(words) :], strict=True))
+        for at, array in arrays_out.items():
             place, is_row = lanes(width_of(at)), row < array.shape[0]
             inside = place < width_of(at)
             if at in starts:
-                value = load(given[0], int(starts[at]) + place, i, mask=inside)
+                value = load(inputs[0], int(starts[at]) + place, i, mask=inside)
                 value = number_of(value, array.dtype)
             else:
                 value = load(new[at], i, place, mask=inside)
             store(array, row, place, mask=inside & is_row, value=value)
 
-    given = [rows, *words, *(flat(values[i]) for i in others)]
-    found = each_tree(kernel, len(rows), [flat(arrays[i]) for i in used], given)
-    for i, new in zip(used, found, strict=True):
+    inputs = [rows, *words, *(flat(values[i]) for i in others)]
+    outputs = each_tree(kernel, len(rows), [flat(arrays[i]) for i in indices], inputs)
+    for i, new in zip(indices, outputs, strict=True):
         arrays = [*arrays[:i], new.reshape(arrays[i].shape), *arrays[i + 1 :]]
     return arrays
 
@@ -270,7 +272,7 @@ def number_of(word: jax.Array, dtype: Any) -> jax.Array:
     dtype = jnp.dtype(dtype)
     if dtype.itemsize == 4:
         return lax.bitcast_convert_type(word, dtype)
-    whole = lax.bitcast_convert_type(word, jnp.int32)
+    integers = lax.bitcast_convert_type(word, jnp.int32)
     if dtype == jnp.float16:
-        return lax.bitcast_convert_type(whole.astype(jnp.int16), dtype)
-    return whole.astype(dtype)
+        return lax.bitcast_convert_type(integers.astype(jnp.int16), dtype)
+    return integers.astype(dtype)

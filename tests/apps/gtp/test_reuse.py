@@ -11,7 +11,7 @@ from gozero.apps.gtp import engine as gtp_engine
 from gozero.apps.gtp import search as gtp_search
 from gozero.go import rules as go
 from gozero.play import evaluators, setups
-from gozero.search.by_step import Apart
+from gozero.search.by_step import SeparatePrograms
 from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.rules.puct import Puct
 from gozero.search.runner import TwoPrograms
@@ -98,7 +98,7 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
 @pytest.mark.parametrize(
     ("flags", "kind"),
     [
-        ({}, Apart),
+        ({}, SeparatePrograms),
         ({"size": 13}, TwoPrograms),
         ({"leaves": 4}, TwoPrograms),
         ({"trees": 2}, TwoPrograms),
