@@ -200,7 +200,7 @@ CONFLICTS = (
     Conflict("ensemble", "ancestor", "it uses ancestors in a single tree"),
     Conflict("ensemble", "own_visits", "it counts the visits of a single tree"),
     Conflict("above", "ensemble", "an exchange changes the values above a node"),
-    Conflict("above", "ancestor", "it uses each node's own values beside those above"),
+    Conflict("above", "ancestor", "it uses each node's own values and those above"),
     Conflict("variance", "ensemble", "trees do not exchange sums of squares"),
     Conflict("variance", "prior_counts", "prior counts have no sums of squares"),
     Conflict("score", "transpositions", "shared evaluations have no score"),
@@ -355,7 +355,7 @@ class SearchConfig:
             )
         if self.amaf is None and self.grandfather is not None and self.grandfather.amaf_visits > 0:
             raise ValueError(
-                f"amaf: {self.grandfather} sets all-moves-as-first statistics; set amaf=Amaf()"
+                f"amaf: {self.grandfather} needs all-moves-as-first statistics; set amaf=Amaf()"
             )
 
     def _check_counts(self):

@@ -47,7 +47,7 @@ class Edges(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What a rule needs beside the priors, visits and values of the edges."""
+    """What a rule needs in addition to the priors, visits and values of the edges."""
 
     amaf: bool = False  # all-moves-as-first statistics
     above: bool = False  # and those two plies above
@@ -82,7 +82,7 @@ class SelectionRule:
 
     def __call__(self, edges: Edges) -> jax.Array:
         """f32[K]: the scores, -inf where illegal."""
-        raise NotImplementedError(f"{type(self).__name__} scores no edges")
+        raise NotImplementedError(f"{type(self).__name__} does not define scores of edges")
 
     def evaluation(self, edges: Edges) -> jax.Array:
         """f32[K]: the score without exploration; -inf where illegal, or nothing is known.

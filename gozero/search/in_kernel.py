@@ -52,7 +52,7 @@ class Update(NamedTuple):
 
 
 class RootInputs(NamedTuple):
-    """The inputs of a root's rule beside its edges."""
+    """The inputs of a root's rule in addition to its edges."""
 
     gumbel: jax.Array  # f32[B, A]
     table: jax.Array  # `SelectionRule.root_table`

@@ -39,9 +39,9 @@ def with_heuristic(
       evaluate: the evaluator.
       value: ``(params, key, observations[M]) -> f32[M, A]`` in [-1, 1]: each action's value for
         the player to move, who would take it. It gets the evaluator's params and a key of its own.
-      visits: C, its count beside the simulations through an action; with 0, the search keeps no
-        such counts.
-      amaf_visits: M, its count beside the simulations that played the action later; 0 for none.
+      visits: C, the simulations through an action that its value counts for; with 0, the search
+        stores no such counts.
+      amaf_visits: M, likewise for simulations that played the action later; 0 for none.
 
     Raises:
       ValueError: a confidence that is negative, or more than a value sum can hold; both 0.
@@ -117,7 +117,7 @@ def evaluation_fields(
 ) -> dict[str, Any]:
     """The arrays that store an evaluation, except the priors, written at rows i32[B].
 
-    `others` are heuristics beside the evaluator's.
+    `others` are heuristics in addition to the evaluator's.
     """
     return {
         "value": rows.write(tree.value, row, evaluated.value),

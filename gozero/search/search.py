@@ -466,8 +466,8 @@ def _roots(game: Game, states: Any) -> tuple[Any, Any]:
     sizes = {jnp.shape(x)[:1] for x in jax.tree.leaves(states)}
     if len(sizes) != 1 or () in sizes:
         raise ValueError(
-            f"states: different leading axes {sorted(sizes)}; give every leaf the same [B], "
-            "or [1] for a single game"
+            f"states: their leading axes are {sorted(sizes)}; give every leaf the same [B], which "
+            "is [1] for a single game"
         )
     return jax.vmap(history_of(game).root)(states)
 

@@ -124,7 +124,7 @@ class _Block(LaneOps):
         if name == "reduce_or":
             return [self.any_of(args[0])]
         if out.aval.shape[-1:] != (LANES,) or name in _NOT_ELEMENTWISE:
-            raise NotImplementedError(f"{name} in a kernel of lanes: {eqn}")
+            raise NotImplementedError(f"{name} is not supported in a kernel of lanes: {eqn}")
         return [self._elementwise(eqn, args)]
 
     def _elementwise(self, eqn: Any, args: list[Value]) -> np.ndarray:
@@ -166,7 +166,7 @@ class _Block(LaneOps):
         closed, (split, carried) = params["jaxpr"], _consts_and_carry(params)
         consts, carry = args[:split], args[split:]
         if len(carry) != carried:
-            raise NotImplementedError("a scan over arrays, in a kernel of lanes")
+            raise NotImplementedError("a scan over arrays is not supported in a kernel of lanes")
         avals = closed.in_avals[split:]
 
         def body(_, flat):

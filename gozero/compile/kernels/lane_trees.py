@@ -271,7 +271,7 @@ def _apply(eqn: Any, args: list[jax.Array], trees: Sequence[int]) -> jax.Array:
     if name in ("concatenate", *_REDUCTIONS):
         return eqn.primitive.bind(*args, **params)
     if name in _NOT_ELEMENTWISE:
-        raise NotImplementedError(f"{name} in a kernel of trees: {eqn}")
+        raise NotImplementedError(f"{name} is not supported in a kernel of trees: {eqn}")
     return eqn.primitive.bind(*[jnp.broadcast_to(x, shape) for x in args], **params)
 
 

@@ -164,7 +164,7 @@ class _Game(LaneOps):
         if name in _FOLDS:
             return [self._fold(_FOLDS[name], args[0], params["axes"])]
         if name in _NOT_ELEMENTWISE:
-            raise NotImplementedError(f"{name} in a kernel of games: {eqn}")
+            raise NotImplementedError(f"{name} is not supported in a kernel of games: {eqn}")
         parts = [np.broadcast_to(x, shape) for x in args]
         each = [self.one(eqn, [part[at] for part in parts]) for at in np.ndindex(*shape)]
         return [array_of(each, shape)]

@@ -211,7 +211,7 @@ def _ko_after(rules: Rules, before: jax.Array, after: jax.Array, white_moved: ja
 def _area(config: KataGoConfig, rules: Rules, position: Position) -> tuple[bb.Board, bb.Board]:
     """Black's area and White's, under the config's scoring rules."""
     version, of_area = config.inputs_version, config.scoring == "area"
-    if version >= 6 and not of_area:  # the network is told them only in the encore
+    if version >= 6 and not of_area:  # an input only in the encore
         return bb.empty(rules.layout), bb.empty(rules.layout)
     suicide = rules.suicide or config.pass_alive_by_suicide
     settled = version == 4 or not of_area

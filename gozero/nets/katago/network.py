@@ -190,11 +190,11 @@ class KataGoConfig:
       scales: the factors of its outputs.
       pass_alive_by_suicide: whether pass-alive areas are computed as if suicide were allowed.
       dtype: the dtype in which the trunk computes, "float32" or "bfloat16"; not the parameters'.
-      scoring: the scoring rule that the network is told: "area", as gozero counts, or "territory"
+      scoring: the scoring rule in the network's inputs: "area", as gozero counts, or "territory"
         (its main phase; the encore is not played here).
       tax: the group tax, "none", "seki" or "all".
       button: whether the first pass is worth half a point and does not count towards the end.
-      friendly_pass: whether the network is not told that a pass would end the game.
+      friendly_pass: whether the inputs hide that a pass would end the game.
       optimism: weight of the optimistic policy, 0 to 1, for version 12 and later; 0: plain policy.
 
     Raises:

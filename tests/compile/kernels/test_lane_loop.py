@@ -98,7 +98,7 @@ def test_a_batch_is_divided_so_that_few_lanes_wait(platform, count, words, shape
 def test_what_a_kernel_cannot_do_is_said():
     table = jnp.arange(8, dtype=jnp.uint32)
     looks_up = lambda state: state._replace(number=table[state.number % 8])
-    with pytest.raises(NotImplementedError, match="gather in a kernel of lanes"):
+    with pytest.raises(NotImplementedError, match="gather is not supported in a kernel of lanes"):
         lane_loop.run(goes_on, looks_up, of_numbers(np.arange(1, 9)), "interpret")
 
 
