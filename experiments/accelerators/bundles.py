@@ -206,7 +206,7 @@ def flood_rounds(size: int, batch: int) -> dict[int, float]:
     actions = actions[: games.lengths(rules, actions).min()]
 
     def counted(lay, seeds, east, south):
-        goes_on = lambda carry: jnp.any(floods._goes_on(lay, carry[0], east, south))
+        goes_on = lambda carry: jnp.any(floods._is_growing(lay, carry[0], east, south))
         sweep = lambda carry: (floods._sweep_stacked(lay, carry[0], east, south), carry[1] + 1)
         grown, rounds = lax.while_loop(goes_on, sweep, (seeds, jnp.int32(0)))
         jax.debug.callback(lambda rounds: found[len(seeds)].append(int(rounds)), rounds)
@@ -257,7 +257,7 @@ def _stages(size: int, batch: int) -> dict[str, tuple[Callable, tuple, tuple[int
         now = superko.present_board(
             position.black, position.white, position.to_play, position.atari
         )
-        return superko._sought(rules.layout, now, False, closely)
+        return superko._query(rules.layout, now, False, closely)
 
     return {
         "move": (functools.partial(go.play_position, rules), (positions, actions), (1, 4)),

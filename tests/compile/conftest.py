@@ -12,8 +12,8 @@ def kept(monkeypatch, tmp_path):
     place.mkdir(0o700)
     monkeypatch.setattr(executables, "_is_on", True)
     monkeypatch.setattr(executables, "folder", lambda: place)
-    monkeypatch.setattr(executables, "waiting", {})
-    monkeypatch.setattr(executables, "taken", lambda name: None)
+    monkeypatch.setattr(executables, "loading", {})
+    monkeypatch.setattr(executables, "on_first_use", lambda name: None)
     return place
 
 

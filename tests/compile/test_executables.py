@@ -166,7 +166,7 @@ def test_the_oldest_go_where_there_are_too_many(kept, monkeypatch):
         executables.write(kept / f"{number}", bytes(100))
         os.utime(kept / f"{number}", (number, number))
     executables.read(kept / "0")  # used last
-    monkeypatch.setattr(executables, "MOST_BYTES", 300)
+    monkeypatch.setattr(executables, "MAX_BYTES", 300)
     executables.write(kept / "3", bytes(100))
     assert sorted(path.name for path in kept.iterdir()) == ["0", "3"]
 

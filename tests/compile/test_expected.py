@@ -24,7 +24,7 @@ def test_a_command_expects_what_it_took(kept, never_traced, monkeypatch):
     assert not started("gtp", "--size", "13")
     assert started("gtp", "--size", "9") == {program}
     executables.loading[program].result()
-    monkeypatch.setattr(executables, "loaded", None)
+    monkeypatch.setattr(executables, "load", None)
     never_traced()
     assert executables.jit(hashing.mix)(NUMBER) == MIXED
     assert not executables.loading
@@ -77,7 +77,7 @@ def test_harm(kept, harm):
 
 
 def test_the_list_has_an_end(kept, monkeypatch):
-    monkeypatch.setattr(expected, "MOST", 2)
+    monkeypatch.setattr(expected, "MAX_PROGRAMS", 2)
     started("gtp")
     for name in "abc":
         executables.on_first_use(name)

@@ -158,7 +158,7 @@ def test_stones_that_were_played_count_in_territory_scoring_and_the_button_once(
             asked = rules, states[split], states[at].position, trail
             assert inputs._bonus(territory, *asked)[0] == bonus[at]
             points, kept = inputs._bonus(button, *asked)
-            assert (float(points), bool(kept.left)) == (half[at], at < 2)
+            assert (float(points), bool(kept.available)) == (half[at], at < 2)
             assert int(kept.in_row) == (at == 2)
 
 

@@ -85,7 +85,7 @@ def test_whose_statistics_count_by_hand():
     ]
     assert leaf.action.tolist() == [3, 0, 1, 0]
     assert leaf.grows.all()
-    assert (leaf.left[0] >= 0).tolist() == [False, True, False, False]
+    assert (leaf.other_priors[0] >= 0).tolist() == [False, True, False, False]
 
 
 CASES = {

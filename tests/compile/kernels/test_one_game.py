@@ -89,7 +89,7 @@ def _stages(rules, position, action):
     after = go.play_position(rules, position, action)
     stones, suicides = (after.black, after.white), after.atari if rules.suicide else None
     now = superko.present_board(*stones, after.to_play, after.atari, suicides)
-    sought = superko._sought(rules.layout, now, situational=True, closely=True)
+    sought = superko._query(rules.layout, now, situational=True, closely=True)
     planes = features._stacked_compact_boards(rules.layout)(after)
     return points, after, scoring.area_difference(rules, after), sought, planes
 
