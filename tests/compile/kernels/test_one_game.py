@@ -52,7 +52,7 @@ def test_a_stage_in_a_kernel_is_the_same(count, monkeypatch):
 
 def test_what_such_a_kernel_cannot_do_is_said():
     table = jnp.arange(8, dtype=jnp.uint32)
-    with pytest.raises(NotImplementedError, match="dynamic_slice is not supported in a kernel of games"):
+    with pytest.raises(NotImplementedError, match="dynamic_slice is not supported in a kernel"):
         one_game.run(lambda i: table[i], jnp.arange(4))
 
 
