@@ -81,5 +81,5 @@ def test_what_is_new_learns():
 def test_only_blocks_and_channels_grow(other):
     new = dataclasses.replace(GO, **other)
     assert not growth.can_grow(GO, new)
-    with pytest.raises(ValueError, match="with more blocks or channels"):
+    with pytest.raises(ValueError, match="only by more blocks or channels"):
         growth.grow(GO, {}, new, jax.random.key(0))

@@ -329,7 +329,7 @@ def test_it_keeps_the_laws_of_the_hot_path(amaf):
         (lambda: SearchConfig(ensemble=True), "ensemble"),
         (
             lambda: SearchConfig(16_384, ensemble=Ensemble(8)),
-            "num_simulations: .* 16382 are",
+            "num_simulations: .* at most 16382",
         ),
         (lambda: SearchConfig(leaves=4, ensemble=Ensemble(every=50)), r"ensemble: .* multiple"),
         (lambda: SearchConfig(early_stop=True, ensemble=Ensemble()), "ensemble"),

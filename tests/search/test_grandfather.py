@@ -121,7 +121,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
     [
         (lambda: Grandfather(-1), "^visits: "),
         (lambda: Grandfather(1, 0.5), "^amaf_visits: "),
-        (lambda: Grandfather(), "both 0"),
+        (lambda: Grandfather(), "both are 0"),
         (lambda: SearchConfig(grandfather=50), "^grandfather: 50 "),
         (lambda: SearchConfig(grandfather=Grandfather(amaf_visits=5)), "^amaf: "),
         (lambda: SearchConfig(leaves=4, grandfather=Grandfather(5)), "^leaves: 4 "),

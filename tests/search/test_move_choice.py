@@ -64,7 +64,7 @@ def test_temperatures():
         (lambda: SearchConfig(virtual_loss=0), "virtual_loss"),
         (
             lambda: SearchConfig(leaves=4, virtual_loss=2**28 - 8),
-            "num_simulations: .* 31 are",
+            "num_simulations: .* at most 31",
         ),
         (lambda: SearchConfig(expand_after=0), "expand_after"),
     ],
