@@ -1,7 +1,7 @@
 """The replay buffer: the newest rows of finished games, in a ring on the device.
 
-Batches are drawn from a window of the newest rows. The window grows with the number of rows added
-so far: early rows, played by an untrained network, soon leave it; later ones stay longer.
+Batches are drawn from a window of the newest rows, which grows with the number of rows added so
+far: early rows, played by an untrained network, soon leave it; later ones stay longer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gozero.runs.settings import setting
 from gozero.search.game import Game
 
 MAX_ADDED = 2**30
-"""The count of rows added stops here; every window is full by then."""
+"""The count of rows added saturates here; every window is full by then."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,11 +88,11 @@ class BufferConfig:
 
     def __post_init__(self):
         settings.check(self)
-        most = (2**31 - 1) // (4 * FREQUENCY_UNIT)
-        if self.surprise and self.capacity > most:
+        limit = (2**31 - 1) // (4 * FREQUENCY_UNIT)
+        if self.surprise and self.capacity > limit:
             raise ValueError(
-                f"--capacity {self.capacity}: the frequencies of these rows have no exact sum; "
-                f"expected at most {most}, or --surprise 0"
+                f"--capacity {self.capacity}: too many rows for --surprise, whose frequencies are "
+                f"summed in 32 bits; expected at most {limit}, or --surprise 0"
             )
 
 
@@ -100,11 +100,11 @@ class Buffer(struct.PyTreeNode):
     """The ring. The `size` slots before `cursor` hold rows, the oldest first."""
 
     rows: Rows  # [C]
-    frequency: jax.Array | None  # i32[C], in FREQUENCY_UNITs; None: all alike
+    frequency: jax.Array | None  # i32[C], in FREQUENCY_UNITs; None: all equal
     cursor: jax.Array  # i32[]: where the next row goes
     size: jax.Array  # i32[]: rows in the ring, at most C
     added: jax.Array  # i32[]: rows added in all, at most MAX_ADDED
-    owed: jax.Array  # i32[]: rows that have not yet been learnt from as often as they may be
+    owed: jax.Array  # i32[]: rows not yet learnt from as often as `reuse` allows
 
 
 def start(game: Game, config: BufferConfig) -> Buffer:
@@ -136,7 +136,7 @@ def add(
       config: the settings.
       buffer: the ring.
       rows: [n], n at most the capacity.
-      frequency: f32[n], how often each is to be drawn, relative to an average row's 1.
+      frequency: f32[n], how often each is to be drawn, relative to 1 for an average row.
       keep: bool[n], which of them to write.
     """
     new: dict[str, Any] = {"rows": rows}
@@ -159,7 +159,7 @@ def _scatter(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:
     """The arrays [C, ...], with the kept rows of [n, ...] written from the cursor on."""
     count, capacity = keep.shape[0], _length(ring)
     rank = indexing.ranks(keep)
-    beyond = capacity + jnp.arange(count, dtype=jnp.int32)  # are dropped; indices stay unique
+    beyond = capacity + jnp.arange(count, dtype=jnp.int32)  # dropped; indices stay unique
     slot = jnp.where(keep, (cursor + rank) % capacity, beyond)
     return indexing.write_rows(ring, slot, new)
 
@@ -167,27 +167,27 @@ def _scatter(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:
 def _write_in_blocks(ring: Any, new: Any, cursor: jax.Array, keep: jax.Array) -> Any:
     """`_scatter` on a TPU: a block at the cursor, and one at the beginning for rows that wrap.
 
-    A TPU lays out the C rows as the last axis, so that nothing is padded. For a scatter it would
-    copy the whole ring to another layout, 32 times as large, and back (jaxlib 0.10.1).
+    A TPU lays out the C rows along the last axis, which avoids padding. For a scatter it would copy
+    the whole ring to another layout, 32 times as large, and back (jaxlib 0.10.1).
     """
     count, capacity = keep.shape[0], _length(ring)
     total = jnp.sum(keep, dtype=jnp.int32)
     start = jnp.minimum(cursor, capacity - count)
-    shift = cursor - start  # of the first row in its block; at most this many rows wrap around
+    shift = cursor - start  # of the first row in its block; at most this many rows wrap
     i = jnp.arange(count, dtype=jnp.int32)
     order = jnp.argsort(~keep, stable=True)[(i - shift) % count]
     blocks = (start, (i >= shift) & (i - shift < total)), (0, i < shift + total - count)
 
-    def write(all_, new):
-        if not all_.size:
-            return all_
-        new = jnp.moveaxis(new.astype(all_.dtype)[order], 0, -1)
-        all_ = indexing.in_this_order(jnp.moveaxis(all_, 0, -1))
-        for first, mine in blocks:
-            old = lax.dynamic_slice_in_dim(all_, first, count, -1)
-            block = jnp.where(mine.reshape((1,) * (new.ndim - 1) + (-1,)), new, old)
-            all_ = lax.dynamic_update_slice_in_dim(all_, block, first, -1)
-        return jnp.moveaxis(indexing.in_this_order(all_), -1, 0)
+    def write(array, new):
+        if not array.size:
+            return array
+        new = jnp.moveaxis(new.astype(array.dtype)[order], 0, -1)
+        array = indexing.in_this_order(jnp.moveaxis(array, 0, -1))
+        for first, in_block in blocks:
+            old = lax.dynamic_slice_in_dim(array, first, count, -1)
+            block = jnp.where(in_block.reshape((1,) * (new.ndim - 1) + (-1,)), new, old)
+            array = lax.dynamic_update_slice_in_dim(array, block, first, -1)
+        return jnp.moveaxis(indexing.in_this_order(array), -1, 0)
 
     return jax.tree.map(write, ring, new)
 
@@ -197,7 +197,7 @@ def _length(ring: Any) -> int:
 
 
 def num_live(config: BufferConfig, buffer: Buffer) -> jax.Array:
-    """i32[]: the number of rows that are learnt from: the newest of the ring."""
+    """i32[]: the number of rows in the window: the newest rows of the ring."""
     return jnp.minimum(buffer.size, config.window(buffer.added))
 
 
@@ -206,8 +206,8 @@ def draw(
 ) -> tuple[Rows, jax.Array]:
     """Draw rows of the window, with replacement, and a symmetry for each.
 
-    Rows drawn from an empty buffer are meaningless; `steps_due` is 0 then. With frequencies, each
-    call sums over the ring once, whatever the batch size.
+    Rows drawn from an empty buffer are meaningless, but `steps_due` is 0 then. With frequencies,
+    each call sums over the ring once, for any batch size.
 
     Returns:
       (rows [n], symmetries i32[n]).
@@ -227,22 +227,22 @@ def draw(
 def _by_frequency(frequency, oldest, live, key, batch_size) -> jax.Array:
     """i32[n]: slots drawn in proportion to frequency i32[C], by inverting its cumulative sum."""
     capacity = frequency.shape[0]
-    upto = jnp.cumsum(frequency, dtype=jnp.int32)  # of slots 0 .. i
-    before = upto[oldest] - frequency[oldest]  # of slots 0 .. oldest - 1
+    cumulative = jnp.cumsum(frequency, dtype=jnp.int32)  # of slots 0 .. i
+    before = cumulative[oldest] - frequency[oldest]  # of slots 0 .. oldest - 1
     end = oldest + live
-    last = upto[(end - 1) % capacity]
-    in_window = jnp.where(end > capacity, upto[-1] - before + last, last - before)
+    last = cumulative[(end - 1) % capacity]
+    in_window = jnp.where(end > capacity, cumulative[-1] - before + last, last - before)
     ticket = before + jax.random.randint(key, (batch_size,), 0, jnp.maximum(in_window, 1))
-    wrapped = jnp.where(ticket >= upto[-1], ticket - upto[-1], ticket)
-    slot = jnp.searchsorted(upto, wrapped, side="right").astype(jnp.int32)
+    wrapped = jnp.where(ticket >= cumulative[-1], ticket - cumulative[-1], ticket)
+    slot = jnp.searchsorted(cumulative, wrapped, side="right").astype(jnp.int32)
     return jnp.minimum(slot, capacity - 1)
 
 
 def steps_due(config: BufferConfig, buffer: Buffer, batch_size: int) -> jax.Array:
     """i32[]: learner steps, of `batch_size` rows each, that may be taken now.
 
-    Each row added may be drawn `reuse` times on average. Rows that were not yet learnt from that
-    often are owed, at most `capacity` of them: those that have left the ring no longer count.
+    Each row added may be drawn `reuse` times on average. Rows that have not been drawn that often
+    are owed; at most `capacity` of them, because rows that have left the ring no longer count.
     """
     steps = jnp.floor(buffer.owed * (config.reuse / batch_size)).astype(jnp.int32)
     return jnp.where(buffer.size >= config.min_rows, steps, 0)
@@ -255,11 +255,10 @@ def pay(config: BufferConfig, buffer: Buffer, batch_size: int, num_steps: jax.Ar
 
 
 def spread(config: BufferConfig, surprise: jax.Array, keep: jax.Array) -> jax.Array:
-    """How often the rows of one game are to be drawn, 1 on average.
+    """The relative sampling frequencies of the rows of one game; their mean is 1.
 
     Policy surprise weighting ("Other Methods Implemented in KataGo"): a share of the frequency,
-    1 - `config.surprise`, goes to all rows alike, and the rest in proportion to
-    KL(target || prior).
+    1 - `config.surprise`, is divided equally, and the rest in proportion to KL(target || prior).
 
     Args:
       config: the settings.
@@ -269,7 +268,7 @@ def spread(config: BufferConfig, surprise: jax.Array, keep: jax.Array) -> jax.Ar
     Returns:
       f32[T].
     """
-    told = jnp.where(keep, jnp.maximum(surprise, 0.0), 0.0)
-    total, number = jnp.sum(told), jnp.sum(keep)
-    relative = jnp.where(total > 0, told * number / jnp.where(total > 0, total, 1.0), 1.0)
+    divergence = jnp.where(keep, jnp.maximum(surprise, 0.0), 0.0)
+    total, number = jnp.sum(divergence), jnp.sum(keep)
+    relative = jnp.where(total > 0, divergence * number / jnp.where(total > 0, total, 1.0), 1.0)
     return jnp.where(keep, (1 - config.surprise) + config.surprise * relative, 1.0)

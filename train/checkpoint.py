@@ -1,12 +1,12 @@
-"""Checkpoints of a run's whole state, each written completely or not at all.
+"""Checkpoints of a run's complete state; each is written completely or not at all.
 
     checkpoints/000040/arrays/      the arrays, written by Orbax
     checkpoints/000040/about.json   version, iteration, every array's shape, every file's hash,
-                                    and the SHA-256 of all that
+                                    and the SHA-256 of all of these
 
 A checkpoint is written under a temporary name that begins with a dot, and renamed once all of it is
-on disk: a kill or a power cut at any moment leaves the previous one. The newest few are kept. One
-that cannot be read is skipped, and renamed to 000040.damaged.
+on disk, so a kill or a power cut at any moment leaves the previous one intact. The newest few are
+kept. A checkpoint that cannot be read is skipped, and renamed to 000040.damaged.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from train import hosts
 FORMAT = "gozero-run-3"
 KEPT = 2
 
-_BEFORE = "gozero-run-2"  # its record has no checksum
+_PREVIOUS_FORMAT = "gozero-run-2"  # its record has no checksum
 _KEYS = {"format": str, "iteration": int, "about": dict, "arrays": dict, "files": dict}
 _NAME = re.compile(r"[0-9]{6,}")
-_NEWER = {".playing.games.predicted"}
+_ADDED_LATER = {".playing.games.predicted"}
 """Arrays that checkpoints of earlier versions lack; a run resumed from one has zeros there."""
 
 
@@ -50,16 +50,16 @@ class Saved(NamedTuple):
     iteration: int
 
 
-def found(folder: pathlib.Path) -> list[Saved]:
+def saved_in(folder: pathlib.Path) -> list[Saved]:
     """The complete checkpoints of a run, the newest first."""
     paths = [path.parent for path in folder.glob("*/about.json")]
     saved = [Saved(path, int(path.name)) for path in paths if _NAME.fullmatch(path.name)]
     return sorted(saved, key=lambda one: -one.iteration)
 
 
-def found_by_all(folder: pathlib.Path) -> list[Saved]:
-    """`found`, as the first of a run's processes sees it."""
-    iterations = hosts.said_by_first([one.iteration for one in found(folder)])
+def saved_on_first_host(folder: pathlib.Path) -> list[Saved]:
+    """The result of `saved_in` on the first host, on every host."""
+    iterations = hosts.broadcast_from_first([one.iteration for one in saved_in(folder)])
     return [Saved(folder / f"{iteration:06d}", iteration) for iteration in iterations]
 
 
@@ -74,9 +74,9 @@ def set_aside(saved: Sequence[Saved]) -> None:
     for one in saved:
         aside = one.path.with_name(f"{one.path.name}.damaged")
         shutil.rmtree(aside, ignore_errors=True)
-        with contextlib.suppress(OSError):  # then it is skipped again next time
+        with contextlib.suppress(OSError):  # it is then skipped again next time
             one.path.rename(aside)
-            print(f"{one.path}: set aside as {aside.name}", file=sys.stderr)
+            print(f"checkpoint {one.path}: renamed to {aside.name}", file=sys.stderr)
 
 
 def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved:
@@ -91,45 +91,46 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved
       about: anything else to store, as JSON.
 
     Raises:
-      OSError: it cannot be written; what was there before is still there.
+      OSError: it cannot be written; earlier checkpoints are unchanged.
     """
-    place, partial = folder / f"{iteration:06d}", folder / f".{iteration:06d}.part"
-    named = _named(state)
+    path, partial = folder / f"{iteration:06d}", folder / f".{iteration:06d}.part"
+    arrays = _arrays_by_name(state)
     try:
         hosts.at_first(lambda: _make_empty(partial))
-        hosts.at_each(lambda: _write_arrays(partial / "arrays", named))
-        hosts.at_first(lambda: _describe(partial, iteration, _shapes(named), about))
-        hosts.at_first(lambda: _put_in_place(partial, place))
+        hosts.at_each(lambda: _write_arrays(partial / "arrays", arrays))
+        hosts.at_first(lambda: _write_about(partial, iteration, _shapes(arrays), about))
+        hosts.at_first(lambda: _put_in_place(partial, path))
     except Exception as error:  # on a full disk Orbax raises exceptions of many kinds
         shutil.rmtree(partial, ignore_errors=True)
-        raise OSError(f"checkpoint {place}: cannot be written ({_why(error)})") from error
-    for old in found(folder)[KEPT:] if hosts.is_first() else ():
+        raise OSError(f"checkpoint {path} cannot be written ({_one_line(error)})") from error
+    for old in saved_in(folder)[KEPT:] if hosts.is_first() else ():
         shutil.rmtree(old.path, ignore_errors=True)
-    return Saved(place, iteration)
+    return Saved(path, iteration)
 
 
 def begin(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Future[Saved]:
     """`save` a copy in the host's memory, in a thread: the state itself may be donated at once.
 
-    In a run of several processes it is done when this returns, because all of them take part.
+    In a run of several processes the checkpoint is complete when this returns, because all of them
+    take part.
     """
     if jax.process_count() == 1:
         state = jax.tree.map(lambda leaf: np.array(_plain(leaf)), state)
     writer = ThreadPoolExecutor(1, "checkpoint")
-    written = writer.submit(save, folder, iteration, state, about)
+    future = writer.submit(save, folder, iteration, state, about)
     writer.shutdown(wait=jax.process_count() > 1)
-    return written
+    return future
 
 
 def lanes_of(saved: Saved) -> tuple[int, int]:
-    """(the number of devices of a checkpoint, the games in play on each).
+    """(the number of devices that a checkpoint was saved on, the number of games in play on each).
 
     Raises:
-      ValueError: it is damaged, or not of a run.
+      ValueError: it is damaged, or is not a checkpoint of a run.
     """
     shape = _saved_shape(_read_about(saved.path)["arrays"].get(".playing.lanes.game", ""))
     if len(shape) != 2:
-        raise ValueError(f"checkpoint {saved.path}: of no games in play")
+        raise ValueError(f"checkpoint {saved.path} contains no games in play")
     return shape[0], shape[1]
 
 
@@ -139,27 +140,35 @@ def policies_of(saved: Saved) -> str:
     Raises:
       ValueError: it is damaged.
     """
-    said = _read_about(saved.path)["arrays"].get(".playing.buffer.rows.policy_target", "")
-    dtype = said.partition("[")[0]
+    description = _read_about(saved.path)["arrays"].get(".playing.buffer.rows.policy_target", "")
+    dtype = description.partition("[")[0]
     if dtype not in get_args(PolicyDtype):
-        raise ValueError(f"checkpoint {saved.path}: of no replay")
+        raise ValueError(f"checkpoint {saved.path} contains no replay")
     return dtype
 
 
-def on_the_host(saved: Saved, like: Any, name: str) -> Any:
-    """A part of `restore`'s `like`, named by its place there, with the shapes and the dtype of
-    policy targets of a checkpoint; without shardings, so that it is restored as NumPy arrays.
+def unsharded_like(saved: Saved, like: Any, name: str) -> Any:
+    """The argument `like` of `restore` for a part of the state, to read it as NumPy arrays.
+
+    The shapes, and the dtype of policy targets, are those of the checkpoint; there are no
+    shardings.
+
+    Args:
+      saved: the checkpoint.
+      like: the shapes and dtypes of that part in this run.
+      name: the path of that part in the state, such as ".playing".
 
     Raises:
       ValueError: it is damaged.
     """
-    have, policies = _read_about(saved.path)["arrays"], policies_of(saved)
+    saved_shapes, policy_dtype = _read_about(saved.path)["arrays"], policies_of(saved)
 
     def one(path, leaf):
-        own = name + jax.tree_util.keystr(path)
-        shape = _saved_shape(have.get(own, "")) or leaf.shape
-        dtype = policies if own.endswith(".policy_target") else leaf.dtype
-        return jax.ShapeDtypeStruct(shape[: leaf.ndim], dtype)  # the data of keys has one axis more
+        array_name = name + jax.tree_util.keystr(path)
+        shape = _saved_shape(saved_shapes.get(array_name, "")) or leaf.shape
+        dtype = policy_dtype if array_name.endswith(".policy_target") else leaf.dtype
+        # The data of PRNG keys has one more axis.
+        return jax.ShapeDtypeStruct(shape[: leaf.ndim], dtype)
 
     return jax.tree_util.tree_map_with_path(one, like)
 
@@ -177,17 +186,17 @@ def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
       (the state, the `about` that `save` was given).
 
     Raises:
-      ValueError: it is damaged, cannot be read, is of another version, or has other arrays than
-        those asked for; says which.
+      ValueError: it is damaged, cannot be read, has another format, or its arrays differ from
+        `like`; the message names the first that does.
     """
-    asked = _named(like)
-    about = hosts.at_each(lambda: _checked(saved.path, _shapes(asked)))
-    asked = {name: leaf for name, leaf in asked.items() if name in about["arrays"]}
-    arrays = hosts.at_each(lambda: _read_arrays(saved.path / "arrays", asked))
-    return _like(like, arrays), about["about"]
+    expected = _arrays_by_name(like)
+    about = hosts.at_each(lambda: _read_and_check(saved.path, _shapes(expected)))
+    expected = {name: leaf for name, leaf in expected.items() if name in about["arrays"]}
+    arrays = hosts.at_each(lambda: _read_arrays(saved.path / "arrays", expected))
+    return _tree_like(like, arrays), about["about"]
 
 
-def _named(state: Any) -> dict[str, Any]:
+def _arrays_by_name(state: Any) -> dict[str, Any]:
     """{name: array} of all arrays that are not empty; PRNG keys as their data."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     plain = {jax.tree_util.keystr(path): _plain(leaf) for path, leaf in leaves}
@@ -203,18 +212,18 @@ def _plain(leaf: Any) -> Any:
     return jax.random.key_data(leaf)
 
 
-def _like(like: Any, arrays: dict[str, Any]) -> Any:
+def _tree_like(like: Any, arrays: dict[str, Any]) -> Any:
     """A tree of the structure of `like`, with the arrays of a checkpoint."""
 
     def one(path, shape):
         name = jax.tree_util.keystr(path)
         if name not in arrays:  # empty, or one of `_NEWER`
-            nothing = np.zeros(shape.shape, shape.dtype)
+            zeros = np.zeros(shape.shape, shape.dtype)
             return (
-                nothing
+                zeros
                 if shape.sharding is None
                 else jax.make_array_from_callback(
-                    shape.shape, shape.sharding, lambda index: nothing[index]
+                    shape.shape, shape.sharding, lambda index: zeros[index]
                 )
             )
         if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
@@ -228,43 +237,46 @@ def _shapes(named: dict[str, Any]) -> dict[str, str]:
     return {name: f"{leaf.dtype}{list(leaf.shape)}" for name, leaf in named.items()}
 
 
-def _saved_shape(said: str) -> tuple[int, ...]:
+def _saved_shape(description: str) -> tuple[int, ...]:
     """The shape of an array in the form of `_shapes`; () for an empty string."""
-    return tuple(map(int, re.findall(r"\d+", said.partition("[")[2])))
+    return tuple(map(int, re.findall(r"\d+", description.partition("[")[2])))
 
 
 def _write_arrays(path: pathlib.Path, named: dict[str, Any]) -> None:
     import orbax.checkpoint as ocp
 
-    with _hushed(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
+    with _silenced_loggers(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
         writer.save(path.absolute(), args=ocp.args.StandardSave(named))
 
 
 @contextlib.contextmanager
-def _hushed() -> Iterator[None]:
-    """Silence loggers until this is done, and for good after an error, which ends the program: on a
-    full disk Orbax's threads also log a traceback for each array, some as late as Python's exit."""
+def _silenced_loggers() -> Iterator[None]:
+    """Disable loggers meanwhile; after an error, which ends the program, they stay disabled.
+
+    On a full disk Orbax's threads log a traceback for each array, some as late as Python's exit.
+    """
     loggers = [logging.getLogger(name) for name in ("absl", "asyncio")]
-    before, hook = [logger.disabled for logger in loggers], sys.unraisablehook
+    were_disabled, hook = [logger.disabled for logger in loggers], sys.unraisablehook
     for logger in loggers:
         logger.disabled = True
     sys.unraisablehook = lambda _: None
     yield
     sys.unraisablehook = hook
-    for logger, disabled in zip(loggers, before, strict=True):
+    for logger, disabled in zip(loggers, were_disabled, strict=True):
         logger.disabled = disabled
 
 
 def _read_arrays(path: pathlib.Path, named: dict[str, Any]) -> dict[str, Any]:
     import orbax.checkpoint as ocp
 
-    whole = lambda leaf: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)  # as NumPy's
-    named = {n: whole(leaf) if leaf.sharding is None else leaf for n, leaf in named.items()}
+    # Arrays without a sharding are restored as NumPy arrays.
+    unsharded = lambda leaf: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
+    named = {n: unsharded(leaf) if leaf.sharding is None else leaf for n, leaf in named.items()}
     with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
         try:
             return reader.restore(path.absolute(), args=ocp.args.StandardRestore(named))
         except Exception as error:
-            raise ValueError(f"checkpoint {path.parent}: {_why(error)}") from error
+            raise ValueError(f"checkpoint {path.parent}: {_one_line(error)}") from error
 
 
 def _make_empty(path: pathlib.Path) -> None:
@@ -272,15 +284,15 @@ def _make_empty(path: pathlib.Path) -> None:
     path.mkdir(parents=True)
 
 
-def _describe(path: pathlib.Path, iteration: int, shapes: dict[str, str], about: dict) -> None:
-    description = {
+def _write_about(path: pathlib.Path, iteration: int, shapes: dict[str, str], about: dict) -> None:
+    record = {
         "format": FORMAT,
         "iteration": iteration,
         "about": about,
         "arrays": shapes,
         "files": _hashes(path / "arrays"),
     }
-    (path / "about.json").write_bytes(_encoded(description))
+    (path / "about.json").write_bytes(_encoded(record))
 
 
 def _encoded(record: dict) -> bytes:
@@ -289,11 +301,11 @@ def _encoded(record: dict) -> bytes:
     return (json.dumps(record | {"sha256": digest}, indent=1) + "\n").encode()
 
 
-def _put_in_place(partial: pathlib.Path, place: pathlib.Path) -> None:
-    shutil.rmtree(place, ignore_errors=True)
+def _put_in_place(partial: pathlib.Path, path: pathlib.Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
     sync_tree(partial)
-    partial.rename(place)
-    for folder in (place.parent, place.parent.parent):
+    partial.rename(path)
+    for folder in (path.parent, path.parent.parent):
         sync(folder)
 
 
@@ -308,11 +320,12 @@ def _hashes(path: pathlib.Path) -> dict[str, str]:
     return hashes
 
 
-def _checked(path: pathlib.Path, asked: dict[str, str]) -> dict:
-    """A checkpoint's record, if its files are what the record says and what is asked for."""
+def _read_and_check(path: pathlib.Path, expected: dict[str, str]) -> dict:
+    """A checkpoint's record, after checking its files against it and its arrays against those
+    expected."""
     about = _read_about(path)
     _check_files(path, about["files"])
-    _check_arrays(path, about["arrays"], asked)
+    _check_arrays(path, about["arrays"], expected)
     return about
 
 
@@ -324,51 +337,52 @@ def _read_about(path: pathlib.Path) -> dict:
         version = record["format"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"checkpoint {path}: about.json is damaged ({error})") from error
-    if version not in (FORMAT, _BEFORE):
-        raise ValueError(f"checkpoint {path}: of format {version!r}; this version reads {FORMAT!r}")
-    said = record.pop("sha256", None) if version == FORMAT else None
+    if version not in (FORMAT, _PREVIOUS_FORMAT):
+        raise ValueError(f"checkpoint {path} has format {version!r}; this version reads {FORMAT!r}")
+    sha256 = record.pop("sha256", None) if version == FORMAT else None
     if version == FORMAT and _encoded(record) != data:
-        raise ValueError(f"checkpoint {path}: about.json is damaged (its SHA-256 is not {said})")
+        raise ValueError(f"checkpoint {path}: about.json is damaged (its SHA-256 is not {sha256})")
     _check_record(path, record)
     return record
 
 
 def _check_record(path: pathlib.Path, record: dict) -> None:
-    """Check the keys of a record, and that it is of this iteration."""
+    """Check the keys of a record, and that its iteration is the one in the path."""
     kinds = {name: type(value) for name, value in record.items()}
-    odd = sorted(name for name in kinds.keys() | _KEYS if kinds.get(name) is not _KEYS.get(name))
-    if odd:
-        what = "lacks" if odd[0] not in kinds else "has an unknown or odd"
-        raise ValueError(f"checkpoint {path}: about.json is damaged ({what} {odd[0]!r})")
+    wrong = sorted(name for name in kinds.keys() | _KEYS if kinds.get(name) is not _KEYS.get(name))
+    if wrong:
+        what = "lacks" if wrong[0] not in kinds else "has an unknown key or a wrong type at"
+        raise ValueError(f"checkpoint {path}: about.json is damaged ({what} {wrong[0]!r})")
     if record["iteration"] != int(path.name):
-        raise ValueError(f"checkpoint {path}: about.json is of iteration {record['iteration']}")
+        raise ValueError(f"checkpoint {path}: about.json states iteration {record['iteration']}")
 
 
 def _check_files(path: pathlib.Path, hashes: dict[str, str]) -> None:
     try:
-        there = _hashes(path / "arrays")
+        actual = _hashes(path / "arrays")
     except OSError as error:
         raise ValueError(f"checkpoint {path}: its files cannot be read ({error})") from error
-    odd = sorted(name for name, digest in hashes.items() if there.get(name) != digest)
-    if odd:
-        what = "is damaged" if odd[0] in there else "is missing"
-        raise ValueError(f"checkpoint {path}: its file {odd[0]} {what}")
+    wrong = sorted(name for name, digest in hashes.items() if actual.get(name) != digest)
+    if wrong:
+        what = "is damaged" if wrong[0] in actual else "is missing"
+        raise ValueError(f"checkpoint {path}: its file {wrong[0]} {what}")
 
 
-def _check_arrays(path: pathlib.Path, have: dict[str, str], asked: dict[str, str]) -> None:
-    have = {name: asked[name] for name in _NEWER & asked.keys()} | have
-    odd = sorted(name for name in have.keys() | asked.keys() if have.get(name) != asked.get(name))
-    if odd:
-        name = odd[0]
+def _check_arrays(path: pathlib.Path, saved: dict[str, str], expected: dict[str, str]) -> None:
+    saved = {name: expected[name] for name in _ADDED_LATER & expected.keys()} | saved
+    names = saved.keys() | expected.keys()
+    wrong = sorted(name for name in names if saved.get(name) != expected.get(name))
+    if wrong:
+        name = wrong[0]
         raise ValueError(
-            f"checkpoint {path}: of another network or other games: {name} is "
-            f"{have.get(name, 'missing')}, and {asked.get(name, 'not there')} in this run; give "
-            "the flags that it was made with, or a new folder"
+            f"checkpoint {path} is of another network or other games: {name} is "
+            f"{saved.get(name, 'missing')} in it, and {expected.get(name, 'missing')} in this run; "
+            "give the flags that it was made with, or name a new folder"
         )
 
 
-def _why(error: BaseException) -> str:
-    """An error in one line; for a full disk only that."""
+def _one_line(error: BaseException) -> str:
+    """The message of an error in one line; for a full disk only "No space left on device"."""
     full = os.strerror(errno.ENOSPC)
     text = str(error).strip() or type(error).__name__
     return full if full in text else text.splitlines()[0]

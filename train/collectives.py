@@ -1,6 +1,6 @@
 """Programs in which the devices of a mesh wait for each other, also on a CPU.
 
-There the devices are cores, which other work may occupy, and XLA:CPU needs two things that other
+On a CPU the devices are cores, which other work may occupy, so XLA:CPU needs two things that other
 backends do not: a longer timeout than its default, and few programs in flight.
 """
 
@@ -19,26 +19,26 @@ _WEEK = 7 * 24 * 3600
 
 
 def compiled(lowered: Any, mesh: Mesh) -> Callable:
-    """Compile what ``jax.jit(...).lower`` returns, for the devices of a mesh.
+    """Compile the result of ``jax.jit(...).lower`` for the devices of a mesh.
 
-    XLA:CPU ends the process when a device has waited 40 seconds for the others; here, a week.
-    (jaxlib before 0.10 has no such option.)
+    By default XLA:CPU ends the process when a device has waited 40 seconds for the others; here it
+    waits a week. (jaxlib before 0.10 has no such option.)
     """
-    if not _is_of_cores(mesh) or version.__version_info__ < (0, 10):
+    if not _is_cpu_mesh(mesh) or version.__version_info__ < (0, 10):
         return lowered.compile()
     options = {"xla_cpu_collective_call_terminate_timeout_seconds": _WEEK}
     return lowered.compile(compiler_options=options)
 
 
-def one_in_flight(made: Any, mesh: Mesh) -> None:
-    """Wait for what a program makes, on a backend where the next must not start before.
+def one_in_flight(outputs: Any, mesh: Mesh) -> None:
+    """Wait for the outputs of a program, on a backend where the next must not start before.
 
-    With some 30 programs in flight, one device of XLA:CPU waits for room for another program, while
-    the devices that wait for it cannot end theirs.
+    With some 30 programs in flight, XLA:CPU deadlocks: one device waits for a free slot to start
+    another program, while the other devices wait for that device.
     """
-    if _is_of_cores(mesh):
-        jax.block_until_ready(made)
+    if _is_cpu_mesh(mesh):
+        jax.block_until_ready(outputs)
 
 
-def _is_of_cores(mesh: Mesh) -> bool:
+def _is_cpu_mesh(mesh: Mesh) -> bool:
     return mesh.size > 1 and mode.backend() == "cpu"

@@ -1,4 +1,4 @@
-"""``python -m train``: runs the command that is asked for."""
+"""``python -m train``: runs the module of the given command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXAMPLES = (
     "python -m train --preset 3x3 --out runs/zero",
     "python -m train --data runs/selfplay --steps 1000",
 )
-_BY_WORD = {
+_MODULES = {
     "evaluate": "train.evaluate",
     "plots": "train.plots",
     "worker": "train.worker",
@@ -37,9 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv in ([], ["-h"], ["--help"]):
         print(help.text_of_commands(_COMMANDS, "python -m train", _ABOUT, _EXAMPLES), end="")
         return 0 if argv else 2
-    if argv[0] in _BY_WORD:
-        return importlib.import_module(_BY_WORD[argv[0]]).main(argv[1:])
-    asked = [argument.partition("=")[0] for argument in argv]
-    work = "train.run" if {"--preset", "--game"} & {*asked} else "train.supervised"
-    work = "train.dry_run" if "--dry-run" in asked else work
-    return importlib.import_module(work).main(argv)
+    if argv[0] in _MODULES:
+        return importlib.import_module(_MODULES[argv[0]]).main(argv[1:])
+    flags = [argument.partition("=")[0] for argument in argv]
+    module = "train.run" if {"--preset", "--game"} & {*flags} else "train.supervised"
+    module = "train.dry_run" if "--dry-run" in flags else module
+    return importlib.import_module(module).main(argv)

@@ -274,19 +274,21 @@ class TrainConfig:
             raise ValueError(f"--{'size' if self.komi else 'komi'}: expected one number or more")
         if self.temperature != 1 and self.root == "gumbel" and not self.temperature_moves:
             raise ValueError(
-                f"--temperature {self.temperature:g}: gumbel draws no move by visits unless "
-                "--temperature-moves says so"
+                f"--temperature {self.temperature:g}: --root gumbel does not sample moves from "
+                "visits; give --temperature-moves too"
             )
-        numbers = (self.processes, self.process)
+        process_numbers = (self.processes, self.process)
         if self.coordinator in (None, "auto"):
-            if numbers != (None, None):
-                raise ValueError("--processes and --process go with --coordinator HOST:PORT")
+            if process_numbers != (None, None):
+                raise ValueError("--processes and --process need --coordinator HOST:PORT")
         elif not re.fullmatch(r".+:\d+", self.coordinator):
             raise ValueError(f"--coordinator {self.coordinator}: expected HOST:PORT or auto")
-        elif None in numbers:
+        elif None in process_numbers:
             raise ValueError(f"--coordinator {self.coordinator}: needs --processes and --process")
         if self.coordinator and self.out and store.is_url(self.out):
-            raise ValueError(f"--out {self.out}: a run on several hosts needs a folder they share")
+            raise ValueError(
+                f"--out {self.out}: a run on several hosts needs a folder that they share"
+            )
 
     @property
     def fewest_simulations(self) -> int:
@@ -295,12 +297,13 @@ class TrainConfig:
 
     @property
     def shared(self) -> Store:
-        """The store that holds the run, and that its workers share."""
+        """The store of the run, which its workers share."""
         return _shared(self.out or pathlib.Path("runs") / f"zero-{self.preset}")
 
     @property
     def folder(self) -> pathlib.Path:
-        """The run's folder; if the run is in a bucket, this process's own: see `train.mirror`."""
+        """The run's folder; if the run is in a bucket, a local copy of this process, see
+        `train.mirror`."""
         shared = self.shared
         if isinstance(shared, store.Folder):
             return shared.path
@@ -316,8 +319,8 @@ class TrainConfig:
 
 
 @functools.lru_cache(maxsize=8)
-def _shared(place: pathlib.Path) -> Store:
-    return store.at(place)
+def _shared(out: pathlib.Path) -> Store:
+    return store.at(out)
 
 
 MAY_CHANGE = frozenset(

@@ -1,4 +1,4 @@
-"""The progress of a run: its iterations, their metrics, the last Elo, and the time to go."""
+"""The progress of a run: its iterations, their metrics, the last Elo, the remaining time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gozero.runs.progress import Progress
 
-_RECENT = 10  # iterations from whose times those to come are estimated
+_RECENT = 10  # iterations whose times the estimate of the remaining time uses
 _TIMED = {"playing_s", "learning_s", "simulations"}
 
 
@@ -20,14 +20,14 @@ class Cost(NamedTuple):
     evaluated: Callable[[int], bool]  # whether an evaluation follows this many iterations
 
     def to_go(self, lines: Sequence[dict], num_iterations: int) -> float:
-        """Seconds that the iterations after those of some lines will take: the medians of the last
-        ones for playing, per simulation, and for learning; the mean of all for evaluations."""
+        """The estimated seconds of the iterations after those of some lines: from the medians of
+        the last ones for playing (per simulation) and learning, and the mean of all evaluations."""
         timed = [line for line in lines if line.keys() >= _TIMED and line["simulations"] > 0]
         timed = timed[-_RECENT:]
         if not timed:
             return math.nan
         todo = range(lines[-1]["iteration"], num_iterations)
-        # Not the mean: one of them may have waited while the program was stopped.
+        # Not the mean: the program may have been suspended during one of them.
         playing = statistics.median(line["playing_s"] / line["simulations"] for line in timed)
         playing *= sum(map(self.simulations, todo))
         learning = statistics.median(line["learning_s"] for line in timed) * len(todo)
@@ -53,7 +53,8 @@ class Display(Progress):
         self.rated = next((line for line in reversed(before) if "elo" in line), None)
 
     def add(self, numbers: dict) -> None:
-        """Show a line of the metrics and the last Elo. The same line may come again with more."""
+        """Show a line of the metrics and the last Elo. The same line may come again with additional
+        values."""
         if self.lines and self.lines[-1]["iteration"] == numbers["iteration"]:
             self.lines.pop()
         self.lines.append(numbers)

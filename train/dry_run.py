@@ -1,8 +1,8 @@
-"""``python -m train --preset NAME --dry-run --target v5litepod-64``: what a run would take.
+"""``python -m train --preset NAME --dry-run --target v5litepod-64``: the cost of a run.
 
-Self-play and the learner are compiled for devices that need not be there. The compiler reports the
-memory they need and, for a TPU, how long they may take; from that come games a second and their
-cost. Nothing is run, and nothing is written.
+Self-play and the learner are compiled for devices that need not be present. The compiler reports
+the memory they need and, for a TPU, an estimate of their time, from which follow games per second
+and their cost. Nothing is run, and nothing is written.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from train.steps import RunState
 
 PROG = "python -m train --dry-run"
 CHIP_HOUR = {"v5e": 1.2, "v6e": 2.7, "v5p": 4.2, "h100": 3.0}
-"""Dollars: about what a chip costs per hour on demand; prices differ by region, and change."""
+"""Dollars: the approximate price of a chip per hour on demand; it differs by region and time."""
 PLIES = 0.8
-"""Plies of a game for each point of the board: about as many as games of a trained network have."""
+"""Plies of a game for each point of the board, about as in games of a trained network."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DryRunConfig(TrainConfig):
-    """Print what a run would take on devices that need not be present: memory and, by the
+    """Print what a run would need on devices that need not be present: memory and, by the
     compiler's estimate, games per second and their cost. Nothing is run."""
 
     dry_run: bool = setting(False, group="the dry run")
-    """Run nothing, and print what a run would take."""
+    """Run nothing, and print what a run would need."""
 
     target: str = setting("v5litepod-4")
     """The devices: v5e, v6e, v5p or h100 for one; v5litepod-64, v6e-8, v5p-128 or h100:1x8 for
@@ -65,30 +65,30 @@ def programs(plan: Plan, mesh: Mesh, num_steps: int) -> dict[str, tuple[Callable
     play = steps.make_play(plan, mesh, plan.config.simulations)
     learn = steps.make_learn(plan, mesh, num_steps)
     return {
-        "self-play": (play, lambda state: (state.plays, state.playing)),
+        "self-play": (play, lambda state: (state.play_params, state.playing)),
         "learning": (learn, lambda state: (state.learner, state.playing.buffer)),
     }
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print what a run of a preset and flags would take; returns the exit status."""
+    """Print the requirements of a run with a preset and flags; returns the exit status."""
     default = DryRunConfig(**vars(preset_of(argv, PROG)))
     config = flags.parse(DryRunConfig, argv, prog=PROG, default=default)
     with flags.failing(PROG):
         target = ahead.target(config.target)
         try:
-            for line in told(config, target):
+            for line in report(config, target):
                 print(line, flush=True)
         except ahead.MissingCompiler as error:
             flags.fail(PROG, f"--target {target.name}: {error}")
     return 0
 
 
-def told(config: DryRunConfig, target: Target) -> Iterator[str]:
-    """Yields the report, line by line, as it becomes known.
+def report(config: DryRunConfig, target: Target) -> Iterator[str]:
+    """Yields the lines of the report, each as soon as it is known.
 
     Raises:
-      ValueError: invalid settings, more memory than a device has.
+      ValueError: invalid settings, or the run needs more memory than a device has.
       MissingCompiler: the target's compiler is not installed.
     """
     plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
@@ -98,71 +98,71 @@ def told(config: DryRunConfig, target: Target) -> Iterator[str]:
         per_call = learner.steps_per_call()
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
     state = ahead.place(shapes, steps.shardings(shapes, mesh))
-    found = {}
+    estimates = {}
     for name, (function, takes) in programs(plan, mesh, per_call).items():
         print(f"compiling {name}, which takes minutes", file=sys.stderr, flush=True)
         compiled = ahead.compile(target, function, *takes(state))
-        found[name] = estimate.read(compiled.text, target.chip)
-        yield _memory(name, compiled, target, num_bytes(_others(shapes, takes, target)))
+        estimates[name] = estimate.read(compiled.text, target.chip)
+        yield _memory(name, compiled, target, num_bytes(_other_state(shapes, takes, target)))
     if target.platform != "tpu":
-        yield _launches(plan, found)
+        yield _gpu_report(plan, estimates)
         return
-    said = times(config, found["self-play"], found["learning"], per_call)
-    yield from _times(plan, config, target, said)
+    estimated = times(config, estimates["self-play"], estimates["learning"], per_call)
+    yield from _speed_report(plan, config, target, estimated)
 
 
 def _limit(target: Target) -> int | None:
     return ahead.CHIPS[target.chip].memory_bytes or None
 
 
-def _others(shapes: RunState, takes: Callable, target: Target) -> Any:
-    """The part of a run's state that a program does not take, which is on the device as well; as
-    the shapes of one device."""
-    taken = {id(x) for x in jax.tree.leaves(takes(shapes))}
-    own = lambda x: jax.ShapeDtypeStruct((x.size // target.num_devices,), x.dtype)
-    playing = [own(x) for x in jax.tree.leaves(shapes.playing) if id(x) not in taken]
-    return [x for x in jax.tree.leaves(shapes.learner) if id(x) not in taken] + playing
+def _other_state(shapes: RunState, takes: Callable, target: Target) -> Any:
+    """The shapes on one device of the part of a run's state that is not an argument of a program,
+    but is on the device as well."""
+    used = {id(x) for x in jax.tree.leaves(takes(shapes))}
+    per_device = lambda x: jax.ShapeDtypeStruct((x.size // target.num_devices,), x.dtype)
+    playing = [per_device(x) for x in jax.tree.leaves(shapes.playing) if id(x) not in used]
+    return [x for x in jax.tree.leaves(shapes.learner) if id(x) not in used] + playing
 
 
-def _memory(name: str, compiled: Compiled, target: Target, others: int) -> str:
-    parts = (compiled.argument_bytes, compiled.temp_bytes, compiled.output_bytes, others)
+def _memory(name: str, compiled: Compiled, target: Target, other_bytes: int) -> str:
+    parts = (compiled.argument_bytes, compiled.temp_bytes, compiled.output_bytes, other_bytes)
     limit = _limit(target)
     if limit and sum(parts) > limit:
         raise ValueError(
-            f"{name}: a device would need {_mib(sum(parts))} and has {_mib(limit)}, "
-            f"{_mib(compiled.temp_bytes)} of them only while it runs; lower --batch or --capacity"
+            f"{name}: a device would need {_mib(sum(parts))} ({_mib(compiled.temp_bytes)} of them "
+            f"only while it runs) and has {_mib(limit)}; lower --batch or --capacity"
         )
-    of = f" of {_mib(limit)}" if limit else ""
+    of_limit = f" of {_mib(limit)}" if limit else ""
     return (
-        f"{name}: {_mib(sum(parts))} a device{of}: arguments {_mib(parts[0])}, "
+        f"{name}: {_mib(sum(parts))} a device{of_limit}: arguments {_mib(parts[0])}, "
         f"while it runs {_mib(parts[1])}, new results {_mib(parts[2])}, the rest of the run "
-        f"{_mib(others)}; compiled in {compiled.compile_cpu_seconds:.0f} s of a core"
+        f"{_mib(other_bytes)}; compiled in {compiled.compile_cpu_seconds:.0f} s of a core"
     )
 
 
-def _launches(plan: Plan, found: dict[str, LoopEstimate]) -> str:
+def _gpu_report(plan: Plan, estimates: dict[str, LoopEstimate]) -> str:
     """The report for a GPU, whose compiler gives no times."""
     config = plan.config
-    simulation = found["self-play"].find(config.moves, config.simulations)
+    simulation = estimates["self-play"].find(config.moves, config.simulations)
     if simulation is None:
-        return "no times, for the compiler gives none"
+        return "times: the compiler gives no estimate"
     return (
-        f"no times, for the compiler gives none: {simulation.kernels} kernels, "
+        f"times: the compiler gives no estimate; {simulation.kernels} kernels, "
         f"{simulation.host_loops} loops of unknown length and {simulation.host_conditionals} "
-        f"conditionals in a simulation of {config.batch:,} games, {found['learning'].kernels} "
+        f"conditionals in a simulation of {config.batch:,} games, {estimates['learning'].kernels} "
         "kernels in a call of the learner"
     )
 
 
 class Times(NamedTuple):
-    """What the compiled texts of a run's programs for a TPU say."""
+    """The estimates in the compiled texts of a run's programs for a TPU."""
 
     play_s: float  # of a call, if all searches are full
     simulation_s: float  # of a simulation in all games of a device
     step_s: float  # of the learner
     exchanges: float  # between devices, in a step
-    sent_bytes: float  # by them
-    custom_kernels: int  # of Pallas, whose time is in none of this
+    sent_bytes: float  # in these exchanges
+    custom_kernels: int  # of Pallas, whose times are not included
 
 
 def times(config: TrainConfig, play: LoopEstimate, learn: LoopEstimate, per_call: int) -> Times:
@@ -179,7 +179,7 @@ def times(config: TrainConfig, play: LoopEstimate, learn: LoopEstimate, per_call
 
 
 class RunSpeed(NamedTuple):
-    """An estimate of what a run does in an iteration, on all devices; without evaluations."""
+    """An estimate of the speed of a run, per iteration and on all devices; without evaluations."""
 
     simulations: float  # of a search, on average
     positions: int  # searched
@@ -190,51 +190,54 @@ class RunSpeed(NamedTuple):
     games_per_s: float  # games that end
 
 
-def speed(plan: Plan, found: Times, plies: float | None = None) -> RunSpeed:
+def speed(plan: Plan, estimated: Times, plies: float | None = None) -> RunSpeed:
     """The speed of a plan; `plies` as in `DryRunConfig`.
 
-    If some searches are cheap, the program has both kinds, and the times in its text count the more
-    expensive one: the full search.
+    If some searches are cheap, the program contains both kinds, and the estimated times count the
+    more expensive one, the full search.
     """
     config, simulations = plan.config, float(plan.config.simulations)
     if config.cheap_simulations:
         share = config.full_share
         simulations = share * simulations + (1 - share) * config.cheap_simulations
-    spared = (config.simulations - simulations) * config.moves * found.simulation_s
-    playing = found.play_s - spared
+    saved_s = (config.simulations - simulations) * config.moves * estimated.simulation_s
+    playing_s = estimated.play_s - saved_s
     steps = num_steps(config, plan.num_devices) / config.iterations
     positions = config.moves * config.batch * plan.num_devices
     plies = plies or PLIES * memory.num_points(plan)
-    games_per_s = positions / plies / (playing + steps * found.step_s)
+    games_per_s = positions / plies / (playing_s + steps * estimated.step_s)
     return RunSpeed(
-        simulations, positions, playing, steps, steps * found.step_s, plies, games_per_s
+        simulations, positions, playing_s, steps, steps * estimated.step_s, plies, games_per_s
     )
 
 
-def _times(plan: Plan, config: DryRunConfig, target: Target, found: Times) -> Iterator[str]:
-    """The report on speed and cost, by the estimate."""
-    run, devices = speed(plan, found, config.plies), target.num_devices
+def _speed_report(
+    plan: Plan, config: DryRunConfig, target: Target, estimated: Times
+) -> Iterator[str]:
+    """The report on speed and cost, from the estimates."""
+    run_speed, devices = speed(plan, estimated, config.plies), target.num_devices
     yield (
-        f"self-play, estimated: {run.playing_s:.3g} s for {config.moves} moves of "
+        f"self-play, estimated: {run_speed.playing_s:.3g} s for {config.moves} moves of "
         f"{config.batch * devices:,} games, "
-        f"{run.positions * run.simulations / run.playing_s:,.0f} simulations/s"
+        f"{run_speed.positions * run_speed.simulations / run_speed.playing_s:,.0f} simulations/s"
     )
     yield (
-        f"learning, estimated: {run.learning_s:.3g} s for {run.steps:.1f} steps of "
-        f"{plan.config.batch_size:,} positions; a step has {found.exchanges:.0f} "
-        f"exchanges of {_mib(found.sent_bytes)} in all between devices"
+        f"learning, estimated: {run_speed.learning_s:.3g} s for {run_speed.steps:.1f} steps of "
+        f"{plan.config.batch_size:,} positions; a step has {estimated.exchanges:.0f} "
+        f"exchanges of {_mib(estimated.sent_bytes)} in all between devices"
     )
     price = config.chip_hour or CHIP_HOUR[target.chip]
-    hours = 1e6 / run.games_per_s / 3600
+    hours = 1e6 / run_speed.games_per_s / 3600
     yield (
-        f"games, estimated: {run.games_per_s:,.1f} games/s of {run.plies:.0f} moves, a million in "
-        f"{hours:,.3g} hours; at ${price:g} a chip-hour ${hours * price * devices:,.3g}"
+        f"games, estimated: {run_speed.games_per_s:,.1f} games/s of {run_speed.plies:.0f} moves, "
+        f"a million in {hours:,.3g} hours; "
+        f"at ${price:g} a chip-hour ${hours * price * devices:,.3g}"
     )
-    if found.custom_kernels:
-        yield f"kernels of Pallas, whose time is in none of these estimates: {found.custom_kernels}"
+    if estimated.custom_kernels:
+        yield f"Pallas kernels, whose time these estimates exclude: {estimated.custom_kernels}"
     yield (
-        "estimates are optimistic, and right to a factor of two at best; with searches of "
-        f"{run.simulations:g} simulations on average, and no evaluations"
+        "the estimates are optimistic, and correct to a factor of two at best; they assume "
+        f"searches of {run_speed.simulations:g} simulations on average, and no evaluations"
     )
 
 

@@ -1,8 +1,8 @@
 """``python -m train evaluate --out DIR``: matches of the networks of a run, and their ratings.
 
-DIR/rated.jsonl      one object per match; the same command plays only what is left
+DIR/rated.jsonl      one object per match; the same command plays only the missing ones
 DIR/ratings.csv      the ratings in the table
-DIR/programs/        matches against a GTP program, as ``gozero match`` keeps them
+DIR/programs/        matches against a GTP program, in the form of ``gozero match``
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from train.ratings import Rating, Result
 PROG = "python -m train evaluate"
 MATCHES, RATINGS = "rated.jsonl", "ratings.csv"
 SPRT_GAMES, SPRT_PIECE = 4000, 64
-_PIECES = 1000
-"""The keys of a sequential test's pieces are numbered from here; those of the table are lower."""
+_FIRST_PIECE = 1000
+"""The numbers of a sequential test's pieces begin here, for their keys; those of the table are
+lower."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,7 @@ class EvaluateConfig:
     """Rate the networks of a run in Elo: each plays against random moves, a search without a
     network, and the network before it. Networks search as in training (--root), without its noise.
 
-    Writes DIR/ratings.csv and prints a table. The same command plays only what is left.
+    Writes DIR/ratings.csv and prints a table. The same command plays only the missing matches.
     """
 
     out: pathlib.Path = setting()
@@ -94,13 +95,13 @@ class Contender(NamedTuple):
     name: str  # in the table
     digest: str  # of the weights, or the name of a player without any
     player: Player
-    number: int  # for the keys: the iteration of a network of the run; 0 for other players
+    number: int  # for the PRNG keys: the iteration of a network of the run; 0 for other players
 
 
 class Pairing(NamedTuple):
     first: Contender
     second: Contender
-    numbers: tuple[int, int]  # for the keys
+    numbers: tuple[int, int]  # for the PRNG keys
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -115,7 +116,7 @@ def run(config: EvaluateConfig) -> int:
     """Do what `main` does.
 
     Raises:
-      ValueError: a folder without networks, or weights that cannot be read; says which.
+      ValueError: a folder without networks, or weights that cannot be read; the message names them.
     """
     terms = _terms(config)
     networks = snapshots(config, terms)
@@ -123,7 +124,9 @@ def run(config: EvaluateConfig) -> int:
     if config.sprt:
         older = others or networks[-2:-1]
         if not older:
-            raise ValueError(f"--sprt: {config.out} has one network; give --against")
+            raise ValueError(
+                f"--sprt: {config.out} has only one network; give another with --against"
+            )
         print(sprt(_matches_file(config.out), terms, networks[-1], older[0]))
         return 0
     newest = folder.weights_file(config.out, networks[-1].name)
@@ -151,9 +154,11 @@ def _terms(config: EvaluateConfig) -> Terms:
     if not config.openings < limit:
         raise ValueError(f"--openings {config.openings}: expected at most {limit - 1}")
     if config.command is not None and run.game != "go":
-        raise ValueError(f"--command: programs of GTP play Go, and this is a run of {run.game}")
-    own = {"seed": config.seed, "openings": config.openings}
-    return dataclasses.replace(Terms.of(run, rules), games=games, simulations=simulations, **own)
+        raise ValueError(f"--command: GTP programs play Go, but this is a run of {run.game}")
+    overrides = {"seed": config.seed, "openings": config.openings}
+    return dataclasses.replace(
+        Terms.of(run, rules), games=games, simulations=simulations, **overrides
+    )
 
 
 def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
@@ -164,7 +169,7 @@ def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
     """
     paths = folder.weights_files(config.out)
     if not paths:
-        raise ValueError(f"--out {config.out}: no networks in its folder weights")
+        raise ValueError(f"--out {config.out}: there are no networks in its folder weights")
     chosen = paths[::-1][:: config.every][::-1]
     return [_contender(terms, path, int(path.stem), path.stem) for path in chosen]
 
@@ -195,27 +200,27 @@ def pairings(
 
 def _matches_file(out: pathlib.Path) -> pathlib.Path:
     """The file of matches; one from an earlier version is renamed."""
-    path, before = out / MATCHES, out / "league.jsonl"
-    if before.exists() and not path.exists():
-        before.rename(path)
+    path, old = out / MATCHES, out / "league.jsonl"
+    if old.exists() and not path.exists():
+        old.rename(path)
     return path
 
 
 def _play_all(config, terms, networks, others) -> list[Result]:
-    path, todo = _matches_file(config.out), list(pairings(terms, networks, others))
+    path, all_pairings = _matches_file(config.out), list(pairings(terms, networks, others))
     lines = [line for line in folder.cut_lines(path) if {"won", "drawn"} <= line.keys()]
     played = {_key(line): line for line in lines}
-    total, results = terms.games * len(todo), []
+    total, results = terms.games * len(all_pairings), []
     with Progress("evaluate", total) as progress:
-        for done, pairing in enumerate(todo):
-            asked = _asked(pairing, terms)
-            line = played.get(_key(asked))
+        for done, pairing in enumerate(all_pairings):
+            match_settings = _match_settings(pairing, terms)
+            line = played.get(_key(match_settings))
             if line is None:
                 names = f"{pairing.first.name}, {pairing.second.name}"
                 progress.show(done * terms.games, {"": names})
                 players = pairing.first.player, pairing.second.player
                 match = matches.play(terms, *players, pairing.numbers)
-                line = asked | matches.line_of(match, terms)
+                line = match_settings | matches.line_of(match, terms)
                 files.add_line(path, line)
             points = line["won"] + line["drawn"] / 2
             results.append(Result(pairing.first.name, pairing.second.name, points, terms.games))
@@ -223,8 +228,8 @@ def _play_all(config, terms, networks, others) -> list[Result]:
     return results
 
 
-def _asked(pairing: Pairing, terms: Terms) -> dict:
-    """What identifies a line."""
+def _match_settings(pairing: Pairing, terms: Terms) -> dict:
+    """The fields that identify the line of a match."""
     first, second, numbers = pairing
     return {
         "player": first.name,
@@ -245,29 +250,29 @@ def _key(line: dict) -> tuple:
 
 
 def sprt(path: pathlib.Path, terms: Terms, newest: Contender, older: Contender) -> str:
-    """Play games, a piece at a time, until a sequential test of their pairs is decided; returns its
-    result in words.
+    """Play games, a piece at a time, until a sequential test of their pairs is decided; returns a
+    description of the result.
 
-    No two pairs begin alike. Each piece is a line of the file, and is not played again.
+    No two pairs have the same opening. Each piece is a line of the file, and is not played again.
     """
     test = Sprt()
     played = {_key(line): line["points"] for line in folder.cut_lines(path) if "points" in line}
     points, decision, piece = np.zeros(0), None, 0
     lower, upper = test.bounds
-    openings = matches.draw_openings(terms, (newest.number, _PIECES))
-    most = 2 * len(openings)
-    while decision is None and points.size < most:
-        games = min(SPRT_PIECE, most - points.size)
-        numbers = (newest.number, _PIECES + piece)
+    openings = matches.draw_openings(terms, (newest.number, _FIRST_PIECE))
+    max_games = 2 * len(openings)
+    while decision is None and points.size < max_games:
+        games = min(SPRT_PIECE, max_games - points.size)
+        numbers = (newest.number, _FIRST_PIECE + piece)
         part = dataclasses.replace(terms, games=games)
-        asked = _asked(Pairing(newest, older, numbers), part)
-        won = played.get(_key(asked))
-        if won is None:
+        match_settings = _match_settings(Pairing(newest, older, numbers), part)
+        piece_points = played.get(_key(match_settings))
+        if piece_points is None:
             lines = openings[points.size // 2 :][: games // 2]
             match = matches.play(part, newest.player, older.player, numbers, lines)
-            won = match.points.tolist()
-            files.add_line(path, asked | {"points": won})
-        points, piece = np.concatenate([points, won]), piece + 1
+            piece_points = match.points.tolist()
+            files.add_line(path, match_settings | {"points": piece_points})
+        points, piece = np.concatenate([points, piece_points]), piece + 1
         pairs = statistics.pair_scores(points)
         ratio, decision = test.log_likelihood_ratio(pairs), test.decision(pairs)
         line = f"{newest.name} against {older.name}: {statistics.Tally.of(points)} of {points.size}"
@@ -275,15 +280,15 @@ def sprt(path: pathlib.Path, terms: Terms, newest: Contender, older: Contender) 
         print(line, file=sys.stderr)
     low, high = statistics.pair_interval(pairs)
     score = points.mean()
-    more = "; give more --games"
-    if most < terms.games:
-        more = f", and all {len(openings)} openings are played; give more --openings"
-    found = {
+    advice = "; give a larger --games"
+    if max_games < terms.games:
+        advice = f", and all {len(openings)} openings have been played; give a larger --openings"
+    verdicts = {
         "H1": f"stronger, by {test.elo1:+g} Elo rather than {test.elo0:+g}",
         "H0": f"not stronger, {test.elo0:+g} Elo rather than {test.elo1:+g}",
-        None: f"undecided{more}",
+        None: f"undecided{advice}",
     }
-    return f"{line}; {score:.1%} [{low:.1%}, {high:.1%}]: {found[decision]}"
+    return f"{line}; {score:.1%} [{low:.1%}, {high:.1%}]: {verdicts[decision]}"
 
 
 def table(rated: dict[str, Rating]) -> str:

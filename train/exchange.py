@@ -5,8 +5,8 @@
     newest/00000007.safetensors        these weights, and a few earlier versions
     shards/00000007/NAME-000000.npz    what a worker played with them, see `gozero.play.shards`
 
-The run writes the first three, workers the shards. Versions only go up, even where the run goes
-back to an earlier iteration: so shards that are more than a few versions old are not read any more.
+The run writes the first three, and workers write the shards. Versions only increase, even if the
+run goes back to an earlier iteration, so shards more than a few versions old are no longer read.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gozero.runs.store import Store
 
 NEWEST = "newest.json"
 KEPT = 8
-"""The number of versions before the newest whose shards are still read and weights are kept."""
+"""The number of versions before the newest whose weights are kept and whose shards are read."""
 EVERY_S = 15.0
-"""The least number of seconds between versions: it gives workers time to write what they played
-with the one before."""
+"""The least number of seconds between versions: workers need time to write what they played with
+the previous one."""
 
 _MOST_BYTES = 2**12
 
@@ -44,26 +44,26 @@ class Newest(NamedTuple):
 
 
 def newest(shared: Store) -> Newest:
-    """The weights that a run published last.
+    """The weights that a run published most recently.
 
     Raises:
       ValueError: the record is damaged.
       OSError: it cannot be read now.
     """
     try:
-        said = files.parse_json(shared.get(NEWEST, _MOST_BYTES))
-        found = Newest(said["version"], said["iteration"], said["sha256"])
-        if [type(one) for one in found] != [int, int, str] or not 0 < found.version < 10**8:
-            raise ValueError(f"a version {found.version!r}")
+        record = files.parse_json(shared.get(NEWEST, _MOST_BYTES))
+        weights = Newest(record["version"], record["iteration"], record["sha256"])
+        if [type(one) for one in weights] != [int, int, str] or not 0 < weights.version < 10**8:
+            raise ValueError(f"an invalid version, {weights.version!r}")
     except FileNotFoundError:
         return Newest(0, -1, "")
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{shared.name}/{NEWEST}: damaged ({error!r})") from error
-    return found
+        raise ValueError(f"{shared.name}/{NEWEST} is damaged ({error!r})") from error
+    return weights
 
 
 def publish(shared: Store, path: pathlib.Path, iteration: int) -> Newest:
-    """Publish weights for workers, as the next version, unless they already are the newest.
+    """Publish weights for workers as the next version, unless they already are the newest.
 
     Args:
       shared: the run's store.
@@ -75,16 +75,16 @@ def publish(shared: Store, path: pathlib.Path, iteration: int) -> Newest:
     """
     data = path.read_bytes()
     sha256 = hashlib.sha256(data).hexdigest()
-    with contextlib.suppress(ValueError):  # damaged: written again
+    with contextlib.suppress(ValueError):  # a damaged record is overwritten
         before = newest(shared)
         if (before.iteration, before.sha256) == (iteration, sha256):
             return before
     keys = [pathlib.PurePath(entry.key).stem for entry in shared.list("newest")]
     version = max((int(key) for key in keys if key.isdigit()), default=0) + 1
-    said = Newest(version, iteration, sha256)
-    while not shared.create(said.key, data):  # another process has just published
-        said = said._replace(version=said.version + 1)
-    shared.put(NEWEST, (json.dumps(said._asdict()) + "\n").encode())
+    published = Newest(version, iteration, sha256)
+    while not shared.create(published.key, data):  # another process has just published
+        published = published._replace(version=published.version + 1)
+    shared.put(NEWEST, (json.dumps(published._asdict()) + "\n").encode())
     for old in keys[:-KEPT]:
         shared.delete(f"newest/{old}.safetensors")
-    return said
+    return published

@@ -6,11 +6,11 @@ run.lock         held while the run is trained
 metrics.jsonl    one object per iteration
 matches.jsonl    one object per match of an evaluation
 tensorboard/     the metrics for TensorBoard, with --tensorboard
-checkpoints/     all that the run resumes from
+checkpoints/     everything that the run resumes from
 weights/         the network that plays, one file per evaluation or checkpoint; 000000 is the first
 weights.safetensors  the newest of them
-newest.json      which weights workers play with; see `train.exchange`
-newest/          these weights
+newest.json      the version of the weights that workers play with; see `train.exchange`
+newest/          those weights
 shards/          what workers have played
 """
 
@@ -39,49 +39,49 @@ _MOST_BYTES = 2**20
 _TIMES = dict.fromkeys(("playing_s", "learning_s", "evaluation_s"), float)
 _GAMES = dict.fromkeys(("won", "drawn", "lost"), int)
 _MATCH = {"iteration": int, "opponent": str, "simulations": int, **_GAMES}
-_KINDS: dict[str, dict[str, type]] = {
+_TYPES: dict[str, dict[str, type]] = {
     METRICS: {"iteration": int, "simulations": int, "elo": float, "before": list, **_TIMES},
     MATCHES: _MATCH,
 }
-"""The values in the lines of a file that are calculated with, and their types."""
+"""The types of the values that are used in calculations, in the lines of each file."""
 
-_OF_OTHERS = {"iteration": int, "points": list, **_GAMES}
-_NEEDED = {METRICS: {"iteration"}, MATCHES: _MATCH.keys()}
+_OTHER_TYPES = {"iteration": int, "points": list, **_GAMES}
+_REQUIRED = {METRICS: {"iteration"}, MATCHES: _MATCH.keys()}
 
 
 class TrainFolder(RunFolder):
-    """The folder of a run, new or to be resumed; no other process can train the run meanwhile.
+    """The folder of a new or resumed run, locked so that no other process can train the run.
 
     Raises:
-      ValueError: as `RunFolder`; nothing was changed.
+      ValueError: as `RunFolder`; nothing has been changed then.
     """
 
     def __init__(self, config: TrainConfig):
-        self._config, asked = config, config.plain
-        agree = lambda before: _must_agree(config.folder, before, asked)
-        busy = "is being trained by another process; let it end, or name a new folder"
-        super().__init__(config.folder, KIND, agree, LOCK, busy)
+        self._config, flags = config, config.plain
+        check = lambda before: _check_same_flags(config.folder, before, flags)
+        busy = "is being trained by another process; wait until it ends, or name a new folder"
+        super().__init__(config.folder, KIND, check, LOCK, busy)
         with self.opening():
             self._check_not_lost()
-            self.write_config(asked)
+            self.write_config(flags)
 
     def _check_not_lost(self) -> None:
-        """Refuse to begin anew where there must have been a checkpoint: where there are later
-        weights than the first, or more lines than up to the first checkpoint.
+        """Refuse to start over where checkpoints must have been lost: where there are weights after
+        the first, or metrics of more iterations than precede the first checkpoint.
 
         Raises:
-          ValueError: says what is there, and what can be done.
+          ValueError: checkpoints are missing; the message says what can be done.
         """
-        if self.before is None or checkpoint.found(self.path / "checkpoints"):
+        if self.before is None or checkpoint.saved_in(self.path / "checkpoints"):
             return
         lines = _read(self.path / METRICS, [])
         last = max((line["iteration"] for line in lines), default=0)
         later = [path for path in weights_files(self.path) if path.stem.strip("0")]
         every: Any = self.before.get("checkpoint_every")
-        if later or not _is(every, int) or last > every:
+        if later or not _has_type(every, int) or last > every:
             raise ValueError(
-                f"out: {self.path} has metrics of {last} iterations and no checkpoint to go on "
-                f"from; {ways_on(self.path)}"
+                f"--out {self.path}: metrics of {last} iterations but no checkpoint to resume; "
+                f"{recovery_options(self.path)}"
             )
 
     def begin(self, facts: dict, weights: str | None, teacher: str | None = None) -> None:
@@ -93,33 +93,33 @@ class TrainFolder(RunFolder):
           teacher: the SHA-256 of the teacher's weights; None without a teacher.
 
         Raises:
-          ValueError: the run began with others.
+          ValueError: the run began with other weights.
         """
         digests = {}
         for name, digest in {"weights": weights, "teacher": teacher}.items():
             before = self.manifest.get(f"{name}_sha256")
             if before and digest not in (None, before):
-                given = f"--{name} {getattr(self._config, name)}"
+                flag = f"--{name} {getattr(self._config, name)}"
                 raise ValueError(
-                    f"{given}: not what the run in {self.path} began from: its SHA-256 was "
-                    f"{before} and is {digest}; give the same weights, or a new folder"
+                    f"{flag}: the run in {self.path} began from other weights: their SHA-256 was "
+                    f"{before} and is {digest}; give the same weights, or name a new folder"
                 )
             digests |= {f"{name}_sha256": digest or before} if digest or before else {}
         self.write_manifest(facts | digests)
 
 
-def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
+def _check_same_flags(path: pathlib.Path, before: dict, flags: dict) -> None:
     if "preset" not in before:
         raise ValueError(folders.not_of(path, KIND))
-    unsaid = TrainConfig().plain  # flags that earlier versions did not have were at their defaults
-    folders.must_agree(path, KIND, unsaid | before, asked, MAY_CHANGE)
+    defaults = TrainConfig().plain  # of flags that earlier versions did not have
+    folders.must_agree(path, KIND, defaults | before, flags, MAY_CHANGE)
 
 
 def read_config(out: pathlib.Path) -> TrainConfig:
     """The flags of the run in a folder or bucket, even if it has been moved.
 
     Raises:
-      ValueError: no run is there, or one of another version.
+      ValueError: there is no run, or it is of another version.
     """
     shared = store.at(out)
     try:
@@ -131,32 +131,35 @@ def read_config(out: pathlib.Path) -> TrainConfig:
             f"--out {shared.name}: {folders.CONFIG} cannot be read: {error}"
         ) from error
     if not isinstance(plain, dict) or "preset" not in plain:
-        raise ValueError(f"--out {shared.name}: no training run is there")
-    odd = sorted(plain.keys() - {field.name for field in dataclasses.fields(TrainConfig)})
-    if odd:
-        raise ValueError(f"--out {shared.name}: a run of another version, with --{odd[0]}")
+        raise ValueError(f"--out {shared.name}: there is no training run there")
+    unknown = sorted(plain.keys() - {field.name for field in dataclasses.fields(TrainConfig)})
+    if unknown:
+        raise ValueError(f"--out {shared.name}: a run of another version, with --{unknown[0]}")
     paths = {name: plain.get(name) for name in ("weights", "teacher")}
     try:
-        exact = {"out": out, "komi": tuple(plain["komi"])}
-        exact |= {name: path and pathlib.Path(path) for name, path in paths.items()}
-        return TrainConfig(**plain | exact)
+        parsed = {"out": out, "komi": tuple(plain["komi"])}
+        parsed |= {name: path and pathlib.Path(path) for name, path in paths.items()}
+        return TrainConfig(**plain | parsed)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"--out {shared.name}: config.json is not of a run ({error!r})") from error
+        raise ValueError(
+            f"--out {shared.name}: {folders.CONFIG} is not of a training run ({error!r})"
+        ) from error
 
 
-def ways_on(folder: pathlib.Path) -> str:
+def recovery_options(folder: pathlib.Path) -> str:
     """What can be done with a run whose checkpoints are lost."""
     return (
-        f"put its checkpoints back; or name a new folder, where --weights {folder / NEWEST} begins "
-        "from its network; or move all that is in this one elsewhere, to begin anew in it"
+        "restore its checkpoints; or name a new folder, and give --weights "
+        f"{folder / NEWEST} to begin from its network; or move the contents of this folder "
+        "elsewhere, to start over in it"
     )
 
 
 def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
-    """Cut off records of later iterations, and a line torn by a kill, from a file that need not
-    exist; returns the records left. Damaged lines are moved to a file beside it."""
+    """Remove records of later iterations, and a line torn by a kill, from a file that need not
+    exist; returns the remaining records. Damaged lines are moved to a file beside it."""
     damaged: list[files.Damaged] = []
-    kept = [one for one in _read(path, damaged) if one.get("iteration", 0) <= iteration]
+    records = [one for one in _read(path, damaged) if one.get("iteration", 0) <= iteration]
     if damaged:
         aside = path.with_name(f"{path.name}.damaged")
         with aside.open("ab") as file:
@@ -164,8 +167,8 @@ def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
         files.sync(aside)
         print(f"{_summary(damaged)}, moved to {aside.name}", file=sys.stderr)
     if path.exists():
-        files.write_lines(path, kept)
-    return kept
+        files.write_lines(path, records)
+    return records
 
 
 def add_to_last_line(path: pathlib.Path, numbers: dict) -> None:
@@ -175,11 +178,11 @@ def add_to_last_line(path: pathlib.Path, numbers: dict) -> None:
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:
-    """The records of a file; damaged lines are reported and left out."""
+    """The records of a file; damaged lines are reported and skipped."""
     damaged: list[files.Damaged] = []
     records = _read(path, damaged)
     if damaged:
-        print(f"{_summary(damaged)}, left out", file=sys.stderr)
+        print(f"{_summary(damaged)}, skipped", file=sys.stderr)
     return records
 
 
@@ -188,29 +191,29 @@ def _read(path: pathlib.Path, damaged: list[files.Damaged]) -> list[dict]:
 
 
 def _summary(damaged: list[files.Damaged]) -> str:
-    return f"{damaged[0].message}; {len(damaged)} such in all"
+    return f"{damaged[0].message}; {len(damaged)} damaged lines in all"
 
 
 def _checked(line: Any, name: str) -> dict:
-    """A record of a file of this name, if it has all that is needed and values of the right types.
+    """A record of a file of this name, if it has the required keys and values of the right types.
 
     Raises:
       ValueError: it does not.
     """
     if not isinstance(line, dict):
-        raise ValueError("no JSON object")
-    kinds = _KINDS.get(name, _OF_OTHERS)
-    odd = [key for key, kind in kinds.items() if key in line and not _is(line[key], kind)]
-    odd += sorted(_NEEDED.get(name, set()) - line.keys())
-    if odd:
-        raise ValueError(f"its {odd[0]!r} is {str(line.get(odd[0], 'missing'))[:40]}")
+        raise ValueError("it is not a JSON object")
+    kinds = _TYPES.get(name, _OTHER_TYPES)
+    wrong = [key for key, kind in kinds.items() if key in line and not _has_type(line[key], kind)]
+    wrong += sorted(_REQUIRED.get(name, set()) - line.keys())
+    if wrong:
+        raise ValueError(f"its {wrong[0]!r} is {str(line.get(wrong[0], 'missing'))[:40]}")
     return line
 
 
-def _is(value: Any, kind: type) -> bool:
-    """Whether a value is of a kind. Lists are of numbers; numbers are finite, below 2^53."""
+def _has_type(value: Any, kind: type) -> bool:
+    """Whether a value has a type. Lists contain numbers; numbers are finite and below 2^53."""
     if kind is list:
-        return type(value) is list and all(_is(one, float) for one in value)
+        return type(value) is list and all(_has_type(one, float) for one in value)
     if type(value) is not kind and (kind, type(value)) != (float, int):
         return False
     return kind is str or abs(value) < 2**53
@@ -230,29 +233,29 @@ def weights_file(folder: pathlib.Path, name: str) -> pathlib.Path:
 
 def weights_files(folder: pathlib.Path) -> list[pathlib.Path]:
     """The weights files of all networks of the run, the oldest first."""
-    kept = folder / "weights"
-    paths = [*kept.glob("[0-9]*.safetensors"), *kept.glob("[0-9]*.json")]  # a .json follows its npz
+    glob = (folder / "weights").glob
+    paths = [*glob("[0-9]*.safetensors"), *glob("[0-9]*.json")]  # a .json follows its npz
     return [weights_file(folder, name) for name in sorted({path.stem for path in paths})]
 
 
 def has_weights(folder: pathlib.Path, iteration: int, params: dict) -> bool:
-    """Whether the network of an iteration is there, also as the newest; prints what is wrong."""
+    """Whether the network of an iteration is in the folder, also as the newest; prints why not."""
     digest = weights.digest(params)
     for path in (weights_file(folder, stem(iteration)), folder / NEWEST):
         try:
-            _, found, about = weights.load(path)
-            if (about.get("iteration"), weights.digest(found)) != (iteration, digest):
-                raise ValueError(f"weights {path}: not those of iteration {iteration}")
+            _, saved_params, about = weights.load(path)
+            if (about.get("iteration"), weights.digest(saved_params)) != (iteration, digest):
+                raise ValueError(f"weights {path} are not those of iteration {iteration}")
         except ValueError as error:
             if iteration or path.exists():
-                print(f"{error}; they are written again", file=sys.stderr)
+                print(f"{error}; writing them again", file=sys.stderr)
             return False
     return True
 
 
 def set_later_weights_aside(folder: pathlib.Path, iteration: int) -> None:
-    """Rename the networks of iterations after the one resumed from: none of them is taken for the
-    newest, and none is lost."""
+    """Rename the networks of iterations after the one resumed from, so that none of them is taken
+    for the newest and none is lost."""
     for path in (folder / "weights").glob("[0-9]*.*"):
         number = path.name.partition(".")[0]
         if number.isdigit() and int(number) > iteration:

@@ -1,12 +1,12 @@
-"""Games in play on the device: what each search found is stored until it is known who won.
+"""Games in play on the device: search results are stored until the outcome is known.
 
 Each lane stores the moves of its game. When the game ends they become rows of the replay buffer,
 with the outcome (in Go also with the score and the owner of each point), and the lane begins a new
-game. Everything that is carried from call to call is one pytree of arrays, `Playing`.
+game. The state carried from call to call is one pytree of arrays, `Playing`.
 
 Plies of a random opening, moves of a cheap search and moves whose search saw a nan give no rows.
-Cheap searches, as in Wu (2019), section 3.1, make games end sooner: the value learns from more
-games, and each row that is kept teaches every head. See `gozero.play.rows` for the weights of a
+Cheap searches, as in Wu (2019), section 3.1, make games end sooner: the value head learns from more
+games, and each row has targets for every head. See `gozero.play.rows` for the weights of a
 row.
 """
 
@@ -33,11 +33,11 @@ from train.calibration import BINS, Calibration, binned
 
 LANES_AT_ONCE = 64
 """Games that end are written to the buffer ceil(B / LANES_AT_ONCE) at a time: about as many as end
-at a move."""
+at one move."""
 
 
 class GameRows(struct.PyTreeNode):
-    """The rows that B games in play have given: row i of lane b is at b T + i, T the move limit."""
+    """The rows of B games in play: row i of lane b is at b T + i, with T the move limit."""
 
     position: Any  # [B T]
     legal: jax.Array  # u8[B T, ceil(A / 8)], packed
@@ -66,9 +66,9 @@ class Playing(struct.PyTreeNode):
 class Events(NamedTuple):
     """What happened at one move of B lanes, for the records of a run; [T, B] from a call."""
 
-    ended: jax.Array  # bool: a game ended; the fields up to komi say how
+    ended: jax.Array  # bool: a game ended; the fields up to komi describe it
     resigned: jax.Array  # bool
-    outcome: jax.Array  # f32: +1 Black has won, -1 White, 0 no one
+    outcome: jax.Array  # f32: +1 Black won, -1 White won, 0 a draw
     truncated: jax.Array | None  # bool; None, like komi and score, in a game without points
     score: jax.Array | None  # f32: for Black, if not resigned
     komi: jax.Array | None  # f32
@@ -106,11 +106,11 @@ def start(
     Raises:
       ValueError: the buffer is too small.
     """
-    most = _lanes_at_once(config.batch) * config.game.max_moves
-    if buffer_config.capacity < most:
+    least_capacity = _lanes_at_once(config.batch) * config.game.max_moves
+    if buffer_config.capacity < least_capacity:
         raise ValueError(
-            f"capacity: {buffer_config.capacity} rows do not hold {most}, of games that may end "
-            f"at one move; use at least {most}"
+            f"capacity: {buffer_config.capacity} rows do not hold the {least_capacity} of games "
+            f"that may end at one move; use at least {least_capacity}"
         )
     return Playing(
         lanes=selfplay.start(config, seed, shard),
@@ -156,7 +156,8 @@ def play_moves(
       params: the evaluator's.
       playing: the games and the buffer.
       num_simulations: of a full search, one of the config's numbers; None for the search's own.
-      teacher: its policy and value are the targets, see `taught`; None: the search's are.
+      teacher: its policy and value are the targets, see `with_teacher_targets`; None: the targets
+        are the search's.
 
     Returns:
       (the games and the buffer after these moves, the events [T, B]).
@@ -166,29 +167,29 @@ def play_moves(
 
     def one_move(carry: tuple[Playing, Any], _) -> tuple[Any, Any]:
         playing, _last = carry
-        lanes, made = selfplay.move(config, evaluator, params, playing.lanes, num_simulations)
+        lanes, move = selfplay.move(config, evaluator, params, playing.lanes, num_simulations)
         if teacher is not None:
-            made = taught(config.game, teacher, playing.lanes.states, made)
-        kept = playing.games, playing.buffer
-        games, buffer = take(config.game, buffer_config, *kept, made, lanes.states)
-        last = made.prior, made.policy_target
-        return (Playing(lanes, games, buffer), last), (events(made), predictions(made))
+            move = with_teacher_targets(config.game, teacher, playing.lanes.states, move)
+        state = playing.games, playing.buffer
+        games, buffer = record_move(config.game, buffer_config, *state, move, lanes.states)
+        last = move.prior, move.policy_target
+        return (Playing(lanes, games, buffer), last), (events(move), predictions(move))
 
-    none = jnp.zeros((config.batch, config.game.num_actions), jnp.float32)
-    carry = playing, (none, none)
-    carry, (seen, predicted) = indexing.scan(one_move, carry, num_moves, [(), (config.batch,)])
+    blank = jnp.zeros((config.batch, config.game.num_actions), jnp.float32)
+    carry = playing, (blank, blank)
+    carry, (per_move, predicted) = indexing.scan(one_move, carry, num_moves, [(), (config.batch,)])
     playing, (prior, target) = carry
     value, in_play = calibration.of_games(playing.games.predicted, predicted)
     playing = playing.replace(games=playing.games.replace(predicted=in_play))
     policy = binned(prior, target, predicted.counts[-1][:, None] & (prior >= 0))
-    return playing, seen._replace(calibration=Calibration(policy, value))
+    return playing, per_move._replace(calibration=Calibration(policy, value))
 
 
-def taught(game: Game, teacher: Evaluator, states: Any, made: Move) -> Move:
+def with_teacher_targets(game: Game, teacher: Evaluator, states: Any, move: Move) -> Move:
     """A move with the policy and the value of another network in place of the search's.
 
-    The network is not evaluated after a cheap search, whose moves are not learnt from: the search
-    of a whole batch is either full or cheap.
+    The network is not evaluated after a cheap search, whose moves are not learnt from. The search
+    of a batch is either full or cheap in all lanes.
 
     Args:
       game: the game.
@@ -196,24 +197,24 @@ def taught(game: Game, teacher: Evaluator, states: Any, made: Move) -> Move:
       states: [B], before the move.
       made: the move.
     """
-    assert made.prior is not None
+    assert move.prior is not None
     history = history_of(game, teacher.observe)
 
     def observe(state: Any) -> Any:
         context, position = history.root(state)
         return history.observe(context, position, Trail(_one(position), jnp.int32(0)))
 
-    def ask() -> tuple[jax.Array, jax.Array]:
-        said = teacher.evaluate(teacher.params, jax.random.key(0), jax.vmap(observe)(states))
-        logits = jnp.where(made.legal, said.prior_logits.astype(jnp.float32), -jnp.inf)
-        return jax.nn.softmax(logits), said.value.astype(jnp.float32)
+    def evaluate() -> tuple[jax.Array, jax.Array]:
+        evaluation = teacher.evaluate(teacher.params, jax.random.key(0), jax.vmap(observe)(states))
+        logits = jnp.where(move.legal, evaluation.prior_logits.astype(jnp.float32), -jnp.inf)
+        return jax.nn.softmax(logits), evaluation.value.astype(jnp.float32)
 
-    policy, value = lax.cond(made.full[0], ask, lambda: (made.policy_target, made.root_value))
-    return made._replace(
+    policy, value = lax.cond(move.full[0], evaluate, lambda: (move.policy_target, move.root_value))
+    return move._replace(
         policy_target=policy,
         root_value=value,
-        surprise=selfplay.divergence(policy, made.prior),
-        counts=made.counts & jnp.isfinite(value) & jnp.isfinite(policy).all(axis=1),
+        surprise=selfplay.divergence(policy, move.prior),
+        counts=move.counts & jnp.isfinite(value) & jnp.isfinite(policy).all(axis=1),
     )
 
 
@@ -221,63 +222,63 @@ def _one(position: Any) -> Any:
     return jax.tree.map(lambda x: x[None], position)
 
 
-def events(made: Move) -> Events:
-    own = {"plies": made.ply.astype(jnp.int32), "calibration": None}
-    return Events(**own, **{n: getattr(made, n) for n in Events._fields if n not in own})
+def events(move: Move) -> Events:
+    extra = {"plies": move.ply.astype(jnp.int32), "calibration": None}
+    return Events(**extra, **{n: getattr(move, n) for n in Events._fields if n not in extra})
 
 
-def predictions(made: Move) -> calibration.Predictions:
-    """What the network predicted at a move for its game, and the result if the move ended it."""
-    assert made.raw_value is not None
-    for_black = jnp.where(made.ply % 2 == 0, 1, -1) * made.raw_value
+def predictions(move: Move) -> calibration.Predictions:
+    """The network's predictions at a move, and the results of the games that the move ended."""
+    assert move.raw_value is not None
+    for_black = jnp.where(move.ply % 2 == 0, 1, -1) * move.raw_value
     return calibration.Predictions(
         chance=(1 + for_black) / 2,
-        counts=made.counts & made.full,
-        ended=made.ended,
-        known=made.ended if made.truncated is None else made.ended & ~made.truncated,
-        point=(1 + made.outcome) / 2,
+        counts=move.counts & move.full,
+        ended=move.ended,
+        known=move.ended if move.truncated is None else move.ended & ~move.truncated,
+        point=(1 + move.outcome) / 2,
     )
 
 
-def take(
-    game: Game, config: BufferConfig, games: Games, buffer: Buffer, made: Move, states: Any
+def record_move(
+    game: Game, config: BufferConfig, games: Games, buffer: Buffer, move: Move, states: Any
 ) -> tuple[Games, Buffer]:
     """Record a move, and write the games that it ended to the buffer.
 
     Args:
       game, config: the settings.
-      games, buffer: so far.
+      games, buffer: before the move.
       made: the move.
-      states: [B], after it; where it ended a game, a new game's, which still has the boards of the
-        one that ended, see `search.game.Points.earlier`.
+      states: [B], after the move. Where it ended a game, the state is a new game's, which still has
+        the boards of the one that ended, see `search.game.Points.earlier`.
 
     Returns:
       (the games, the buffer).
     """
-    games = _write_down(game, games, made)
-    buffer = _hand_over(game, config, games, buffer, made, states)
-    return games.replace(length=jnp.where(made.ended, 0, games.length)), buffer
+    games = _write_row(game, games, move)
+    buffer = _write_ended_games(game, config, games, buffer, move, states)
+    return games.replace(length=jnp.where(move.ended, 0, games.length)), buffer
 
 
-def _write_down(game: Game, games: Games, made: Move) -> Games:
-    """Write a row for each lane, at its place, if its move is to be learnt from."""
+def _write_row(game: Game, games: Games, move: Move) -> Games:
+    """Write a row for each lane whose move is to be learnt from."""
     lane = jnp.arange(games.length.shape[0], dtype=jnp.int32)
     count = lane.shape[0] * game.max_moves
-    is_row = made.counts & made.full
-    place = jnp.where(is_row, lane * game.max_moves + games.length, count + lane)
-    policy, dtype = made.policy_target, games.moves.policy_target.dtype
+    is_row = move.counts & move.full
+    index = jnp.where(is_row, lane * game.max_moves + games.length, count + lane)
+    policy, dtype = move.policy_target, games.moves.policy_target.dtype
     if dtype == jnp.uint8:  # floats are narrowed as they are written, in the same kernel
         policy = stored_policy(jnp, policy, dtype)
     new = GameRows(
-        position=made.position,
-        legal=jnp.packbits(made.legal, axis=1),
+        position=move.position,
+        legal=jnp.packbits(move.legal, axis=1),
         policy_target=policy,
-        root_value=made.root_value,
-        surprise=made.surprise,
-        ply=made.ply if game.points is None else None,
+        root_value=move.root_value,
+        surprise=move.surprise,
+        ply=move.ply if game.points is None else None,
     )
     return Games(
-        moves=indexing.write_rows(games.moves, place, new),
+        moves=indexing.write_rows(games.moves, index, new),
         length=games.length + is_row.astype(jnp.int32),
         predicted=games.predicted,
     )
@@ -287,24 +288,26 @@ def _lanes_at_once(num_lanes: int) -> int:
     return -(-num_lanes // LANES_AT_ONCE)
 
 
-def _hand_over(game, config, games: Games, buffer: Buffer, made: Move, states: Any) -> Buffer:
+def _write_ended_games(
+    game, config, games: Games, buffer: Buffer, move: Move, states: Any
+) -> Buffer:
     """Write the games that ended to the buffer, in order of lanes, a few at a time.
 
     Most moves end few games: a loop over those costs less than writing the rows of all lanes and
     dropping most. It carries the buffer under one predicate for the batch. Trip bound: B / (lanes
     at once).
     """
-    ended = indexing.count_true(made.ended)
-    num_lanes = made.ended.shape[0]
+    ended = indexing.count_true(move.ended)
+    num_lanes = move.ended.shape[0]
     width = _lanes_at_once(num_lanes)
-    order = indexing.true_first(made.ended)
+    order = indexing.true_first(move.ended)
 
     def body(carry):
         done, buffer = carry
         turn = done + jnp.arange(width, dtype=jnp.int32)
         lanes = order[jnp.minimum(turn, num_lanes - 1)]
-        whole = functools.partial(_rows, game, config, games, made, states)
-        rows, frequency, keep = jax.vmap(whole)(lanes, turn < ended)
+        rows_of = functools.partial(_rows, game, config, games, move, states)
+        rows, frequency, keep = jax.vmap(rows_of)(lanes, turn < ended)
         flat = jax.tree.map(
             lambda x: x.reshape(width * game.max_moves, *x.shape[2:]), (rows, frequency, keep)
         )
@@ -318,12 +321,13 @@ def _rows(
     game: Game,
     config: BufferConfig,
     games: Games,
-    made: Move,
+    move: Move,
     states: Any,
     lane: jax.Array,
     is_over: jax.Array,
 ) -> tuple[Rows, jax.Array, jax.Array]:
-    """One lane's game: rows [T], how often each is to be drawn f32[T], which of them to write."""
+    """One lane's game: rows [T], their relative sampling frequencies f32[T], and a mask of rows to
+    write, bool[T]."""
     limit, points = game.max_moves, game.points
     moves = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, lane * limit, limit), games.moves)
     keep = (jnp.arange(limit) < games.length[lane]) & is_over
@@ -338,7 +342,7 @@ def _rows(
         moves.legal,
         moves.policy_target,
         moves.root_value,
-        jax.tree.map(lambda x: x[lane], made),
+        jax.tree.map(lambda x: x[lane], move),
         past,
     )
     frequency = jnp.ones(limit)

@@ -19,20 +19,20 @@ from train.ratings import Result
 def play(
     run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path
 ) -> tuple[int, Result | None]:
-    """Play what is left of a match.
+    """Play the games of a match that have not been played yet.
 
     Args:
       run: the run's folder.
       command: the program's command line.
       terms: of the match; if there are several komi, the most frequent is used.
-      weights: of our side, DIR/weights/NAME.safetensors.
+      weights: the file of our network, DIR/weights/NAME.safetensors.
 
     Returns:
       (the exit status of ``gozero match``, the result, or None if no game counts).
 
     Raises:
       ValueError: invalid flags.
-      SystemExit: a program that is missing or refuses the game.
+      SystemExit: the program is missing or refuses the game.
     """
     config = match_of(run, command, terms, weights)
     config.out.parent.mkdir(exist_ok=True)
@@ -46,10 +46,10 @@ def play(
 
 
 def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> None:
-    """Check that the program is there and plays such games.
+    """Check that the program is installed and can play these games.
 
     Raises:
-      ValueError: it does not, or invalid flags.
+      ValueError: it is not or cannot, or the flags are invalid.
     """
     opponents.player_names(match_of(run, command, terms, weights))
 
@@ -57,8 +57,8 @@ def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) 
 def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:
     """The settings of the match, which has a folder of its own."""
     considered = terms.considered if terms.search == "gumbel" else None
-    asked = f"{command} {terms.simulations} {terms.seed} {terms.search} {considered}"
-    asked += f" {terms.openings}"
+    identity = f"{command} {terms.simulations} {terms.seed} {terms.search} {considered}"
+    identity += f" {terms.openings}"
     return MatchConfig(
         player=Side(
             evaluator="network",
@@ -74,5 +74,5 @@ def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Pat
         ko=terms.rules.ko,
         openings=terms.openings,
         seed=terms.seed,
-        out=run / "programs" / f"{weights.stem}-{zlib.crc32(asked.encode()):08x}",
+        out=run / "programs" / f"{weights.stem}-{zlib.crc32(identity.encode()):08x}",
     )

@@ -1,7 +1,7 @@
 """Runs on several hosts: joining them, and agreement on flags, files, clocks and signals.
 
-Every host runs the same program in step. A host that stopped or continued on its own would leave
-the others waiting, so they agree here on whatever may differ (clocks, signals, files).
+Every host runs the same program in lockstep. A host that stopped or continued on its own would
+leave the others waiting, so they agree here on whatever may differ (clocks, signals, files).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ OF_ONE_HOST = frozenset({"out", "coordinator", "process"})
 """Flags that may differ between hosts: where each sees the folder and the first host."""
 
 
-class Elsewhere(ValueError):
-    """Another host could not do its part; that host says why."""
+class OtherHostFailed(ValueError):
+    """Another host could not do its part; that host prints the reason."""
 
 
 def join(config: TrainConfig) -> None:
@@ -46,25 +46,25 @@ def join(config: TrainConfig) -> None:
 
 
 def is_first() -> bool:
-    """Whether this is the host that writes the files that all have in common."""
+    """Whether this is the host that writes the shared files."""
     return jax.process_index() == 0
 
 
-def said_by_first(facts: Any) -> Any:
+def broadcast_from_first(facts: Any) -> Any:
     """The first host's facts, on every host; any JSON value."""
     if jax.process_count() == 1:
         return facts
-    return _heard(multihost_utils.broadcast_one_to_all(_spoken(facts)))
+    return _decoded(multihost_utils.broadcast_one_to_all(_encoded(facts)))
 
 
-def said_by_each(facts: Any) -> list[Any]:
+def gather_from_each(facts: Any) -> list[Any]:
     """Every host's facts, in the order of hosts, on every host; any JSON values."""
     if jax.process_count() == 1:
         return [facts]
-    return [_heard(one) for one in multihost_utils.process_allgather(_spoken(facts))]
+    return [_decoded(data) for data in multihost_utils.process_allgather(_encoded(facts))]
 
 
-def _spoken(facts: Any) -> np.ndarray:
+def _encoded(facts: Any) -> np.ndarray:
     """Facts as u8[n], n the same on every host."""
     own = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     padded = np.zeros(greatest(len(own)), np.uint8)
@@ -72,30 +72,30 @@ def _spoken(facts: Any) -> np.ndarray:
     return padded
 
 
-def _heard(told: Any) -> Any:
-    return json.loads(np.asarray(told).tobytes().rstrip(b"\0"))
+def _decoded(data: Any) -> Any:
+    return json.loads(np.asarray(data).tobytes().rstrip(b"\0"))
 
 
 def check_same(facts: dict[str, Any]) -> None:
-    """Refuse facts that differ from the first host's; {name: any JSON value}.
+    """Check that facts, {name: any JSON value}, equal the first host's.
 
     Raises:
-      ValueError: one of them differs; names the first in order of names.
+      ValueError: one of them differs; the message names the first, in alphabetical order.
     """
-    first = said_by_first(facts)
+    first = broadcast_from_first(facts)
     for name in sorted(facts.keys() | first.keys()):
         own, other = facts.get(name), first.get(name)
         if json.dumps(own) != json.dumps(other):  # nan is nan
             raise ValueError(
-                f"{name} is {own}, and {other} at process 0; give the same at every host"
+                f"{name} is {own} here, and {other} at process 0; give the same value at every host"
             )
 
 
 def check_flags(config: TrainConfig) -> None:
-    """Refuse flags that differ from the first host's, except `OF_ONE_HOST`.
+    """Check that flags, except those of `OF_ONE_HOST`, equal the first host's.
 
     Raises:
-      ValueError: one of them differs; names the first in order of names.
+      ValueError: one of them differs; the message names the first, in alphabetical order.
     """
     names = config.plain.keys() - OF_ONE_HOST
     check_same({f"--{name.replace('_', '-')}": config.plain[name] for name in names})
@@ -111,20 +111,22 @@ def at_each(work: Callable[[], T]) -> T:
 
     Raises:
       Exception: what this host's work raised.
-      Elsewhere: another host's work raised something.
+      OtherHostFailed: another host's work raised an exception.
     """
     try:
-        done = work()
+        result = work()
     except Exception:
         greatest(jax.process_index() + 1)
         raise
-    if failed := greatest(0):
-        raise Elsewhere(f"process {failed - 1} could not go on; it says why")
-    return done
+    if failed_process := greatest(0):
+        raise OtherHostFailed(
+            f"process {failed_process - 1} failed; its own output gives the reason"
+        )
+    return result
 
 
 def at_first(work: Callable[[], object]) -> None:
-    """Do `work` on the first host, while the others wait; raises as `at_each`."""
+    """Do `work` on the first host while the others wait; raises as `at_each` does."""
     at_each(work if is_first() else lambda: None)
 
 

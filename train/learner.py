@@ -1,7 +1,7 @@
 """The learning step: the gradient of a batch, AdamW, and the moving average of parameters.
 
 Everything stays on the device. A call may take many steps, and returns failure as data: once a
-loss or a gradient is not finite, no later step changes the state, and `good` keeps the last
+loss or a gradient is not finite, later steps do not change the state, and `good` has the last
 parameters for which both were finite.
 
 `update` takes any batch, wherever its rows came from; `take_steps` draws them from a `Buffer`.
@@ -53,11 +53,11 @@ class LearnerConfig:
 
 
 class TrainState(struct.PyTreeNode):
-    """Everything that a step changes: what a checkpoint needs to resume bit for bit."""
+    """The state that a step changes; a checkpoint of it resumes bit for bit."""
 
     params: dict
     good: dict  # the newest parameters whose loss and gradient were finite
-    ema: dict  # the moving average of such parameters: those that play
+    ema: dict  # the moving average of such parameters, for self-play
     optimizer: Any  # optax's state
     key: jax.Array  # PRNG key
     step: jax.Array  # i32[]: steps taken
@@ -76,7 +76,7 @@ def start(config: LearnerConfig, params: dict, key: jax.Array) -> TrainState:
     """The state before the first step."""
     return TrainState(
         params=params,
-        good=jax.tree.map(jnp.copy, params),  # their own buffers: all are donated
+        good=jax.tree.map(jnp.copy, params),  # separate buffers, because all are donated
         ema=jax.tree.map(jnp.copy, params),
         optimizer=optimizer.make(config.optimizer).init(params),
         key=key,
@@ -94,9 +94,9 @@ def batch_losses(
 ) -> tuple[jax.Array, Losses]:
     """The objective that a step minimises, and the losses to report.
 
-    The objective divides by the number of rows, not by the sum of their weights. So a row matters
-    as much as its weight says, whatever the others weigh, and the mean over equal shards is the
-    mean over the batch.
+    The objective divides by the number of rows, not by the sum of their weights. So the influence
+    of a row does not depend on the weights of others, and the mean over equal shards is the mean
+    over the batch.
 
     Args:
       config: the network and the weights of the parts.
@@ -152,8 +152,8 @@ def _gradient(
     slices = network.num_gradient_slices(config.network, inputs)
     if not slices:
         return of_rows(network.apply)(params, inputs, targets)
-    cut = lambda x: x.reshape(slices, -1, *x.shape[1:])
-    rows = jax.tree.map(cut, (inputs, targets))
+    split = lambda x: x.reshape(slices, -1, *x.shape[1:])
+    rows = jax.tree.map(split, (inputs, targets))
     of_slice = lambda rows: of_rows(network.apply_in_tiles)(params, *rows)
     (means, sums), gradients = lax.map(of_slice, rows)
     sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
@@ -184,13 +184,13 @@ def update(
     Returns:
       (the next state, the metrics of the parameters before it).
     """
-    params = state.params if axis is None else _of_each_device(state.params, axis)
+    params = state.params if axis is None else _varying(state.params, axis)
     (total, sums), gradient = _gradient(config, params, inputs, targets)
     if axis is not None:
         total, gradient = lax.pmean((total, gradient), axis)
     norm = optax.tree.norm(gradient)
     state = state.replace(ok=state.ok & _finite(total, norm))
-    state = _move(config.optimizer, state, gradient)
+    state = _apply_gradient(config.optimizer, state, gradient)
     return state, Metrics(_means(sums, axis), _target_entropy(targets, axis), norm)
 
 
@@ -198,7 +198,7 @@ def is_finite(
     config: LearnerConfig, params: dict, inputs: jax.Array | Inputs, targets: Targets, axis: str
 ) -> jax.Array:
     """bool[]: whether an update of these parameters on each device's own rows [B] is finite."""
-    (total, _), gradient = _gradient(config, _of_each_device(params, axis), inputs, targets)
+    (total, _), gradient = _gradient(config, _varying(params, axis), inputs, targets)
     return _finite(total, optax.tree.norm(gradient))
 
 
@@ -210,13 +210,13 @@ def _target_entropy(targets: Targets, axis: str | None) -> jax.Array:
     return jnp.where(count > 0, total / count, 0.0)
 
 
-def _of_each_device(params: dict, axis: str) -> dict:
-    """The parameters made each device's own, so that a gradient is of its rows only.
+def _varying(params: dict, axis: str) -> dict:
+    """The parameters as values that vary by device: each gradient is of the device's own rows.
 
     With parameters that `shard_map` knows to be the same on every device, the gradient would be
     summed over the axis.
     """
-    zero = 0.0 * lax.axis_index(axis)  # differs from device to device, as far as types tell
+    zero = 0.0 * lax.axis_index(axis)  # its type says that it varies by device
     return jax.tree.map(lambda x: x + zero.astype(x.dtype), params)
 
 
@@ -225,18 +225,18 @@ def _finite(total: jax.Array, norm: jax.Array) -> jax.Array:
     return jnp.isfinite(total) & jnp.isfinite(norm)
 
 
-def _move(config: OptimizerConfig, state: TrainState, gradient: dict) -> TrainState:
-    """One step of the optimizer, if `state.ok`; otherwise nothing changes.
+def _apply_gradient(config: OptimizerConfig, state: TrainState, gradient: dict) -> TrainState:
+    """One step of the optimizer if `state.ok`; otherwise nothing changes.
 
-    The average takes in the parameters before the step, which are known to be good.
+    The average includes the parameters before the step, which are known to be good.
     """
     updates, moments = optimizer.make(config).update(gradient, state.optimizer, state.params)
     decay = optimizer.ema_decay(config, state.step)
     params = optax.apply_updates(state.params, updates)
-    moved = (params, state.params, optimizer.average(state.ema, state.params, decay), moments)
-    kept = (state.params, state.good, state.ema, state.optimizer)
+    after = (params, state.params, optimizer.average(state.ema, state.params, decay), moments)
+    before = (state.params, state.good, state.ema, state.optimizer)
     params, good, ema, moments = jax.tree.map(
-        lambda new, old: jnp.where(state.ok, new, old), moved, kept
+        lambda new, old: jnp.where(state.ok, new, old), after, before
     )
     return state.replace(
         params=params, good=good, ema=ema, optimizer=moments, step=state.step + state.ok
@@ -252,8 +252,8 @@ def steps_per_call(total: int | None = None) -> int:
     On the CPU it is 1: a call costs next to nothing there, and XLA (jax 0.10.1) leaves the
     gradients of plain convolutions inside a loop in a form that is about 20 times slower.
     """
-    most = 1 if mode.backend() == "cpu" else 16
-    return most if total is None else max(n for n in range(1, most + 1) if total % n == 0)
+    limit = 1 if mode.backend() == "cpu" else 16
+    return limit if total is None else max(n for n in range(1, limit + 1) if total % n == 0)
 
 
 def take_steps(
@@ -273,7 +273,7 @@ def take_steps(
       batch_size: rows in a step; with an axis, rows on each device.
       num_steps: static.
       state: from `start` or an earlier step.
-      buffer: the rows; it is not changed. `buffer.steps_due` says how many steps may be taken.
+      buffer: the rows; it is not changed. `buffer.steps_due` is the number of steps allowed.
       axis: None, or the mapped axis over which every device has a buffer of its own, see `update`.
     """
 
@@ -281,14 +281,14 @@ def take_steps(
         return update(config, state, *batch_of(rules, config, *drawn), axis)
 
     def draw(key: jax.Array) -> tuple[Rows, jax.Array]:
-        mine = key if axis is None else jax.random.fold_in(key, lax.axis_index(axis))
-        return buffers.draw(ring, buffer, mine, batch_size)
+        own_key = key if axis is None else jax.random.fold_in(key, lax.axis_index(axis))
+        return buffers.draw(ring, buffer, own_key, batch_size)
 
     split = lambda key, _: tuple(jax.random.split(key))
     if num_steps == 1:  # a scan of one step would still be a loop: see `steps_per_call`
         key, draw_key = split(state.key, None)
         return step(state.replace(key=key), draw(draw_key))
-    # Draw all rows at once: sums and searches, which cost a draw the same for any batch, run once.
+    # Draw all rows at once: the sums and searches of a draw cost the same for any batch size.
     key, draw_keys = lax.scan(split, state.key, length=num_steps)
     state, metrics = lax.scan(step, state.replace(key=key), jax.vmap(draw)(draw_keys))
     return state, jax.tree.map(jnp.mean, metrics)

@@ -19,12 +19,12 @@ from train.shard_reader import ShardReader
 from train.steps import RunState, Tallies
 
 MOST_QUARANTINED = 8
-"""A run stops once the rows of this many shards, or of its own games, have given updates that were
-not finite since it was started or resumed."""
+"""A run stops once the rows of this many shards or games have led to updates that are not finite
+since it was started or resumed."""
 
 
 class NotFinite(ValueError):
-    """A loss or a gradient was nan or infinite, and no particular rows are the cause."""
+    """A loss or a gradient was nan or infinite, and not because of particular rows."""
 
 
 class Loop:
@@ -36,12 +36,12 @@ class Loop:
       games: games that have ended.
       steps: learner steps taken.
       seconds: time spent playing and learning, over all sessions.
-      dropped: updates that were not made, over all sessions: those that were not finite, and those
-        that were due after one in the same iteration.
-      quarantined: names of the shards and games whose rows were taken out of the replay for that
-        since the run was started or resumed; at MOST_QUARANTINED of them the run stops.
+      dropped: the number of updates that were not made, over all sessions: those that were not
+        finite, and those that were due after one of them in the same iteration.
+      quarantined: names of the shards and games whose rows were removed from the replay for this
+        reason since the run was started or resumed; at MOST_QUARANTINED of them the run stops.
       shard_reader: reads the shards of workers.
-      phase: called with what is being done now, in words.
+      phase: called with a description of the current phase.
     """
 
     def __init__(self, plan: Plan, mesh: Mesh, state: RunState, progress: dict | None = None):
@@ -54,95 +54,98 @@ class Loop:
         self.dropped: int = progress.get("dropped", 0)
         self.quarantined: list[str] = []
         self.phase: Callable[[str], None] = lambda text: None
-        self._begun: tuple[float, Any] | None = None
+        self._in_progress: tuple[float, Any] | None = None
         self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
         self.steps_per_call = learner.steps_per_call()
         self._compiled: dict[Any, Any] = {}
         self._teacher = None if plan.teacher is None else teacher_of(plan.config).params
 
     @property
-    def _plays(self) -> Any:
+    def _play_params(self) -> Any:
         """The parameters for self-play, see `steps.make_play`."""
-        return self.state.plays if self._teacher is None else (self.state.plays, self._teacher)
+        params = self.state.play_params
+        return params if self._teacher is None else (params, self._teacher)
 
     @property
     def progress(self) -> dict:
-        """What a checkpoint stores besides the state."""
+        """The values that a checkpoint stores besides the state."""
         names = ("iteration", "games", "steps", "seconds")
-        names += ("dropped",) if self.dropped else ()  # which earlier versions did not count
-        mine = {name: getattr(self, name) for name in names}
-        return mine | {"workers": self.shard_reader.progress}
+        names += ("dropped",) if self.dropped else ()  # earlier versions did not store it
+        values = {name: getattr(self, name) for name in names}
+        return values | {"workers": self.shard_reader.progress}
 
     @property
     def is_ahead(self) -> bool:
         """Whether games of the next iteration are already being played. The state is then between
-        two iterations, and `iterate` has to be called before it is saved."""
-        return self._begun is not None
+        two iterations, and must not be saved before the next call of `iterate`."""
+        return self._in_progress is not None
 
-    def iterate(self, goes_on: Callable[[], bool] = lambda: False) -> dict:
+    def iterate(self, continues: Callable[[], bool] = lambda: False) -> dict:
         """Run one iteration; returns its metrics, as in metrics.jsonl.
 
         Args:
-          goes_on: called at the end; whether another iteration follows in any case. If so, the
-            device starts on its games at once, and plays them while the host writes the metrics
-            of this one.
+          continues: called at the end; whether another iteration is certain to follow. If so,
+            the device starts its games at once, and plays them while the host writes the metrics
+            of this iteration.
 
         Raises:
-          NotFinite: the state is left as it was after the last good step.
+          NotFinite: the state is that after the last good step.
         """
         simulations = self.plan.simulations(self.iteration)
-        from_workers = {} if self.is_ahead else self._take_in()
-        started, tallies = self._begun or self._begin()
-        self._begun = None
+        from_workers = {} if self.is_ahead else self._read_shards()
+        started, pending = self._in_progress or self._begin()
+        self._in_progress = None
         self.phase("playing")
-        told: Tallies = jax.device_get(tallies)
+        tallies: Tallies = jax.device_get(pending)
         played = time.perf_counter()
         self.phase("learning")
-        taken, metrics = self._learn(self._step(), int(told.steps_due))
+        taken, metrics = self._learn(self._step(), int(tallies.steps_due))
         learnt = time.perf_counter()
         self.iteration += 1
-        self.games += int(told.games)
+        self.games += int(tallies.games)
         self.steps += taken
         self.seconds += learnt - started
-        spent = played - started, learnt - played
+        durations = played - started, learnt - played
         numbers = (
             self._counts(simulations)
-            | self._rates(told, simulations, taken, *spent)
-            | self._learnt(metrics)
-            | _told(told, steps.komi_values(self.plan))
+            | self._rates(tallies, simulations, taken, *durations)
+            | self._learning_metrics(metrics)
+            | _selfplay_metrics(tallies, steps.komi_values(self.plan))
             | from_workers
             | self._gate()
         )
-        stops = len(self.quarantined) >= MOST_QUARANTINED
-        if not stops and not self.plan.config.workers and goes_on():  # workers' rows come first
-            self._begun = self._begin()
+        will_stop = len(self.quarantined) >= MOST_QUARANTINED
+        if (
+            not will_stop and not self.plan.config.workers and continues()
+        ):  # workers' rows come first
+            self._in_progress = self._begin()
         return numbers
 
     def _begin(self) -> tuple[float, Any]:
-        """Start an iteration's games on the device: (the time, the tallies to come of them)."""
+        """Start an iteration's games on the device; returns (the time, their pending tallies)."""
         simulations = self.plan.simulations(self.iteration)
         if not self._compiled.keys() >= {"learn", ("play", simulations)}:
             self.phase("compiling, about 60 s the first time")
         play = self._play(simulations)
         self._step()  # compiled before anything is timed
         started = time.perf_counter()
-        playing, tallies = play(self._plays, self.state.playing)
+        playing, tallies = play(self._play_params, self.state.playing)
         self.state = self.state.replace(playing=playing)
         return started, tallies
 
     def _gate(self) -> dict:
-        """If a gate's match is due, play the newest network against the one that plays; if it
-        passes, it plays from now on."""
+        """If a match of the gate is due, play the newest network against that of self-play; if it
+        passes, self-play uses it from now on."""
         config, state = self.plan.config, self.state
         if config.gate is None or self.iteration % config.gate_every:
             return {}
         self.phase("playing the gate's match")
-        found: dict = {}
+        result: dict = {}
         params = state.learner.ema, state.player
-        hosts.at_first(lambda: found.update(matches.gate(self.plan, self.iteration, *params)))
-        if hosts.said_by_first(found.get("gate_passed", False)):
+        hosts.at_first(lambda: result.update(matches.gate(self.plan, self.iteration, *params)))
+        if hosts.broadcast_from_first(result.get("gate_passed", False)):
             self.state = state.replace(player=jax.tree.map(jnp.copy, state.learner.ema))
-        return found
+        return result
 
     def _counts(self, simulations: int) -> dict:
         return {
@@ -155,36 +158,36 @@ class Loop:
         }
 
     def _rates(
-        self, told: Tallies, simulations: int, taken: int, playing_s: float, learning_s: float
+        self, tallies: Tallies, simulations: int, taken: int, playing_s: float, learning_s: float
     ) -> dict:
-        searched = self._simulations(told, simulations)
+        simulated = self._num_simulations(tallies, simulations)
         positions = taken * self.plan.config.batch_size
         return {
             "playing_s": round(playing_s, 3),
             "learning_s": round(learning_s, 3),
-            "games_per_s": round(int(told.games) / (playing_s + learning_s), 3),
-            "simulations_per_s": round(searched / playing_s, 1),
+            "games_per_s": round(int(tallies.games) / (playing_s + learning_s), 3),
+            "simulations_per_s": round(simulated / playing_s, 1),
             "positions_per_s": round(positions / max(learning_s, 1e-9), 1),
         }
 
-    def _learnt(self, metrics: Metrics | None) -> dict:
+    def _learning_metrics(self, metrics: Metrics | None) -> dict:
         """The metrics of the last step; None before the first."""
         rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps)
         return {
-            "losses": metrics and self._losses(metrics.losses._asdict()),
+            "losses": metrics and self._game_losses(metrics.losses._asdict()),
             "target_entropy": metrics and round(float(metrics.target_entropy), 5),
             "gradient_norm": metrics and round(float(metrics.gradient_norm), 5),
             "learning_rate": float(rate),
         }
 
-    def _losses(self, losses: dict) -> dict:
-        """The losses of the parts that the game has; only Go has ownership and score."""
+    def _game_losses(self, losses: dict) -> dict:
+        """The losses of the heads that the network has; only in Go it has ownership and score."""
         of_go = self.plan.learner.network.observation is None
-        named = losses if of_go else {name: losses[name] for name in ("policy", "value")}
-        return {name: round(float(value), 5) for name, value in named.items()}
+        shown = losses if of_go else {name: losses[name] for name in ("policy", "value")}
+        return {name: round(float(value), 5) for name, value in shown.items()}
 
-    def _take_in(self) -> dict:
-        """Move the rows of workers into the ring; returns their counts for the metrics."""
+    def _read_shards(self) -> dict:
+        """Add the rows of workers to the ring; returns their counts for the metrics."""
         if not self.plan.config.workers:
             return {}
         playing, reader = self.state.playing, self.shard_reader
@@ -197,12 +200,12 @@ class Loop:
             "shards_rows": reader.rows,
         }
 
-    def _simulations(self, told: Tallies, full: int) -> int:
+    def _num_simulations(self, tallies: Tallies, full: int) -> int:
         cheap = self.plan.config.cheap_simulations
-        return int(told.full) * full + int(told.moves - told.full) * cheap
+        return int(tallies.full) * full + int(tallies.moves - tallies.full) * cheap
 
     def _learn(self, step: Callable, due: int) -> tuple[int, Metrics | None]:
-        """(steps taken, metrics of the last call); None if no step was due or one was dropped."""
+        """(steps taken, metrics of the last call or, if none was due or one was dropped, None)."""
         calls = due // self.steps_per_call
         if not calls:
             return 0, None
@@ -224,20 +227,22 @@ class Loop:
         game.
 
         Raises:
-          NotFinite: the rows are not the cause.
+          NotFinite: no particular rows are the cause.
         """
         learner, playing = self.state.learner, self.state.playing
-        room = MOST_QUARANTINED - len(self.quarantined)
-        buffer, sources = quarantine.expel(self.plan, self.mesh, learner.ema, playing.buffer, room)
+        limit = MOST_QUARANTINED - len(self.quarantined)
+        buffer, sources = quarantine.remove_bad_sources(
+            self.plan, self.mesh, learner.ema, playing.buffer, limit
+        )
         if not sources:
             raise NotFinite(
-                f"a nan or infinite loss in iteration {self.iteration + 1}, after step "
+                f"nan or infinite loss in iteration {self.iteration + 1}, after step "
                 f"{int(learner.step)}; try a lower --learning-rate"
             )
         self.dropped += dropped
         self.quarantined += map(self.shard_reader.name_of, sources)
         for name in self.quarantined[-len(sources) :] if jax.process_index() == 0 else ():
-            print(f"quarantined: {name}: updates by its rows are not finite", file=sys.stderr)
+            print(f"quarantined: {name}: updates from its rows are not finite", file=sys.stderr)
         ok = jnp.logical_not(learner.ok)
         playing = playing.replace(buffer=buffer)
         self.state = self.state.replace(learner=learner.replace(ok=ok), playing=playing)
@@ -245,7 +250,7 @@ class Loop:
     def _play(self, simulations: int) -> Callable:
         if ("play", simulations) not in self._compiled:
             play = steps.make_play(self.plan, self.mesh, simulations)
-            lowered = play.lower(self._plays, self.state.playing)
+            lowered = play.lower(self._play_params, self.state.playing)
             self._compiled["play", simulations] = collectives.compiled(lowered, self.mesh)
         return self._compiled["play", simulations]
 
@@ -257,32 +262,32 @@ class Loop:
         return self._compiled["learn"]
 
 
-def _told(told: Tallies, komi: list[float]) -> dict:
+def _selfplay_metrics(tallies: Tallies, komi: list[float]) -> dict:
     """The metrics of self-play; `by_komi` is [games, won by Black, drawn] for each komi."""
-    games = max(int(told.games), 1)
+    games = max(int(tallies.games), 1)
     numbers = {
-        "black_won": round(int(told.black_won) / games, 4),
-        "drawn": round(int(told.drawn) / games, 4),
-        "resigned": round(int(told.resigned) / games, 4),
-        "truncated": round(int(told.truncated) / games, 4),
-        "lengths": _quantiles(told.lengths),
+        "black_won": round(int(tallies.black_won) / games, 4),
+        "drawn": round(int(tallies.drawn) / games, 4),
+        "resigned": round(int(tallies.resigned) / games, 4),
+        "truncated": round(int(tallies.truncated) / games, 4),
+        "lengths": _quantiles(tallies.lengths),
         "by_komi": {
-            f"{value:g}": row.tolist() for value, row in zip(komi, told.by_komi, strict=True)
+            f"{value:g}": row.tolist() for value, row in zip(komi, tallies.by_komi, strict=True)
         },
-        "surprise": round(float(told.surprise) / max(int(told.full), 1), 5),
+        "surprise": round(float(tallies.surprise) / max(int(tallies.full), 1), 5),
         "calibration": {
-            name: calibration.plain(bins) for name, bins in told.calibration._asdict().items()
+            name: calibration.plain(bins) for name, bins in tallies.calibration._asdict().items()
         },
-        "full": round(int(told.full) / max(int(told.moves), 1), 4),
-        "unsound": int(told.bad),
-        "rows": int(told.rows),
-        "window": int(told.window),
-        "added": int(told.added),
+        "full": round(int(tallies.full) / max(int(tallies.moves), 1), 4),
+        "unsound": int(tallies.bad),
+        "rows": int(tallies.rows),
+        "window": int(tallies.window),
+        "added": int(tallies.added),
     }
-    if told.rates is not None:
-        rates = told.rates
+    if tallies.rates is not None:
+        rates = tallies.rates
         numbers |= {
-            "resign_threshold": round(float(told.threshold), 4),
+            "resign_threshold": round(float(tallies.threshold), 4),
             "played_on": int(rates.games),
             "would_resign": int(rates.resigned),
             "wrong_resigns": round(int(rates.wrong) / max(int(rates.resigned), 1), 4),
@@ -295,5 +300,5 @@ def _quantiles(lengths: Any) -> list[int] | None:
     total = int(lengths.sum())
     if not total:
         return None
-    upto = np.cumsum(lengths) / total
-    return [int(np.searchsorted(upto, share)) for share in (0.1, 0.5, 0.9)]
+    cumulative = np.cumsum(lengths) / total
+    return [int(np.searchsorted(cumulative, share)) for share in (0.1, 0.5, 0.9)]

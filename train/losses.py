@@ -62,10 +62,10 @@ class Losses(NamedTuple):
 class Targets(struct.PyTreeNode):
     """What a network should have predicted for one row, for its player to move.
 
-    A weight is how much the row counts in a part: 0 for the policy where the position was hardly
-    searched, and for the others where the game had no true end. Where a weight is 0 the target may
-    be anything, even nan; where the policy's is 0, so may `legal`. None means an unknown target, a
-    weight of 1, or an ownership known everywhere.
+    A weight is the weight of the row in a part of the loss: 0 for the policy where the position was
+    hardly searched, and for the others where the game had no true end. Where a weight is 0 the
+    target may have any value, even nan; where the policy's weight is 0, so may `legal`. None means
+    an unknown target, a weight of 1, or an ownership known everywhere.
     """
 
     legal: jax.Array  # bool[A]
@@ -96,7 +96,7 @@ def policy_cross_entropy(logits: jax.Array, legal: jax.Array, target: jax.Array)
     """
     chex.assert_equal_shape([logits, legal, target])
     log_p = jax.nn.log_softmax(jnp.where(legal, logits, -jnp.inf))
-    # 0 log 0 is 0: illegal actions are left out, so that values and gradients stay finite.
+    # 0 log 0 is 0: illegal actions are masked, so that values and gradients stay finite.
     return -jnp.sum(target * jnp.where(legal, log_p, 0.0))
 
 
@@ -112,7 +112,7 @@ def value_squared_error(value: jax.Array, outcome: jax.Array) -> jax.Array:
 
 
 def ownership_cross_entropy(logits: jax.Array, target: jax.Array, known: jax.Array) -> jax.Array:
-    """The cross-entropy of who owns a point at the end, averaged over the points that are known.
+    """The cross-entropy of the final owner of a point, averaged over the points that are known.
 
     With o the target and x the logit, whose tanh is the ownership, the mover owns the point with
     probability (1 + tanh x) / 2 = sigma(2x), and the cross-entropy is
@@ -123,7 +123,7 @@ def ownership_cross_entropy(logits: jax.Array, target: jax.Array, known: jax.Arr
 
     Args:
       logits: f32[size^2].
-      target: [size^2] in [-1, 1]; may be anything where it is not known.
+      target: [size^2] in [-1, 1]; ignored where it is not known.
       known: bool[size^2].
 
     Returns:
@@ -155,8 +155,8 @@ def of_row(output: NetworkOutput, targets: Targets, score_delta: float) -> tuple
     Returns:
       (l, w), each of f32[].
     """
-    policy, policy_weight = _counted(targets, targets.policy_target, targets.policy_weight)
-    outcome, value_weight = _counted(targets, targets.outcome, targets.value_weight)
+    policy, policy_weight = _masked_target(targets, targets.policy_target, targets.policy_weight)
+    outcome, value_weight = _masked_target(targets, targets.outcome, targets.value_weight)
     legal = targets.legal | (policy_weight == 0)
     parts: dict[str, jax.Array] = {
         "policy": policy_cross_entropy(output.policy_logits, legal, policy),
@@ -165,23 +165,23 @@ def of_row(output: NetworkOutput, targets: Targets, score_delta: float) -> tuple
     weights: dict[str, jax.Array] = {"policy": policy_weight, "value": value_weight}
     if output.ownership_logits is not None and targets.ownership is not None:
         known = jnp.ones(targets.ownership.shape, bool) if targets.known is None else targets.known
-        owner, weight = _counted(targets, targets.ownership, targets.ownership_weight)
+        owner, weight = _masked_target(targets, targets.ownership, targets.ownership_weight)
         parts["ownership"] = ownership_cross_entropy(output.ownership_logits, owner, known)
         weights["ownership"] = weight * known.any()
     if output.score is not None and targets.score is not None:
-        score, weights["score"] = _counted(targets, targets.score, targets.score_weight)
+        score, weights["score"] = _masked_target(targets, targets.score, targets.score_weight)
         parts["score"] = score_huber(output.score, score, score_delta)
-    none = dict.fromkeys(Losses._fields, jnp.zeros(()))
-    return Losses(**{**none, **parts}), Losses(**{**none, **weights})
+    zeros = dict.fromkeys(Losses._fields, jnp.zeros(()))
+    return Losses(**{**zeros, **parts}), Losses(**{**zeros, **weights})
 
 
 def target_entropy(targets: Targets) -> tuple[jax.Array, jax.Array]:
     """The entropy of a row's policy target, and the row's weight; f32[] each."""
-    policy, weight = _counted(targets, targets.policy_target, targets.policy_weight)
+    policy, weight = _masked_target(targets, targets.policy_target, targets.policy_weight)
     return entropy(policy), weight
 
 
-def _counted(
+def _masked_target(
     targets: Targets, target: jax.Array, of_part: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:
     """(the target, or 0 where its weight is 0, because nan times 0 is nan; the weight)."""
@@ -193,6 +193,6 @@ def _counted(
 
 def total(weights: LossWeights, parts: Losses, counts: Losses) -> jax.Array:
     """``sum_k c_k w_k l_k``, f32[]."""
-    matters = (getattr(weights, name) for name in Losses._fields)
-    each = [c * w * x for c, w, x in zip(matters, counts, parts, strict=True)]
-    return jnp.stack(each).sum()
+    part_weights = (getattr(weights, name) for name in Losses._fields)
+    weighted = [c * w * x for c, w, x in zip(part_weights, counts, parts, strict=True)]
+    return jnp.stack(weighted).sum()

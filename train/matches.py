@@ -1,9 +1,9 @@
-"""The evaluations of a run: matches of its network, kept in matches.jsonl, and its Elo from them.
+"""The evaluations of a run: matches of its network, in matches.jsonl, and its Elo from them.
 
 The network of each evaluation plays a random player and a search without a network (the anchors,
-each until it has lost every game of a match), and the network of the previous evaluation; in a run
-that began with weights, the first one plays these weights. Networks search as in training, without
-its noise. The random keys are separate from those of training, so evaluations do not change it.
+each until it has lost every game of a match), and the network of the previous evaluation. In a run
+that began with weights, the first evaluation plays against these. Networks search as in training,
+without its noise. The random keys differ from those of training, so evaluations do not change it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from train.ratings import Rating, Result
 
 RANDOM, UNIFORM = "random", "uniform"
 OPENING_PLIES = 4
-"""Enough for thousands of openings on 5x5; the players themselves draw nothing at random."""
+"""Enough for thousands of openings on 5x5; the players themselves are deterministic."""
 
 SETTLED_GAMES = 20
 """An anchor that lost every game of a match of at least this many is not played again."""
@@ -47,7 +47,7 @@ _GATE = 2**20
 """The second number of the keys of a gate's matches; those of evaluations are lower."""
 
 _KEYS = 0x656C6F
-"""Folded into the seed, for keys apart from those of training."""
+"""Folded into the seed, for keys that differ from those of training."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,13 +55,13 @@ class Terms:
     """The settings of matches."""
 
     rules: Rules | Game  # of Go, or another game
-    komi: tuple[float, ...]  # of Go; the pairs take them in turn
+    komi: tuple[float, ...]  # in Go; pairs of games use them in turn
     games: int  # in a match, an even number
     simulations: int  # for each move, of each side that searches
     seed: int
-    search: Root = "gumbel"  # of the networks: that of training
+    search: Root = "gumbel"  # of the networks; as in training
     openings: int = OPENING_PLIES  # random plies that each pair of games begins with
-    considered: int = 16  # by gumbel: moves of a root, as in training
+    considered: int = 16  # with gumbel: the moves that a root considers; as in training
 
     @classmethod
     def of(cls, config: TrainConfig, rules: Rules | Game) -> Terms:
@@ -98,20 +98,20 @@ def due(config: TrainConfig, iteration: int) -> bool:
 def evaluate(
     run: Plan, iteration: int, params: Any, stop: Callable[[], bool] = lambda: False
 ) -> dict:
-    """Play the matches of an iteration and record them; returns what they add to its metrics.
+    """Play the matches of an iteration and record them; returns the values for its metrics.
 
-    Lines of this iteration and later ones, left from before a kill, are cut off.
+    Lines of this iteration and later ones, written before a kill, are removed.
 
     Args:
       run: the run's plan.
       iteration: iterations done.
       params: of the network that plays, on the host.
-      stop: called before each match: whether to stop there; the evaluation can be made up for.
+      stop: called before each match; whether to stop there. The evaluation can be played later.
 
     Returns:
-      {"elo": above `zero_of` the matches, "elo_interval": [low, high]}, by all matches so far;
+      {"elo": above `zero_of` the matches, "elo_interval": [low, high]}, from all matches so far;
       "before": [won, drawn, lost] against the network of the previous evaluation, if there is one;
-      and "evaluation_s", its seconds. Empty if it was stopped.
+      and "evaluation_s", its duration in seconds. Empty if it was stopped.
     """
     started = time.perf_counter()
     config, terms = run.config, Terms.of(run.config, run.rules)
@@ -128,18 +128,18 @@ def evaluate(
         line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
         files.add_line(path, line)
         lines.append(line)
-    me = Rated(folder.stem(iteration), terms.simulations, terms.search)
-    rating = rate_lines(lines, [me])[me]
+    rated = Rated(folder.stem(iteration), terms.simulations, terms.search)
+    rating = rate_lines(lines, [rated])[rated]
     low, high = round(rating.low, 1), round(rating.high, 1)
-    found: dict[str, Any] = {"elo": round(rating.elo, 1), "elo_interval": [low, high]}
+    metrics: dict[str, Any] = {"elo": round(rating.elo, 1), "elo_interval": [low, high]}
     last = lines[-1] if lines else {}
     if last.get("iteration") == iteration and last["opponent"] not in (RANDOM, UNIFORM):
-        found["before"] = [last["won"], last["drawn"], last["lost"]]
-    return found | {"evaluation_s": round(time.perf_counter() - started, 3)}
+        metrics["before"] = [last["won"], last["drawn"], last["lost"]]
+    return metrics | {"evaluation_s": round(time.perf_counter() - started, 3)}
 
 
 def gate(run: Plan, iteration: int, newest: Any, player: Any) -> dict:
-    """A match of the newest network against the one that plays: AlphaGo Zero's evaluator (Silver et
+    """A match of the newest network against that of self-play: AlphaGo Zero's evaluator (Silver et
     al. 2017, Methods). The newest passes if it scores more than `TrainConfig.gate`.
 
     Args:
@@ -172,8 +172,8 @@ def _settled(lines: list[dict], terms: Terms) -> set[str]:
 
 
 def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, Player]]:
-    """The network of the previous evaluation, or else the one that the run was given to begin with,
-    if there is one and its weights can be read."""
+    """The network of the previous evaluation, or else the one of --weights that the run began with;
+    nothing if there is none or its weights cannot be read."""
     if not lines and run.config.weights is None:
         return
     name = folder.stem(max((line["iteration"] for line in lines), default=0))
@@ -181,7 +181,7 @@ def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, P
     try:
         network, params, _ = weights.load(path, run.config.size)
     except ValueError as error:
-        print(f"evaluation: not against {name}: {error}", file=sys.stderr)
+        print(f"evaluation: no match against {name}: {error}", file=sys.stderr)
         return
     yield name, network_player(terms, network, params)
 
@@ -193,9 +193,9 @@ def anchors(terms: Terms) -> list[tuple[str, Player]]:
 
 
 def network_player(terms: Terms, network: kinds.Config, params: Any) -> Player:
-    """A search with a network. All networks of one shape are compiled once."""
-    made = _searcher(terms.rules, network, terms.simulations, terms.search, terms.considered)
-    return made._replace(params=jax.tree.map(jnp.asarray, params))
+    """A search with a network; compiled once for all networks of one shape."""
+    player = _searcher(terms.rules, network, terms.simulations, terms.search, terms.considered)
+    return player._replace(params=jax.tree.map(jnp.asarray, params))
 
 
 _random = functools.cache(random_player)
@@ -236,14 +236,14 @@ def play(
     numbers: Iterable[int],
     lines: np.ndarray | None = None,
 ) -> MatchResult:
-    """Play a match in pairs of games, each pair from its own opening. Pairs take komi in turn.
+    """Play a match in pairs of games, each pair from its own opening. Pairs use the komi in turn.
 
     Args:
       terms: the settings.
       first, second: the players.
-      numbers: for the keys; other numbers draw other openings.
-      lines: i32[pairs, plies], the openings; None to draw them, no two alike. If there are too few,
-        some are played again.
+      numbers: for the PRNG keys; other numbers draw other openings.
+      lines: i32[pairs, plies], the openings; None to draw distinct ones. If there are too few, some
+        are played again.
     """
     pairs = terms.games // 2
     lines = draw_openings(terms, numbers) if lines is None else lines
@@ -293,35 +293,35 @@ def line_of(match: MatchResult, terms: Terms) -> dict:
 
 
 def rate_lines(
-    lines: Iterable[dict], wanted: Collection[Rated] | None = None, newest_at_0: bool = False
+    lines: Iterable[dict], subset: Collection[Rated] | None = None, newest_at_0: bool = False
 ) -> dict[Rated, Rating]:
     """The ratings of the players in lines of matches.jsonl, with `zero_of` them at 0.
 
     Args:
-      lines: as `evaluate` writes them. Lines that do not say how the networks searched are of an
-        earlier version, which always used PUCT.
-      wanted: the players to rate; see `ratings.rate`.
-      newest_at_0: whether the network of the last line is at 0 instead. Intervals then do not
-        contain how far the first network is above random moves, of which nobody knows the end.
+      lines: as `evaluate` writes them. Lines without "search" are of an earlier version, which
+        always used PUCT.
+      subset: the players to rate; see `ratings.rate`.
+      newest_at_0: whether the network of the last line is at 0 instead. Intervals then exclude the
+        difference between the first network and random moves, which has no upper bound.
     """
-    results, me = [], RANDOM_PLAYER
+    results, newest = [], RANDOM_PLAYER
     for line in lines:
         simulations, points = line["simulations"], line["won"] + line["drawn"] / 2
         games = line["won"] + line["drawn"] + line["lost"]
         search, name = line.get("search", "puct"), line["opponent"]
-        fixed = {RANDOM: RANDOM_PLAYER, UNIFORM: Rated(UNIFORM, simulations, "puct")}
-        opponent = fixed.get(name, Rated(name, simulations, search))
-        me = Rated(folder.stem(line["iteration"]), simulations, search)
-        results.append(Result(me, opponent, points, games))
-    return ratings.rate(results, me if newest_at_0 else zero_of(results), wanted)
+        anchor_players = {RANDOM: RANDOM_PLAYER, UNIFORM: Rated(UNIFORM, simulations, "puct")}
+        opponent = anchor_players.get(name, Rated(name, simulations, search))
+        newest = Rated(folder.stem(line["iteration"]), simulations, search)
+        results.append(Result(newest, opponent, points, games))
+    return ratings.rate(results, newest if newest_at_0 else zero_of(results), subset)
 
 
 def zero_of(results: Iterable[Result]) -> Rated:
-    """The player rated 0: the network that a run was given to begin with, if it has played, or else
-    the random player.
+    """The player rated 0: the network that the run began with, if it has played, or else the random
+    player.
 
-    A network that was trained before beats the random player in every game, which says little more
-    about its rating than the prior does.
+    A trained network beats the random player in every game, which says little more about its rating
+    than the prior does.
     """
     first = (one for result in results for one in result[:2] if one.name == folder.stem(0))
     return next(first, RANDOM_PLAYER)

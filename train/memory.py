@@ -18,20 +18,20 @@ from train.buffer import BufferConfig
 from train.plan import Plan, teacher_of
 
 _KEPT_COPIES = 5
-"""Copies of the parameters: themselves, the last good ones, their average, AdamW's two moments."""
+"""Copies of the parameters: the current ones, the last good ones, their average, two moments."""
 _STATE_COPIES = _KEPT_COPIES + 3
 """These and, during a step, a gradient, an update and their sum."""
 
 
 def parts_of(plan: Plan) -> list[Part]:
-    """What a run needs on each device."""
+    """The memory that a run needs on each device, by part."""
     playing = _playing(plan.play, plan.buffer)
     in_play = num_bytes((playing.lanes.replace(tree=None), playing.games))
     copies = _STATE_COPIES + (plan.config.gate is not None)
     params = num_bytes(network.shapes(plan.learner.network))
-    taught = [] if plan.teacher is None else [_of_teacher(plan)]
+    teacher = [] if plan.teacher is None else [_of_teacher(plan)]
     return [
-        *taught,
+        *teacher,
         Part("trees", selfplay.memory(plan.play).total, "--batch or --simulations"),
         Part("replay", num_bytes(playing.buffer), "--capacity"),
         Part("games in play", in_play, "--batch"),
@@ -48,30 +48,30 @@ def _playing(play: SelfPlayConfig, buffer: BufferConfig) -> games.Playing:
 
 
 def check(plan: Plan, limit: int | None = None) -> str:
-    """`memory.check` of a run; without a limit, against what a device reports that it has."""
+    """`memory.check` of a run; without a limit, against the memory that a device reports."""
     limit = memory.of_device(plan.num_devices) if limit is None else limit
     return f"{memory.check(parts_of(plan), limit)}; {_row_text(plan)}"
 
 
 def checkpoint_text(plan: Plan) -> str:
-    """The host memory that a checkpoint needs while it is written, besides the run, in words."""
+    """A description of the host memory that a checkpoint needs while it is written."""
     playing = _playing(plan.play, plan.buffer)
     params = num_bytes(network.shapes(plan.learner.network))
     copies = _KEPT_COPIES + (plan.config.gate is not None)
     total = plan.num_devices * num_bytes(playing) + copies * params
-    return f"{total / 2**20:,.1f} MiB of the host's while a checkpoint is written"
+    return f"{total / 2**20:,.1f} MiB of host memory while a checkpoint is written"
 
 
 def _row_text(plan: Plan) -> str:
-    """The size of a position in the replay, in words."""
+    """A description of the size of a position in the replay."""
     row = row_shapes(plan.play.game, plan.buffer.policy_dtype, plan.buffer.history)
     past = num_bytes(row.past) if plan.buffer.history else 0
-    boards = f", {past} of them the boards before it" if past else ""
+    boards = f", {past} of them for earlier boards" if past else ""
     return f"a row of the replay is {num_bytes(row)} bytes{boards}"
 
 
 def _of_step(plan: Plan) -> int:
-    """Activations: each convolution's input and output are kept for the backward pass."""
+    """Activations: each convolution's input and output, stored for the backward pass."""
     config = plan.config
     per_point = 4 * (2 + 4 * config.blocks) * config.channels
     per_point += 4 * plan.learner.network.num_planes

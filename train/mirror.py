@@ -1,11 +1,11 @@
-"""A run in a bucket: it works in a local folder, and keeps a copy in the bucket to resume from.
+"""A run in a bucket: it works in a local folder, and resumes from a copy in the bucket.
 
     checkpoints/000040/ID/...        a checkpoint of `train.checkpoint`; one of the newest
-    checkpoints/000040/whole         the ID, which is drawn at each start
+    checkpoints/000040/whole         that ID, which is drawn at each start
     config.json, metrics.jsonl ...   the other files of `train.folder`, as of the newest checkpoint
 
-`whole` is written last, and only if it does not exist. If two processes train one run, the second
-to reach a checkpoint ends, and has damaged nothing.
+`whole` is written last, and only if it does not exist. So if two processes train one run, the
+second to reach a checkpoint stops without having damaged anything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from train.config import TrainConfig
 from train.folder import LOCK
 
 CHECKPOINTS = "checkpoints"
-WHOLE = "whole"
+ID_FILE = "whole"
 MOST_BYTES = 2**36
 """The largest size of a file."""
 
@@ -39,7 +39,7 @@ class Mirror:
         self.folder = config.folder
         self.needed = isinstance(self.shared, Bucket)
         self._id = secrets.token_hex(4)
-        self._known: set[int] = set()
+        self._known_checkpoints: set[int] = set()
         self._pushed: dict[pathlib.Path, tuple[int, int]] = {}
 
     def __enter__(self) -> Mirror:
@@ -53,13 +53,13 @@ class Mirror:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _pull(self) -> None:
-        self._known = self._committed()
-        for iteration in self._known:
-            with contextlib.suppress(FileNotFoundError):  # if another process drops an old one
-                lead = f"{CHECKPOINTS}/{iteration:06d}"
-                whole = f"{lead}/{self.shared.get(f'{lead}/{WHOLE}', 64).decode()}"
-                for key, _ in self.shared.list(whole):
-                    self._fetch(key, lead + key.removeprefix(whole))
+        self._known_checkpoints = self._committed()
+        for iteration in self._known_checkpoints:
+            with contextlib.suppress(FileNotFoundError):  # another process may drop an old one
+                prefix = f"{CHECKPOINTS}/{iteration:06d}"
+                source = f"{prefix}/{self.shared.get(f'{prefix}/{ID_FILE}', 64).decode()}"
+                for key, _ in self.shared.list(source):
+                    self._fetch(key, prefix + key.removeprefix(source))
         entries = self.shared.list("", before="shards/") + self.shared.list("", after="shards0")
         for key, _ in entries:  # there may be millions of shards
             if key.split("/")[0] not in (CHECKPOINTS, "newest", exchange.NEWEST):
@@ -74,17 +74,18 @@ class Mirror:
     def _committed(self) -> set[int]:
         """The iterations of the complete checkpoints in the bucket."""
         keys = [key.split("/") for key, _ in self.shared.list(CHECKPOINTS)]
-        return {int(key[1]) for key in keys if key[2:] == [WHOLE] and key[1].isdigit()}
+        return {int(key[1]) for key in keys if key[2:] == [ID_FILE] and key[1].isdigit()}
 
-    def goes_on(self, iteration: int) -> None:
-        """Drop the copies of checkpoints after this iteration, which are damaged."""
-        for later in sorted(self._known) if self.needed else ():
+    def drop_after(self, iteration: int) -> None:
+        """Delete the copies of checkpoints after the iteration that the run resumes from: those are
+        damaged."""
+        for later in sorted(self._known_checkpoints) if self.needed else ():
             if later > iteration:
                 self._drop(later)
 
     def commit(self, iteration: int) -> None:
-        """Copy a checkpoint and all that belongs to it, and drop the copies of earlier ones that
-        are no longer in the local folder.
+        """Copy a checkpoint and the other files of the run, and delete the copies of checkpoints
+        that are no longer in the local folder.
 
         Raises:
           ValueError: another process has continued the run.
@@ -92,25 +93,28 @@ class Mirror:
         """
         if not self.needed:
             return
-        lead, others = f"{CHECKPOINTS}/{iteration:06d}", self._committed() - self._known
+        prefix, others = (
+            f"{CHECKPOINTS}/{iteration:06d}",
+            self._committed() - self._known_checkpoints,
+        )
         if not others:
-            for path in sorted((self.folder / lead).rglob("*")):
+            for path in sorted((self.folder / prefix).rglob("*")):
                 if path.is_file():
-                    name = path.relative_to(self.folder / lead).as_posix()
-                    self.shared.put(f"{lead}/{self._id}/{name}", path.read_bytes())
-            self.push()  # before the checkpoint counts, or a kill would cost lines of metrics
-        if others or not self.shared.create(f"{lead}/{WHOLE}", self._id.encode()):
+                    name = path.relative_to(self.folder / prefix).as_posix()
+                    self.shared.put(f"{prefix}/{self._id}/{name}", path.read_bytes())
+            self.push()  # before the checkpoint counts, or a kill would lose metrics
+        if others or not self.shared.create(f"{prefix}/{ID_FILE}", self._id.encode()):
             raise ValueError(
-                f"--out {self.shared.name}: another process trains the run, and has written its "
-                f"checkpoint of iteration {max(others, default=iteration)}"
+                f"--out {self.shared.name}: another process is training this run, and has "
+                f"written the checkpoint of iteration {max(others, default=iteration)}"
             )
-        self._known.add(iteration)
-        kept = {one.iteration for one in checkpoint.found(self.folder / CHECKPOINTS)}
-        for old in self._known - kept:
+        self._known_checkpoints.add(iteration)
+        local = {one.iteration for one in checkpoint.saved_in(self.folder / CHECKPOINTS)}
+        for old in self._known_checkpoints - local:
             self._drop(old)
 
     def push(self) -> None:
-        """Copy those other files that have changed.
+        """Copy the files outside checkpoints/ that have changed.
 
         Raises:
           OSError: they cannot be written.
@@ -121,20 +125,20 @@ class Mirror:
                 self._pushed[path] = stamp
 
     def _files(self) -> list[pathlib.Path]:
-        found = [path for path in self.folder.rglob("*") if path.is_file() and path.name != LOCK]
-        return sorted(path for path in found if not self._key(path).startswith(CHECKPOINTS))
+        paths = [path for path in self.folder.rglob("*") if path.is_file() and path.name != LOCK]
+        return sorted(path for path in paths if not self._key(path).startswith(CHECKPOINTS))
 
     def _drop(self, iteration: int) -> None:
-        lead = f"{CHECKPOINTS}/{iteration:06d}"
-        self.shared.delete(f"{lead}/{WHOLE}")
-        for key, _ in self.shared.list(lead):
+        prefix = f"{CHECKPOINTS}/{iteration:06d}"
+        self.shared.delete(f"{prefix}/{ID_FILE}")
+        for key, _ in self.shared.list(prefix):
             self.shared.delete(key)
-        self._known.discard(iteration)
+        self._known_checkpoints.discard(iteration)
 
     def _key(self, path: pathlib.Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
 
 def _stamp(path: pathlib.Path) -> tuple[int, int]:
-    found: os.stat_result = path.stat()
-    return found.st_mtime_ns, found.st_size
+    stat: os.stat_result = path.stat()
+    return stat.st_mtime_ns, stat.st_size

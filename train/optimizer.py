@@ -64,8 +64,8 @@ def learning_rate(config: OptimizerConfig, step: ArrayLike) -> jax.Array:
         return config.learning_rate * warm
     x = (step + 1 - config.warmup_steps) / (config.total_steps - config.warmup_steps)
     cosine = (1 + jnp.cos(jnp.pi * jnp.clip(x, 0.0, 1.0))) / 2
-    left = config.final_fraction + (1 - config.final_fraction) * cosine
-    return config.learning_rate * warm * left
+    decay = config.final_fraction + (1 - config.final_fraction) * cosine
+    return config.learning_rate * warm * decay
 
 
 def make(config: OptimizerConfig) -> optax.GradientTransformation:
@@ -86,8 +86,8 @@ def make(config: OptimizerConfig) -> optax.GradientTransformation:
 def ema_decay(config: OptimizerConfig, step: jax.Array) -> jax.Array:
     """min(ema_decay, (1 + t) / (10 + t)), f32[], after t steps.
 
-    The average starts as the initial parameters; the lower decay of the first steps soon forgets
-    them.
+    The average starts at the initial parameters; the lower decay of the first steps soon reduces
+    their weight.
     """
     return jnp.minimum(config.ema_decay, (1 + step) / (10 + step)).astype(jnp.float32)
 

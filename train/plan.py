@@ -35,7 +35,7 @@ from train.optimizer import OptimizerConfig
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The static settings of a run's parts; made by `make_plan`."""
+    """The static settings of a run's parts; see `make_plan`."""
 
     config: TrainConfig
     num_devices: int
@@ -50,8 +50,8 @@ class Plan:
         return rules_of(self.config)
 
     @property
-    def said(self) -> dict:
-        """The rules as the shards of workers state them, see `shards.rules_of`."""
+    def rules_record(self) -> dict:
+        """The rules as the shards of workers record them, see `shards.rules_of`."""
         config, rules = self.config, self.rules
         return shards.rules_of(
             rules if isinstance(rules, go.Rules) else named_game(config.game, config.size)
@@ -76,18 +76,20 @@ class Plan:
         return stages[min(iteration * len(stages) // self.config.iterations, len(stages) - 1)]
 
 
-def make_plan(config: TrainConfig, num_devices: int = 1, begun_on: int | None = None) -> Plan:
+def make_plan(
+    config: TrainConfig, num_devices: int = 1, initial_devices: int | None = None
+) -> Plan:
     """The plan of a config on a number of devices.
 
     Args:
       config: the flags.
       num_devices: D.
-      begun_on: the number of devices that the run began on, if it differs: see `in_parts`.
+      initial_devices: the number of devices that the run began on, if it differs; see `in_parts`.
 
     Raises:
-      ValueError: invalid settings; names the flag, what it was and what is allowed.
+      ValueError: invalid settings; the message names the flag, its value and what is allowed.
     """
-    config = on_devices(in_parts(config, begun_on or num_devices, num_devices), num_devices)
+    config = on_devices(in_parts(config, initial_devices or num_devices, num_devices), num_devices)
     rules, network = rules_of(config), _network(config)
     if config.batch_size % num_devices:
         raise ValueError(
@@ -122,25 +124,25 @@ def teacher_of(config: TrainConfig) -> Teacher:
     assert config.teacher is not None
     rules = rules_of(config)
     network, params, about = weights.load(config.teacher, config.size)
-    network_evaluator(rules, network, params)  # refuses what does not fit
+    network_evaluator(rules, network, params)  # raises for a network of another game
     return Teacher(network, params, about["sha256"])
 
 
-def in_parts(config: TrainConfig, begun_on: int, num_devices: int) -> TrainConfig:
+def in_parts(config: TrainConfig, initial_devices: int, num_devices: int) -> TrainConfig:
     """The config of a run that continues on another number of devices than it began on: each
-    device has its part of the same games, replay and steps.
+    device has a part of the same games, replay and steps.
 
     Raises:
       ValueError: the games cannot be divided equally among the devices.
     """
-    if begun_on == num_devices:
+    if initial_devices == num_devices:
         return config
-    if config.batch * begun_on % num_devices:
+    if config.batch * initial_devices % num_devices:
         raise ValueError(
-            f"{num_devices} devices: the run has {config.batch * begun_on} games in play, of which "
-            "each is to have as many; give a --devices that divides them"
+            f"--devices {num_devices}: the run has {config.batch * initial_devices} games in play; "
+            "give a number of devices that divides it"
         )
-    part = lambda name: -(-getattr(config, name) * begun_on // num_devices)
+    part = lambda name: -(-getattr(config, name) * initial_devices // num_devices)
     names = ("batch", "capacity", "window", "min_rows", "rows_per_device")
     return dataclasses.replace(config, **{name: part(name) for name in names})
 
@@ -159,11 +161,11 @@ def rules_of(config: TrainConfig) -> go.Rules | Game:
     """The rules of Go, or another game.
 
     Raises:
-      ValueError: there is no such game, or not in that size.
+      ValueError: there is no such game, or it is not played in that size.
     """
     if config.game == "go" and config.size is not None:
-        looks_back = feature_set(config.features).history > 0 or config.teacher is not None
-        remember = looks_back and config.ko == "simple"
+        uses_history = feature_set(config.features).history > 0 or config.teacher is not None
+        remember = uses_history and config.ko == "simple"
         return go.Rules(size=config.size, ko=config.ko, remember=remember)
     return make_game(config.game, config.size)
 
@@ -179,31 +181,31 @@ def _network(config: TrainConfig) -> NetworkConfig:
 
 @functools.cache
 def evaluator(rules: go.Rules | Game, network: kinds.Config) -> Evaluator:
-    """The evaluator of a network's shape, without its params; cached, because compiled programs
-    are looked up by it."""
+    """The evaluator of a network's shape, without its params; cached, because compiled programs are
+    looked up by it."""
     return network_evaluator(rules, network, None if isinstance(network, NetworkConfig) else {})
 
 
 def _full_search(
     config: TrainConfig, rules: go.Rules | Game, network: NetworkConfig
 ) -> SearchConfig:
-    shared = config.transpositions
+    transpositions = config.transpositions
     if config.root == "gumbel":
-        own = config.simulations, config.max_considered, config.leaves, config.value_scale
-        return dataclasses.replace(gumbel_search(*own), transpositions=shared)
-    made = search_config(
+        args = config.simulations, config.max_considered, config.leaves, config.value_scale
+        return dataclasses.replace(gumbel_search(*args), transpositions=transpositions)
+    puct_search = search_config(
         as_game(rules), evaluator(rules, network), config.simulations, config.reuse_subtree
     )
-    forced, rule = config.forced_playouts, made.select
+    forced, rule = config.forced_playouts, puct_search.select
     assert isinstance(rule, Puct)  # that of our networks
     return dataclasses.replace(
-        made,
+        puct_search,
         leaves=config.leaves,
         virtual_loss=config.virtual_loss,
         root_select=ForcedPlayouts(rule, forced) if forced else None,
         dirichlet_fraction=config.dirichlet_fraction,
-        dirichlet_alpha=config.dirichlet_alpha or made.dirichlet_alpha,
-        transpositions=shared,
+        dirichlet_alpha=config.dirichlet_alpha or puct_search.dirichlet_alpha,
+        transpositions=transpositions,
     )
 
 
@@ -212,13 +214,13 @@ def _selfplay(config: TrainConfig, game: Game, full: SearchConfig) -> SelfPlayCo
     if config.cheap_simulations:
         cheap = to_win(full, config.cheap_simulations)
         cap = PlayoutCap(dataclasses.replace(cheap, capacity=full.capacity), config.full_share)
-    drawn = config.temperature_moves
-    made = SelfPlayConfig(
+    moves = config.temperature_moves
+    selfplay = SelfPlayConfig(
         game=game,
         batch=config.batch,
         search=full,
         komi=config.komi,
-        temperature=None if drawn is None else Temperature(moves=drawn),
+        temperature=None if moves is None else Temperature(moves=moves),
         reuse_subtree=config.reuse_subtree,
         openings=Openings(0, config.opening_plies, config.opening_searched),
         cap=cap,
@@ -226,7 +228,7 @@ def _selfplay(config: TrainConfig, game: Game, full: SearchConfig) -> SelfPlayCo
         more_simulations=_stages(config)[:-1],
     )
     return dataclasses.replace(
-        made, temperature=dataclasses.replace(made.schedule, early=config.temperature)
+        selfplay, temperature=dataclasses.replace(selfplay.schedule, early=config.temperature)
     )
 
 
@@ -241,7 +243,7 @@ def _stages(config: TrainConfig) -> tuple[int, ...]:
 def _buffer(config: TrainConfig) -> BufferConfig:
     window = Window(config.window, config.window_exponent, config.window_scale)
     history = feature_set(config.features).history if config.game == "go" else 0
-    return _part(BufferConfig, config, window=window, history=history)
+    return _subset(BufferConfig, config, window=window, history=history)
 
 
 def _learner(config: TrainConfig, network: NetworkConfig, num_devices: int) -> LearnerConfig:
@@ -249,18 +251,18 @@ def _learner(config: TrainConfig, network: NetworkConfig, num_devices: int) -> L
     losses = LossWeights(
         value=config.value_weight, ownership=config.ownership_weight, score=config.score_weight
     )
-    optimizer = _part(OptimizerConfig, config, total_steps=steps)
+    optimizer = _subset(OptimizerConfig, config, total_steps=steps)
     return LearnerConfig(network, optimizer, losses, config.outcome_share)
 
 
-def _part(kind: type, config: TrainConfig, **more: Any) -> Any:
-    """A dataclass `kind` with the config's settings of the same names, and with `more`."""
+def _subset(kind: type, config: TrainConfig, **more: Any) -> Any:
+    """A dataclass `kind` with the settings of the same names in the config, and with `more`."""
     names = {field.name for field in dataclasses.fields(kind)} - more.keys()
     return kind(**{name: value for name, value in vars(config).items() if name in names}, **more)
 
 
 def num_steps(config: TrainConfig, num_devices: int) -> int:
-    """The approximate number of learner steps in a whole run: as many as its rows allow.
+    """The approximate number of learner steps in a complete run: as many as its rows allow.
 
     A cheap search gives no row; see `train.games`.
     """

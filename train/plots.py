@@ -29,9 +29,9 @@ PROG = "python -m train plots"
 TABLE = "training.csv"
 _COLOURS = ("#2e8b57", "#4c72b0", "#b5651d", "#8172b3", "#c44e52", "#64707c")
 _MARGIN_ELO = 300.0
-"""Elo shown beyond the ratings themselves; intervals of players who won everything reach far."""
+"""The margin around the ratings, in Elo; intervals of players who won every game exceed it."""
 
-FEWEST_FITTED, FORESEEN = 4, 4
+MIN_FITTED, EXTRAPOLATION = 4, 4
 """See `elo_by_hours`."""
 
 
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 without matplotlib, 2 for bad input."""
     config = flags.parse(PlotsConfig, argv, prog=PROG)
     if importlib.util.find_spec("matplotlib") is None:
-        flags.fail(PROG, "pictures want matplotlib: pip install -e '.[plots]'", status=1)
+        flags.fail(PROG, "plots need matplotlib: pip install -e '.[plots]'", status=1)
     with flags.failing(PROG):
         paths = draw_at(config.out, config.every)
     for path in paths:
@@ -88,23 +88,23 @@ def draw_at(out: pathlib.Path, every: int = 1) -> list[pathlib.Path]:
     shared = store.at(out)
     if not isinstance(shared, Bucket):
         return draw(out, every)
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as copy:
         for name in (folder.METRICS, MATCHES):
             with contextlib.suppress(FileNotFoundError):
-                (pathlib.Path(place) / name).write_bytes(shared.get(name, MOST_BYTES))
-        return draw(pathlib.Path(place), every, pathlib.Path("plots", out.name), shared.name)
+                (pathlib.Path(copy) / name).write_bytes(shared.get(name, MOST_BYTES))
+        return draw(pathlib.Path(copy), every, pathlib.Path("plots", out.name), shared.name)
 
 
 def draw(
     run: pathlib.Path, every: int = 1, to: pathlib.Path | None = None, name: str = ""
 ) -> list[pathlib.Path]:
-    """Draw the plots for which a run's folder has data, and write its table; returns the plots.
+    """Draw the plots for which a run's folder has data, and write its table; returns their paths.
 
     Args:
       run: the folder.
       every: see `PlotsConfig`.
-      to: where they go; None: run/plots.
-      name: of the run in error messages; if empty, its folder's.
+      to: the folder of the plots; None: run/plots.
+      name: the run's name in error messages; if empty, its folder.
 
     Raises:
       ValueError: there are no metrics, or they cannot be drawn.
@@ -112,7 +112,7 @@ def draw(
     name, to = name or str(run), to or run / "plots"
     lines, played = (folder.read_lines(run / file) for file in (folder.METRICS, MATCHES))
     if not lines:
-        raise ValueError(f"--out {name}: no metrics.jsonl with a line in it")
+        raise ValueError(f"--out {name}: there is no metrics.jsonl, or it is empty")
     try:
         return _draw(lines, played, every, to)
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
@@ -123,7 +123,7 @@ def draw(
 def _draw(
     lines: list[dict], played: list[dict], every: int, to: pathlib.Path
 ) -> list[pathlib.Path]:
-    shown = {
+    plots = {
         "losses": (losses, [line for line in lines if line["losses"]]),
         "lengths": (lengths, [line for line in lines if line["lengths"]]),
         "black_won": (black_won, [line for line in lines if line["lengths"]]),
@@ -137,7 +137,11 @@ def _draw(
     }
     to.mkdir(parents=True, exist_ok=True)
     write_table(to / TABLE, lines[::-every][::-1])
-    return [_picture(to / f"{name}.svg", paint, of) for name, (paint, of) in shown.items() if of]
+    return [
+        _picture(to / f"{name}.svg", draw_into, selected)
+        for name, (draw_into, selected) in plots.items()
+        if selected
+    ]
 
 
 def losses(axes: Any, lines: list[dict]) -> None:
@@ -186,9 +190,9 @@ def by_komi(axes: Any, lines: list[dict]) -> None:
     (axis,) = axes(1)
     komi = sorted({value for line in lines for value in line["by_komi"]}, key=float)
     for value, colour in zip(komi, itertools.cycle(_COLOURS), strict=False):
-        found = [(line["iteration"], *line["by_komi"].get(value, (0, 0, 0))) for line in lines]
+        counts = [(line["iteration"], *line["by_komi"].get(value, (0, 0, 0))) for line in lines]
         points = [
-            (i, 100 * (won + drawn / 2) / games) for i, games, won, drawn in found if games > 0
+            (i, 100 * (won + drawn / 2) / games) for i, games, won, drawn in counts if games > 0
         ]
         axis.plot(*zip(*points, strict=True), color=colour, label=f"komi {value}")
     axis.set(ylabel="Black's score, %", ylim=(0, 100))
@@ -221,7 +225,7 @@ def _ages(lines: list[dict]) -> list[int]:
 
 
 def resignations(axes: Any, lines: list[dict]) -> None:
-    """Of the resignations in games that were played on, those that were wrong; the threshold."""
+    """The share of wrong resignations, in games that were played to the end; the threshold."""
     wrong, threshold = axes(2)
     _curves(wrong, lines, {"wrong_resigns": ""}, 100, ylabel="wrong, % of resignations")
     wrong.axhline(5, color="black", linewidth=0.5)
@@ -229,8 +233,8 @@ def resignations(axes: Any, lines: list[dict]) -> None:
 
 
 def calibration(axes: Any, lines: list[dict]) -> None:
-    """Reliability curves of the network that played, for the first and the last fifth of the
-    iterations: what came of its predictions, with 95% intervals. Right ones are on the diagonal."""
+    """Reliability curves of the network of self-play, for the first and the last fifth of the
+    iterations: mean outcomes by prediction, with 95% intervals; ideally on the diagonal."""
     count = -(-len(lines) // 5)
     titles = {"policy": "target's share", "value": "Black's points"}
     panels = axes(2)
@@ -246,16 +250,18 @@ def calibration(axes: Any, lines: list[dict]) -> None:
 
 
 def elo(axes: Any, lines: list[dict]) -> None:
-    """Elo above random moves, or above what the run began with, by all matches, with 95% intervals;
-    a curve for each search."""
+    """Elo above random moves, or above the initial network, from all matches, with 95% intervals; a
+    curve for each search."""
     (axis,) = axes(1)
     rated = matches.rate_lines(lines)
-    began = next((one for one in rated if one.name == folder.stem(0)), None)
-    fixed = [one for one in rated if one.name in (RANDOM, UNIFORM)]
-    fixed = {one: rated.pop(one).elo for one in fixed}
-    # In a run that began with weights they are far below its networks, and nobody knows how far.
+    first_network = next((one for one in rated if one.name == folder.stem(0)), None)
+    anchors = [one for one in rated if one.name in (RANDOM, UNIFORM)]
+    anchors = {one: rated.pop(one).elo for one in anchors}
+    # In a run that began with weights the anchors are below its networks by an unknown difference.
     uniform = {
-        one.simulations: at for one, at in fixed.items() if one.name == UNIFORM and not began
+        one.simulations: rating
+        for one, rating in anchors.items()
+        if one.name == UNIFORM and not first_network
     }
     levels = [0.0, *(one.elo for one in rated.values()), *uniform.values()]
     for colour, (label, simulations, players) in _by_search(rated):
@@ -265,7 +271,7 @@ def elo(axes: Any, lines: list[dict]) -> None:
             label = f"a search without a network, {simulations}"
             axis.axhline(uniform.pop(simulations), color=colour, linestyle="--", label=label)
     limits = min(levels) - _MARGIN_ELO, max(levels) + _MARGIN_ELO
-    zero = "the network it began with" if began else "random moves"
+    zero = "the initial network" if first_network else "random moves"
     axis.set(ylabel=f"Elo above {zero}", ylim=limits)
 
 
@@ -278,10 +284,10 @@ def _by_search(rated: Mapping[Rated, Rating]) -> Iterator[tuple[str, tuple[str, 
         yield colour, (f"{name}, {simulations} simulations", simulations, players)
 
 
-def _intervals(axis: Any, x: list, found: list[Rating], colour: str, label: str) -> None:
+def _intervals(axis: Any, x: list, ratings: list[Rating], colour: str, label: str) -> None:
     """Draw ratings as points with their intervals."""
-    spread = [one.elo - one.low for one in found], [one.high - one.elo for one in found]
-    middle = [one.elo for one in found]
+    spread = [one.elo - one.low for one in ratings], [one.high - one.elo for one in ratings]
+    middle = [one.elo for one in ratings]
     axis.errorbar(x, middle, spread, color=colour, marker="o", capsize=3, label=label)
 
 
@@ -298,25 +304,24 @@ def _with_hours(played: list[dict], lines: list[dict]) -> list[dict]:
 def elo_by_hours(axes: Any, lines: list[dict]) -> None:
     """Elo by the logarithm of the hours of play and learning, with the newest network at 0.
 
-    With FEWEST_FITTED networks or more there is also a line through the later half of them,
-    extended to FORESEEN times the hours.
+    With MIN_FITTED networks or more there is also a line through the later half of them, extended
+    to EXTRAPOLATION times the hours.
 
-    The line is what more time would bring if progress went on like this, and no more than that:
-    ratings from matches with the previous network show a larger gain than other opponents do, and
-    every network has its limit.
+    The line extrapolates the progress so far, no more: matches against the previous network show a
+    larger gain than matches against other opponents, and every network has its limit.
     """
     (axis,) = axes(1)
     hours = {folder.stem(line["iteration"]): line["hours"] for line in lines}
     rated = matches.rate_lines(lines, newest_at_0=True)
     networks = {one: rating for one, rating in rated.items() if one.name in hours}
     for colour, (label, _, players) in _by_search(networks):
-        x, found = [hours[one.name] for one in players], [networks[one] for one in players]
-        _intervals(axis, x, found, colour, label)
-        if len(players) < FEWEST_FITTED:
+        x, ratings = [hours[one.name] for one in players], [networks[one] for one in players]
+        _intervals(axis, x, ratings, colour, label)
+        if len(players) < MIN_FITTED:
             continue
         half = len(players) // 2
-        slope, level = np.polyfit(np.log2(x[half:]), [one.elo for one in found[half:]], 1)
-        ends = np.array([x[half], FORESEEN * x[-1]])
+        slope, level = np.polyfit(np.log2(x[half:]), [one.elo for one in ratings[half:]], 1)
+        ends = np.array([x[half], EXTRAPOLATION * x[-1]])
         label = f"extrapolated: {slope:+.0f} Elo for twice the hours"
         axis.plot(ends, level + slope * np.log2(ends), color=colour, linestyle=":", label=label)
     levels = [one.elo for one in networks.values()]
@@ -327,7 +332,7 @@ def elo_by_hours(axes: Any, lines: list[dict]) -> None:
 
 
 def _picture(
-    path: pathlib.Path, paint: Callable[[Any, list[dict]], None], lines: list[dict]
+    path: pathlib.Path, draw_into: Callable[[Any, list[dict]], None], lines: list[dict]
 ) -> pathlib.Path:
     """Draw into the panels that `axes(count)` returns, and write the SVG."""
     import matplotlib
@@ -343,7 +348,7 @@ def _picture(
         figure.set_size_inches(7, max(3.6, 2.0 * count))
         return list(figure.subplots(count, sharex=True, squeeze=False)[:, 0])
 
-    paint(axes, lines)
+    draw_into(axes, lines)
     for axis in figure.axes:
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)

@@ -1,8 +1,7 @@
-"""Removes rows whose updates are not finite from the replay; used when an update was not finite.
+"""Removes rows whose updates are not finite from the replay, after an update was not finite.
 
-The `game` of a row in the ring says where it is from: games of the run's own are numbered from 0,
-and all rows of the n-th shard that was read have -n. So the rows of a shard, or of a game, are
-removed together.
+The `game` of a row in the ring is its source: the run's own games are numbered from 0, and all rows
+of the n-th shard that was read have -n. All rows of a shard or a game are removed together.
 """
 
 from __future__ import annotations
@@ -28,34 +27,34 @@ GONE = FINE - 1
 """The `game` of a row that was removed: the row is empty, and its weights are 0."""
 
 
-def expel(
-    plan: Plan, mesh: Mesh, params: Any, buffer: Buffer, most: int
+def remove_bad_sources(
+    plan: Plan, mesh: Mesh, params: Any, buffer: Buffer, limit: int
 ) -> tuple[Buffer, list[int]]:
-    """Find by bisection the rows whose update is not finite, and remove all of their shard or game.
+    """Find by bisection the rows whose updates are not finite, and remove their shards or games.
 
     Args:
       plan, mesh: the run's.
-      params: of the network, known to be good.
+      params: of the network; known to be good.
       buffer: the rings [D, ...], donated.
-      most: the number of sources to remove, at most.
+      limit: the most sources to remove.
 
     Returns:
-      (the rings without them, the sources: numbers of games, and negative ones of shards). Without
-      any source, the rows are not the cause.
+      (the rings without them, the sources: numbers of games, and negative numbers of shards). If
+      there is no source, no particular rows are the cause.
     """
     width = plan.config.batch_size // plan.num_devices
     examine, remove = _programs(plan, mesh)
-    found: list[int] = []
+    sources: list[int] = []
     for begin in range(0, plan.buffer.capacity, width):
         slots = np.arange(begin, begin + width, dtype=np.int32) % plan.buffer.capacity
-        while (source := _blamed(functools.partial(examine, params, buffer), slots)) != FINE:
+        while (source := _bad_source(functools.partial(examine, params, buffer), slots)) != FINE:
             if source == GONE:
                 return buffer, []
             buffer = remove(buffer, np.int32(source))
-            found.append(source)
-            if len(found) == most:
-                return buffer, found
-    return buffer, found
+            sources.append(source)
+            if len(sources) == limit:
+                return buffer, sources
+    return buffer, sources
 
 
 @functools.lru_cache(maxsize=1)
@@ -65,8 +64,8 @@ def _programs(plan: Plan, mesh: Mesh) -> tuple[Callable, Callable]:
     return examine, on_each(mesh, _remove, (DIVIDED, EVERYWHERE), DIVIDED, donated=0)
 
 
-def _blamed(examine: Callable[[np.ndarray], jax.Array], slots: np.ndarray) -> int:
-    """The source of one of these rows whose update is not finite, or FINE."""
+def _bad_source(examine: Callable[[np.ndarray], jax.Array], slots: np.ndarray) -> int:
+    """The source of a row in these slots whose update is not finite, or FINE."""
     width = len(slots)
     source = int(examine(slots))
     while len(slots) > 1 and source != FINE:
@@ -92,12 +91,12 @@ def _examine(plan: Plan):
 
 def _remove(buffer: Buffer, source: jax.Array) -> Buffer:
     own = unstack(buffer)
-    gone = own.rows.game == source
+    removed = own.rows.game == source
 
     def blank(x: jax.Array) -> jax.Array:
-        return jnp.where(gone.reshape(-1, *[1] * (x.ndim - 1)), jnp.zeros((), x.dtype), x)
+        return jnp.where(removed.reshape(-1, *[1] * (x.ndim - 1)), jnp.zeros((), x.dtype), x)
 
     rows = jax.tree.map(blank, own.rows)
-    rows = rows.replace(game=jnp.where(gone, GONE, own.rows.game))
+    rows = rows.replace(game=jnp.where(removed, GONE, own.rows.game))
     frequency = None if own.frequency is None else blank(own.frequency)
     return stack(own.replace(rows=rows, frequency=frequency))

@@ -1,11 +1,11 @@
 """Redistributes a run's games and replay to another number of devices.
 
 A run has the same number of games in play, and of rows in its replay, on any number of devices:
-each has its part of them (`plan.in_parts`). Here the arrays of a checkpoint, [D, ...], become those
-of the new devices, [D', ...]. Lanes stay in order: they are the same lanes with the same games, in
-other parts. Rows are dealt one by one from the newest on, so all rings are equally full and equally
-old. Of the games on record for resigning (`resignation.Records`) a device has room for a fixed
-number, and keeps the newest; everything else is kept completely.
+each device has a part of them (`plan.in_parts`). Here the arrays of a checkpoint, [D, ...], become
+those of the new devices, [D', ...]. Lanes stay in order, and keep their games. Rows are dealt to
+the devices in turn, beginning with the newest, so all rings are equally full and equally old. The
+record of games for resigning (`resignation.Records`) has a fixed size on each device and keeps the
+newest games; nothing else is lost.
 
 All arrays are NumPy's, on the host, except PRNG keys.
 """
@@ -24,44 +24,44 @@ from train.buffer import MAX_ADDED, Buffer
 from train.games import Playing
 
 NEW_KEYS = 0x6B657973
-"""A device d that had no key before gets one folded with this plus d: no split of a key gives the
-same, because splits count from 0."""
+"""A device d without a key gets one folded with this plus d. No split of a key gives the same,
+because splits count from 0."""
 
 
 def redistribute(playing: Playing, like: Playing) -> Playing:
-    """The state of D devices, as D' devices continue from it.
+    """The state with which D' devices continue from the state of D devices.
 
     Args:
       playing: arrays [D, ...].
       like: shapes [D', ...], with the same number of lanes in all.
 
     Raises:
-      ValueError: another number of lanes, or other games.
+      ValueError: the number of lanes or the games differ.
     """
-    ours, others = _by_lane(playing), _by_lane(like)
-    lanes, games = jax.tree.map(_in_other_parts, ours, others)
-    number = like.lanes.next_game.shape[0]
-    alike = lambda x: jnp.repeat(x.max(axis=0, keepdims=True), number, axis=0)
-    watched, own = lanes.resignation, playing.lanes.resignation
-    if own is not None:
-        kept: Any = like.lanes.resignation
-        watched = watched.replace(
-            threshold=alike(own.threshold),
-            records=_records(own.records, kept.records),
+    old_by_lane, new_by_lane = _by_lane(playing), _by_lane(like)
+    lanes, games = jax.tree.map(_in_other_parts, old_by_lane, new_by_lane)
+    num_devices = like.lanes.next_game.shape[0]
+    copied = lambda x: jnp.repeat(x.max(axis=0, keepdims=True), num_devices, axis=0)
+    resign, old_resign = lanes.resignation, playing.lanes.resignation
+    if old_resign is not None:
+        new_resign: Any = like.lanes.resignation
+        resign = resign.replace(
+            threshold=copied(old_resign.threshold),
+            records=_records(old_resign.records, new_resign.records),
         )
     lanes = lanes.replace(
-        next_game=alike(playing.lanes.next_game),
-        moves=alike(playing.lanes.moves),
-        key=_keys(playing.lanes.key, number),
-        batch_key=jnp.repeat(playing.lanes.batch_key[:1], number),
-        resignation=watched,
+        next_game=copied(playing.lanes.next_game),
+        moves=copied(playing.lanes.moves),
+        key=_keys(playing.lanes.key, num_devices),
+        batch_key=jnp.repeat(playing.lanes.batch_key[:1], num_devices),
+        resignation=resign,
     )
     games = games.replace(moves=with_policies(games.moves, like.games.moves.policy_target.dtype))
     return Playing(lanes, games, _buffer(playing.buffer, like.buffer))
 
 
 def place(state: Any, like: Any) -> Any:
-    """Arrays on the host, whole at each process, as device arrays with the shardings of `like`."""
+    """Host arrays, complete in each process, as device arrays with the shardings of `like`."""
 
     def one(x: Any, shape: jax.ShapeDtypeStruct) -> jax.Array:
         if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
@@ -73,18 +73,18 @@ def place(state: Any, like: Any) -> Any:
 
 
 def _by_lane(playing: Playing) -> tuple[Any, Any]:
-    """(lanes, games) without what there is one of for each device."""
-    own: Any = dict.fromkeys(("next_game", "moves", "key", "batch_key"))
-    watched = playing.lanes.resignation
-    if watched is not None:
-        own["resignation"] = watched.replace(threshold=None, records=None)
-    return playing.lanes.replace(**own), playing.games
+    """(lanes, games) without the arrays that have one entry per device rather than per lane."""
+    per_device: Any = dict.fromkeys(("next_game", "moves", "key", "batch_key"))
+    resign = playing.lanes.resignation
+    if resign is not None:
+        per_device["resignation"] = resign.replace(threshold=None, records=None)
+    return playing.lanes.replace(**per_device), playing.games
 
 
 def _in_other_parts(x: Any, like: Any) -> Any:
-    """An array [D, B, ...], of B lanes each, as [D', B', ...]."""
+    """An array [D, B, ...] of B lanes per device, as [D', B', ...]."""
     if x.size != np.prod(like.shape):
-        raise ValueError(f"games of {list(x.shape)} are not those of {list(like.shape)}")
+        raise ValueError(f"games of shape {list(x.shape)} cannot be divided as {list(like.shape)}")
     return np.reshape(x, like.shape)
 
 
@@ -102,8 +102,8 @@ def _buffer(buffer: Any, like: Any) -> Buffer:
         **rings,
         cursor=sizes % like.rows.game.shape[1],
         size=sizes,
-        added=np.minimum(_dealt(buffer.added, len(sizes)), MAX_ADDED).astype(np.int32),
-        owed=_dealt(buffer.owed, len(sizes)).astype(np.int32),
+        added=np.minimum(_divided_evenly(buffer.added, len(sizes)), MAX_ADDED).astype(np.int32),
+        owed=_divided_evenly(buffer.owed, len(sizes)).astype(np.int32),
     )
 
 
@@ -111,13 +111,13 @@ def _records(records: Any, like: Any) -> resignation.Records:
     capacity = records.ply.shape[1]
     ring = {name: value for name, value in vars(records).items() if name != "count"}
     blank = {"winner_lowest": np.inf, "loser_lowest": np.inf, "ply": resignation.NO_PLY, "wrong": 0}
-    there = records.count % capacity, np.minimum(records.count, capacity)
-    rings, sizes = _rings(ring, *there, like.ply.shape, blank)
+    ends = records.count % capacity, np.minimum(records.count, capacity)
+    rings, sizes = _rings(ring, *ends, like.ply.shape, blank)
     return resignation.Records(**rings, count=sizes)
 
 
-def _dealt(numbers: np.ndarray, devices: int) -> Any:
-    """The sum of some numbers in parts as equal as possible, the larger ones first."""
+def _divided_evenly(numbers: np.ndarray, devices: int) -> Any:
+    """i64[devices]: the sum of some numbers divided as evenly as possible, larger parts first."""
     total = np.sum(numbers, dtype=np.int64)
     return total // devices + (np.arange(devices) < total % devices)
 
@@ -125,7 +125,7 @@ def _dealt(numbers: np.ndarray, devices: int) -> Any:
 def _rings(
     rings: Any, cursor: np.ndarray, size: np.ndarray, shape: tuple[int, int], blank: Any = None
 ) -> tuple[Any, Any]:
-    """Redistribute rings, from the newest row of each on.
+    """Redistribute rings, beginning with the newest row of each.
 
     Args:
       rings: arrays [D, C, ...].
@@ -138,14 +138,14 @@ def _rings(
       (the rings [D', C', ...] with the oldest row at 0, i32[D'] the number of rows in each).
     """
     devices, capacity = shape
-    old = jax.tree.leaves(rings)[0].shape[1]
-    ago, source = (x.reshape(-1) for x in np.indices((old, len(size))))
-    there = ago < size[source]
-    ago, source = ago[there][: devices * capacity], source[there][: devices * capacity]
+    old_capacity = jax.tree.leaves(rings)[0].shape[1]
+    ago, source = (x.reshape(-1) for x in np.indices((old_capacity, len(size))))
+    is_row = ago < size[source]
+    ago, source = ago[is_row][: devices * capacity], source[is_row][: devices * capacity]
     turn = np.arange(len(ago))
-    sizes = _dealt(np.asarray(len(ago)), devices).astype(np.int32)
+    sizes = _divided_evenly(np.asarray(len(ago)), devices).astype(np.int32)
     target = turn % devices
-    slot, new_slot = (cursor[source] - 1 - ago) % old, sizes[target] - 1 - turn // devices
+    slot, new_slot = (cursor[source] - 1 - ago) % old_capacity, sizes[target] - 1 - turn // devices
 
     def one(x: np.ndarray, empty: float) -> np.ndarray:
         new = np.full((*shape, *x.shape[2:]), empty, x.dtype)

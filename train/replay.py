@@ -1,4 +1,4 @@
-"""Loads rows of self-play, and makes the network's inputs and targets from one row."""
+"""Loads rows of self-play, and computes the network's inputs and targets from one row."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ def load(
     """Read a folder of shards.
 
     Returns:
-      (the rules of Go or another game, rows to train on, rows of the games held out, or None if no
-      games are).
+      (the rules of Go or another game, rows to train on, rows of the held-out games or None).
 
     Raises:
       ValueError: as `shards.read_folder`.
     """
-    said, rows = shards.read_folder(folder)
-    held = _held_out(rows.game, holdout_fraction, seed)
-    part = lambda keep: jax.tree.map(lambda x: jnp.asarray(x[keep]), rows)
-    rules = shards.game_of(said) if "game" in said else Rules(**said)
-    return rules, part(~held), part(held) if held.any() else None
+    rules_record, rows = shards.read_folder(folder)
+    is_held_out = _held_out(rows.game, holdout_fraction, seed)
+    select = lambda keep: jax.tree.map(lambda x: jnp.asarray(x[keep]), rows)
+    rules = shards.game_of(rules_record) if "game" in rules_record else Rules(**rules_record)
+    return rules, select(~is_held_out), select(is_held_out) if is_held_out.any() else None
 
 
 def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
@@ -47,9 +46,9 @@ def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
 def with_past(rows: Rows, history: int) -> Rows:
     """The rows with the boards of up to `history` plies before each of them.
 
-    A shard holds whole games in the order of play, so these are the boards of the rows before it;
-    the rows must still be in that order. Rows that already have as many boards are returned as they
-    are: those of a run's workers, which do not have a row for every position.
+    Rows must be in the order of play, as in a shard, so that the earlier boards are those of the
+    rows before. Rows that already have as many boards are returned unchanged: those of a run's
+    workers, which do not have a row for every position.
     """
     if not history or (rows.past is not None and rows.past.shape[1] >= history):
         return rows
@@ -91,18 +90,18 @@ def example(
     """
     if isinstance(rules, Game):
         return _of_game(rules, row, k, outcome_share)
-    chosen = feature_set(features)
-    if chosen.history > row.past.shape[0]:
+    feature_planes = feature_set(features)
+    if feature_planes.history > row.past.shape[0]:
         raise ValueError(
-            f"features: {features!r} looks at {chosen.history} past boards, and the rows have "
-            f"{row.past.shape[0]}; use 'compact', or `with_past`"
+            f"features: {features!r} uses {feature_planes.history} past boards, and the rows have "
+            f"{row.past.shape[0]}; use 'compact', or add boards by `with_past`"
         )
     lay = rules.layout
     legal = jnp.unpackbits(row.legal, count=rules.num_actions).astype(bool)
     without_ko = legal_points(rules, row.position.replace(ko=jnp.int16(bb.NO_POINT)))
     banned = bb.difference(without_ko, bb.pack(lay, legal[:-1]))
     seen = PositionData(row.position, row.komi, banned, row.past, row.known)
-    inputs = chosen.compute(rules, seen)
+    inputs = feature_planes.compute(rules, seen)
     if isinstance(inputs, Inputs):
         inputs = inputs._replace(planes=symmetry.map_planes(inputs.planes, k))
     else:

@@ -47,8 +47,7 @@ PROG = "python -m train"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input,
-    130 for Ctrl-C. SIGTERM and `--minutes` end a run as its last iteration would: it can be
-    resumed."""
+    130 for Ctrl-C. After SIGTERM and after `--minutes` it is 0, and the run can be resumed."""
     config = parse(sys.argv[1:] if argv is None else argv)
     with flags.failing(PROG):
         on_cores = config.coordinator is None and runtime.cores_as_devices()
@@ -63,73 +62,76 @@ def parse(argv: Sequence[str]) -> TrainConfig:
 
 
 def run(config: TrainConfig, on_cores: bool = False) -> int:
-    """Start or resume a run; returns as `main`.
+    """Start or resume a run; returns the exit status as `main` does.
 
     Args:
       config: the flags.
-      on_cores: whether JAX's devices are the cores of one machine. What the flags give to each
-        device is then divided among them.
+      on_cores: whether JAX's devices are the cores of one machine. The flags then describe one
+        device, whose games and rows the cores share.
 
     Raises:
-      ValueError: invalid settings, a folder of another run or of one that is being trained, a
-        checkpoint that cannot be read; says what was wrong, and what would be right.
+      ValueError: invalid settings, a folder of another run or of one that is being trained, or a
+        checkpoint that cannot be read; the message says what was wrong and what to do.
     """
     hosts.at_each(lambda: hosts.check_flags(config))
     if config.tensorboard:
         hosts.at_each(tensorboard.check)
-    _say("compiling, about 60 s the first time")
+    _print("compiling, about 60 s the first time")
     mesh = _mesh(config, on_cores)
     with contextlib.ExitStack() as session:
         mirror = session.enter_context(Mirror(config))
-        plan = make_plan(config, mesh.size, begun_on(config, 1 if on_cores else mesh.size))
+        plan = make_plan(config, mesh.size, initial_devices(config, 1 if on_cores else mesh.size))
         _check_machine(plan)
-        params, sha256 = hosts.at_each(lambda: given_params(plan))
+        params, sha256 = hosts.at_each(lambda: initial_params(plan))
         hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
         facts = folders.manifest(config.seed)
         facts |= {"devices": mesh.size, "processes": jax.process_count()}
-        taught = None if plan.teacher is None else teacher_of(plan.config).sha256
-        begun = lambda: session.enter_context(TrainFolder(config)).begin(facts, sha256, taught)
-        hosts.at_first(begun)
+        teacher = None if plan.teacher is None else teacher_of(plan.config).sha256
+        start = lambda: session.enter_context(TrainFolder(config)).begin(facts, sha256, teacher)
+        hosts.at_first(start)
         hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
         return _Session(plan, begin(plan, mesh, params), mirror).work()
 
 
 def _mesh(config: TrainConfig, on_cores: bool) -> Mesh:
-    """The devices of a run; on cores, as many as divide its games and its steps equally."""
+    """The devices of a run; on cores, the greatest number that divides games and batches."""
     if on_cores and config.devices is None:
         return devices.make_mesh(math.gcd(config.batch, config.batch_size))
     return devices.mesh_of(config.devices)
 
 
 def _check_machine(plan: Plan) -> None:
-    """Print what memory a plan needs, and refuse a plan that needs more than there is."""
+    """Print the memory that a plan needs, and refuse a plan that needs more than there is."""
     preset = plan.config.preset
     if preset.endswith("-gpu") and mode.backend() == "cpu":
-        _say(f"--preset {preset} is for a GPU, and JAX has only a CPU: it will take very long")
-    needed = hosts.at_each(lambda: memory.check(plan))
-    _say(f"memory: {needed}; {memory.checkpoint_text(plan)}")
+        _print(f"--preset {preset} is for a GPU, but JAX has only a CPU: the run will be very slow")
+    requirements = hosts.at_each(lambda: memory.check(plan))
+    _print(f"memory: {requirements}; {memory.checkpoint_text(plan)}")
 
 
-def begun_on(config: TrainConfig, num_devices: int) -> int:
-    """The number of devices that a run began on: its checkpoints have --batch games in play for
-    each. If it begins now, `num_devices`."""
-    for saved in checkpoint.found_by_all(config.folder / "checkpoints"):
+def initial_devices(config: TrainConfig, num_devices: int) -> int:
+    """The number of devices that a run began on, or `num_devices` if it begins now.
+
+    Its checkpoints have --batch games in play for each of them.
+    """
+    for saved in checkpoint.saved_on_first_host(config.folder / "checkpoints"):
         with contextlib.suppress(ValueError):  # `begin` reports it
             games = math.prod(hosts.at_each(lambda saved=saved: checkpoint.lanes_of(saved)))
             return num_devices if games % config.batch else games // config.batch
     return num_devices
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     """Print on the first host."""
     if hosts.is_first():
         print(text, file=sys.stderr)
 
 
-def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
-    """The parameters of --weights that a run begins with; Nones for random ones or a resumed run.
+def initial_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
+    """The parameters of --weights that a run begins with; (None, None) for random ones or a resumed
+    run.
 
-    Those of a network with fewer blocks or channels are grown: see `gozero.nets.growth`.
+    A network with fewer blocks or channels is grown, see `gozero.nets.growth`.
 
     Returns:
       (params, the SHA-256 of their file).
@@ -138,25 +140,25 @@ def given_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
       ValueError: weights that cannot be read, or that are for another game or network shape.
     """
     path = plan.config.weights
-    if path is None or checkpoint.found_by_all(plan.config.folder / "checkpoints"):
+    if path is None or checkpoint.saved_on_first_host(plan.config.folder / "checkpoints"):
         return None, None
     shape, params, about = weights.load_own(path)
     own = plan.learner.network
     if (shape.observation, shape.num_actions) != (own.observation, own.num_actions):
-        raise ValueError(f"--weights {path}: of a network for another game")
+        raise ValueError(f"--weights {path}: the weights are of a network for another game")
     names = ("features", "blocks", "channels", "pool_every", "auxiliary")
     differ = [name for name in names if getattr(shape, name) != getattr(own, name)]
     if differ and growth.can_grow(shape, own):
         larger = " and ".join(f"{getattr(shape, n)} to {getattr(own, n)} {n}" for n in differ)
-        _say(f"--weights {path}: grown from {larger}")
+        _print(f"--weights {path}: the network is grown from {larger}")
         params = growth.grow(shape, params, own, jax.random.key(plan.config.seed))
     elif differ:
-        asked = " ".join(_as_flag(name, getattr(shape, name)) for name in differ)
-        raise ValueError(f"--weights {path}: of a network of another shape; for it give {asked}")
+        needed_flags = " ".join(_flag_text(name, getattr(shape, name)) for name in differ)
+        raise ValueError(f"--weights {path}: the network has another shape; give {needed_flags}")
     return jax.device_get(params), about["sha256"]
 
 
-def _as_flag(name: str, value: object) -> str:
+def _flag_text(name: str, value: object) -> str:
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
@@ -168,12 +170,12 @@ def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
 
     Args:
       plan, mesh: the run's.
-      params: of the network to begin with; None for random ones.
+      params: the network's initial parameters; None for random ones.
 
     Raises:
-      ValueError: there are checkpoints, but none can be resumed from.
+      ValueError: there are checkpoints, but the run cannot be resumed from any of them.
     """
-    saved = checkpoint.found_by_all(plan.config.folder / "checkpoints")
+    saved = checkpoint.saved_on_first_host(plan.config.folder / "checkpoints")
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
     like = jax.tree.map(
         lambda x, where: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
@@ -189,67 +191,67 @@ def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
             print(f"{PROG}: {error}", file=sys.stderr)
             continue
         hosts.at_first(lambda i=i: checkpoint.set_aside(saved[:i]))
-        _say(f"going on after iteration {one.iteration}")
+        _print(f"resuming after iteration {one.iteration}")
         return loop
     if errors:
-        ways = folder.ways_on(plan.config.folder)
-        raise ValueError(f"no checkpoint can be gone on from: {errors[0]}; {ways}")
+        ways = folder.recovery_options(plan.config.folder)
+        raise ValueError(f"no checkpoint can be resumed: {errors[0]}; {ways}")
     return Loop(plan, mesh, steps.begin(plan, mesh, params))
 
 
 def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Saved, like: RunState) -> Loop:
-    """The run as a checkpoint stores it.
+    """The run in the state that a checkpoint stores.
 
     Raises:
-      ValueError: it cannot be read, or the progress in it is not exactly what a run stores.
+      ValueError: the checkpoint cannot be read, or its progress is not exactly what a run stores.
     """
     state, progress = _state_of(plan, saved, like)
     try:
         loop = Loop(plan, mesh, state, progress)
         if loop.progress != progress or loop.iteration != saved.iteration:
-            raise ValueError("its keys or numbers are not a run's")
+            raise ValueError("its keys or numbers are not those of a run")
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"checkpoint {saved.path}: about.json is damaged ({error})") from error
     return loop
 
 
 def _state_of(plan: Plan, saved: checkpoint.Saved, like: RunState) -> tuple[RunState, dict]:
-    """(a checkpoint's state, converted to the present devices and dtype of policy targets; the
+    """(a checkpoint's state, converted to the current devices and dtype of policy targets; the
     progress stored with it)."""
-    before = hosts.at_each(lambda: checkpoint.lanes_of(saved)[0])
-    policies = hosts.at_each(lambda: checkpoint.policies_of(saved))
-    if (before, policies) == (plan.num_devices, plan.buffer.policy_dtype):
+    devices_before = hosts.at_each(lambda: checkpoint.lanes_of(saved)[0])
+    dtype_before = hosts.at_each(lambda: checkpoint.policies_of(saved))
+    if (devices_before, dtype_before) == (plan.num_devices, plan.buffer.policy_dtype):
         return checkpoint.restore(saved, like)
-    whole = hosts.at_each(lambda: checkpoint.on_the_host(saved, like.playing, ".playing"))
-    state, progress = checkpoint.restore(saved, like.replace(playing=whole))
+    on_host = hosts.at_each(lambda: checkpoint.unsharded_like(saved, like.playing, ".playing"))
+    state, progress = checkpoint.restore(saved, like.replace(playing=on_host))
     try:
-        dealt = redistribute.redistribute(state.playing, like.playing)
+        redistributed = redistribute.redistribute(state.playing, like.playing)
     except ValueError as error:
         raise ValueError(f"checkpoint {saved.path}: {error}") from error
-    _say(
-        f"on {plan.num_devices} devices, and on {before} before, with policy targets of "
-        f"{plan.buffer.policy_dtype}, and {policies} before: the network, the "
-        f"{plan.num_devices * plan.config.batch} games in play and the {dealt.buffer.size.sum()} "
-        "rows of the replay are the same; what is drawn from now on and the order of sums are "
-        "not, so the run is not bit for bit what it would have been"
+    _print(
+        f"devices: {plan.num_devices}, before {devices_before}; policy targets: "
+        f"{plan.buffer.policy_dtype}, before {dtype_before}. The network, the "
+        f"{plan.num_devices * plan.config.batch} games in play and the "
+        f"{redistributed.buffer.size.sum()} rows of the replay are the same. Random draws and the "
+        "order of sums differ from now on, so the run is not bit for bit what it would have been"
     )
-    return state.replace(playing=redistribute.place(dealt, like.playing)), progress
+    return state.replace(playing=redistribute.place(redistributed, like.playing)), progress
 
 
 class End(enum.IntEnum):
-    """Why a run stops; with several hosts, the greatest of their values counts."""
+    """Why a run stops; with several hosts, the greatest value applies to all."""
 
     NOT_YET = 0
     DONE = 1
-    ASKED = 2  # by SIGTERM, or because --minutes are over
+    REQUESTED = 2  # by SIGTERM, or because --minutes are over
     INTERRUPTED = 3
 
 
 def _display(plan: Plan) -> Display:
     config = plan.config
-    before = folder.read_lines(config.folder / folder.METRICS)
+    earlier_lines = folder.read_lines(config.folder / folder.METRICS)
     cost = Cost(plan.simulations, functools.partial(matches.due, config))
-    return Display(f"train {config.preset}", config.iterations, before, cost)
+    return Display(f"train {config.preset}", config.iterations, earlier_lines, cost)
 
 
 class _Saving(NamedTuple):
@@ -257,7 +259,7 @@ class _Saving(NamedTuple):
 
     iteration: int
     steps: int
-    params: Any  # those that play at that iteration, on the host
+    params: Any  # those that self-play uses at that iteration, on the host
     written: futures.Future[checkpoint.Saved]
 
 
@@ -275,11 +277,11 @@ class _Session:
 
     def work(self) -> int:
         minutes = math.inf if self.config.minutes is None else self.config.minutes
-        until = time.monotonic() + 60 * minutes
+        deadline = time.monotonic() + 60 * minutes
         hosts.at_first(self._tidy)
-        with runtime.StopRequest() as stop, self._whole_at_the_end():
-            self._make_up(stop)
-            end = self._iterate(stop, until)
+        with runtime.StopRequest() as stop, self._waiting_for_checkpoint():
+            self._play_missed_evaluation(stop)
+            end = self._iterate(stop, deadline)
             stop.requested = False  # so that one more signal does not interrupt the save
             self.save()
             self.settle()
@@ -288,36 +290,37 @@ class _Session:
         return runtime.STOPPED if end == End.INTERRUPTED else 0
 
     @contextlib.contextmanager
-    def _whole_at_the_end(self) -> Iterator[None]:
-        """Wait for a checkpoint in progress, whatever ends the run: nothing is written later."""
+    def _waiting_for_checkpoint(self) -> Iterator[None]:
+        """On exit, wait for a checkpoint in progress, whatever ended the run."""
         try:
             yield
         finally:
             if self.saving is not None:
                 futures.wait([self.saving.written])
 
-    def _iterate(self, stop: runtime.StopRequest, until: float) -> End:
-        """Iterate until there is a reason to end; once asked to end, leave out what can wait."""
-        asked = lambda: hosts.greatest(self._end(stop, until)) >= End.ASKED
-        goes_on = lambda: not self._is_due() and not hosts.greatest(self._end(stop, until))
+    def _iterate(self, stop: runtime.StopRequest, deadline: float) -> End:
+        """Iterate until there is a reason to end; once a stop is requested, skip what can be done
+        later."""
+        should_stop = lambda: hosts.greatest(self._end(stop, deadline)) >= End.REQUESTED
+        continues = lambda: not self._is_due() and not hosts.greatest(self._end(stop, deadline))
         display = _display(self.plan)
         if hosts.is_first():
             self.loop.phase = display.phase
-        with contextlib.ExitStack() as shown:
-            shows = self._shows(display, shown)
-            while not (end := hosts.greatest(self._end(stop, until))) or self.loop.is_ahead:
+        with contextlib.ExitStack() as stack:
+            show = self._displayer(display, stack)
+            while not (end := hosts.greatest(self._end(stop, deadline))) or self.loop.is_ahead:
                 try:
-                    numbers = self.loop.iterate(goes_on)
+                    numbers = self.loop.iterate(continues)
                 except NotFinite as error:
-                    self._set_aside_the_cause()
+                    self._set_aside_bad_checkpoint()
                     self._fail(error)
                 self._at_first(lambda line=numbers: files.add_line(self.metrics, line))
-                self._at_first(lambda line=numbers: shows(line))  # matches take long
-                self._stop_if_poisoned()
+                self._at_first(lambda line=numbers: show(line))  # matches take long
+                self._stop_if_too_many_quarantined()
                 self.loop.phase("saving and evaluating")
-                numbers = numbers | self._keep_and_evaluate(asked, stop)
+                numbers = numbers | self._save_and_evaluate(should_stop, stop)
                 if matches.due(self.config, self.loop.iteration):
-                    self._at_first(lambda line=numbers: shows(line))
+                    self._at_first(lambda line=numbers: show(line))
                 self.settle(wait=False)
         return End(end)
 
@@ -326,17 +329,17 @@ class _Session:
         config, iteration = self.config, self.loop.iteration
         return matches.due(config, iteration) or iteration % config.checkpoint_every == 0
 
-    def _shows(self, display: Display, shown: contextlib.ExitStack) -> Callable[[dict], None]:
+    def _displayer(self, display: Display, stack: contextlib.ExitStack) -> Callable[[dict], None]:
         """A function that displays a line of the metrics on the first host. It may be called again
-        with the same line and more in it."""
+        with the same line and additional values."""
         if not hosts.is_first():
             return lambda line: None
-        shown.enter_context(display)
+        stack.enter_context(display)
         if not self.config.tensorboard:
             return display.add
-        at = self.config.folder / tensorboard.FOLDER
+        directory = self.config.folder / tensorboard.FOLDER
         try:
-            events = shown.enter_context(tensorboard.EventWriter(at, display.lines))
+            events = stack.enter_context(tensorboard.EventWriter(directory, display.lines))
         except OSError as error:
             self._fail(error)
 
@@ -346,24 +349,26 @@ class _Session:
 
         return add
 
-    def _keep_and_evaluate(self, asked: Callable[[], bool], stop: runtime.StopRequest) -> dict:
+    def _save_and_evaluate(
+        self, should_stop: Callable[[], bool], stop: runtime.StopRequest
+    ) -> dict:
         """Save and evaluate if due after an iteration; save first, because matches take long.
 
         Returns:
-          What an evaluation adds to the iteration's metrics.
+          The values that an evaluation adds to the iteration's metrics.
         """
-        if not self._is_due() or asked():
+        if not self._is_due() or should_stop():
             return {}
         self.save()
         if not matches.due(self.config, self.loop.iteration):
             return {}
         self.settle()
-        return {} if asked() else self.evaluate(stop)
+        return {} if should_stop() else self.evaluate(stop)
 
     def _tidy(self) -> None:
-        """Bring the folder to the iteration of the loop: cut off later lines, and write weights
-        that a kill or a full disk kept from following their checkpoint. A run that begins writes
-        its first network: workers play with it, and matches are played against it."""
+        """Bring the folder to the iteration of the loop: remove later lines, and write the weights
+        of the checkpoint if a kill or a full disk prevented that. A new run writes its first
+        network: workers play with it, and matches are played against it."""
         config, iteration = self.config, self.loop.iteration
         checkpoint.sweep(config.folder / "checkpoints")
         for name in (folder.METRICS, matches.MATCHES):
@@ -372,27 +377,27 @@ class _Session:
         params = self._params()
         if not folder.has_weights(config.folder, iteration, params):
             self._write_weights(params, iteration)
-        self.mirror.goes_on(iteration)
+        self.mirror.drop_after(iteration)
         self._publish(iteration)
 
-    def _make_up(self, stop: runtime.StopRequest) -> None:
-        """Play the evaluation that a stop or a kill left out."""
-        if hosts.greatest(hosts.is_first() and self._owes_evaluation()):
+    def _play_missed_evaluation(self, stop: runtime.StopRequest) -> None:
+        """Play the evaluation that a stop or a kill prevented."""
+        if hosts.greatest(hosts.is_first() and self._lacks_evaluation()):
             self.evaluate(stop)
 
-    def _owes_evaluation(self) -> bool:
+    def _lacks_evaluation(self) -> bool:
         """Whether an evaluation was due after the last iteration and its metrics lack one."""
         lines = folder.read_lines(self.metrics)
         last = lines[-1] if lines else {}
         due = matches.due(self.config, self.loop.iteration)
         return due and last.get("iteration") == self.loop.iteration and "elo" not in last
 
-    def _end(self, stop: runtime.StopRequest, until: float) -> End:
-        """Why this host would end the run now, if it would."""
+    def _end(self, stop: runtime.StopRequest, deadline: float) -> End:
+        """Why this host would end the run now; `NOT_YET` if it would not."""
         if stop.number == signal.SIGINT:
             return End.INTERRUPTED
-        if stop.requested or time.monotonic() > until:
-            return End.ASKED
+        if stop.requested or time.monotonic() > deadline:
+            return End.REQUESTED
         return End.DONE if self.loop.iteration >= self.config.iterations else End.NOT_YET
 
     def _at_first(self, work: Callable[[], object]) -> None:
@@ -409,17 +414,17 @@ class _Session:
         loop, place = self.loop, self.config.folder / "checkpoints"
         if self.saved_at == loop.iteration:
             return
-        written = checkpoint.begin(place, loop.iteration, loop.state, loop.progress)
-        self.saving = _Saving(loop.iteration, loop.steps, self._params(), written)
-        first = self.saved_at == 0  # else a kill could leave metrics and no checkpoint, as if lost
+        future = checkpoint.begin(place, loop.iteration, loop.state, loop.progress)
+        self.saving = _Saving(loop.iteration, loop.steps, self._params(), future)
+        first = self.saved_at == 0  # else a kill could leave metrics without a checkpoint
         self.settle(wait=first or jax.process_count() > 1)
 
     def settle(self, wait: bool = True) -> None:
-        """Once the checkpoint in progress is complete, write what follows it: the weights that
-        play, and the run's copy in a bucket.
+        """Once the checkpoint in progress is complete, write what depends on it: the weights for
+        self-play, and the run's copy in a bucket.
 
         Args:
-          wait: whether to wait for it; otherwise nothing is done until it is complete.
+          wait: whether to wait for it; otherwise do nothing if it is not complete.
         """
         saving = self.saving
         if saving is None or not (wait or saving.written.done()):
@@ -427,7 +432,7 @@ class _Session:
         self.saving = None
         try:
             saving.written.result()
-        except (OSError, hosts.Elsewhere) as error:
+        except (OSError, hosts.OtherHostFailed) as error:
             self._fail(error)
         self.saved_at, self.steps_saved = saving.iteration, saving.steps
         self._at_first(lambda: self.mirror.commit(saving.iteration))
@@ -435,20 +440,22 @@ class _Session:
         self._at_first(lambda: self._publish(saving.iteration))
 
     def evaluate(self, stop: runtime.StopRequest) -> dict:
-        """Play the matches of this iteration, which is saved; returns what they add to its metrics:
-        nothing if the run was told to stop before the last of them."""
-        found = {}
-        asked = lambda: stop.requested
+        """Play the matches of this iteration, which is saved; returns the values for its metrics.
+
+        It returns {} if a stop was requested before the last match.
+        """
+        metrics = {}
+        should_stop = lambda: stop.requested
 
         def measure() -> None:
             iteration, params = self.loop.iteration, self._params()
-            found.update(matches.evaluate(self.plan, iteration, params, asked))
-            if found:
-                folder.add_to_last_line(self.metrics, found)
+            metrics.update(matches.evaluate(self.plan, iteration, params, should_stop))
+            if metrics:
+                folder.add_to_last_line(self.metrics, metrics)
                 self.mirror.push()
 
         self._at_first(measure)
-        return found
+        return metrics
 
     def _write_weights(self, params: Any, iteration: int) -> None:
         folder.write_weights(self.plan, params, iteration, self.command)
@@ -462,20 +469,20 @@ class _Session:
         self.mirror.push()
 
     def _params(self) -> dict:
-        """The parameters that play, on the host."""
-        return jax.device_get(self.loop.state.plays)
+        """The parameters for self-play, on the host."""
+        return jax.device_get(self.loop.state.play_params)
 
-    def _set_aside_the_cause(self) -> None:
-        """If no good step was taken since the newest checkpoint, set it aside: its own parameters
-        gave the loss that is not finite, and would again. The run resumes from the one before."""
+    def _set_aside_bad_checkpoint(self) -> None:
+        """Set the newest checkpoint aside if no good step has been taken since: its own parameters
+        gave the loss that is not finite, and would again. The run resumes from the previous one."""
         self.settle()
         if int(self.loop.state.learner.step) > self.steps_saved:
             return
-        saved = checkpoint.found_by_all(self.config.folder / "checkpoints")
+        saved = checkpoint.saved_on_first_host(self.config.folder / "checkpoints")
         hosts.at_first(lambda: checkpoint.set_aside(saved[:1]))
         self.saved_at = saved[1].iteration if saved[1:] else 0
 
-    def _stop_if_poisoned(self) -> None:
+    def _stop_if_too_many_quarantined(self) -> None:
         """Stop at MOST_QUARANTINED sources. The replay is saved without their rows, so the run can
         be resumed from here."""
         names = self.loop.quarantined
@@ -484,21 +491,21 @@ class _Session:
             self.settle()
             self._fail(
                 ValueError(
-                    f"updates by the rows of {', '.join(names)} were not finite; see who wrote "
-                    "them, and give the same command to go on without them"
+                    f"updates from the rows of {', '.join(names)} were not finite; find out who "
+                    "wrote them, and run the same command again to continue without them"
                 )
             )
 
     def _fail(self, error: Exception) -> NoReturn:
-        kept = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"
+        remaining = f"the checkpoint of iteration {self.saved_at} is kept, if there is one"
         if isinstance(error, OSError):
-            kept += "; the same command goes on once it can be written"
-        flags.fail(PROG, f"{error}; {kept}", status=1)
+            remaining += "; run the same command again once the disk can be written"
+        flags.fail(PROG, f"{error}; {remaining}", status=1)
 
     def _summary(self) -> str:
         loop, config = self.loop, self.config
-        done = loop.iteration >= config.iterations and not self._owes_evaluation()
-        stopped = "" if done else "; the same command goes on"
+        done = loop.iteration >= config.iterations and not self._lacks_evaluation()
+        stopped = "" if done else "; run the same command again to continue"
         return (
             f"{loop.iteration} of {config.iterations} iterations, {loop.games:,} games, "
             f"{loop.steps:,} steps in {loop.seconds:.0f} s; weights in "

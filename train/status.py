@@ -22,7 +22,7 @@ from train import exchange, folder
 from train.mirror import MOST_BYTES
 
 PROG = "python -m train status"
-_OF_A_LINE = {
+_LABELS = {
     "iteration": "iteration",
     "elo": "Elo",
     "games": "games of its own",
@@ -38,8 +38,8 @@ _OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 @dataclasses.dataclass(frozen=True)
 class StatusConfig:
-    """Print the state of a run: its newest numbers, the weights that workers play with, and how
-    many workers play."""
+    """Print the state of a run: its newest metrics, the version of the weights that workers play
+    with, and the number of workers."""
 
     out: pathlib.Path = setting()
     """The run's folder, or the URL of its bucket: s3://, gs://, az://."""
@@ -65,16 +65,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Ctrl-C."""
     config = flags.parse(StatusConfig, argv, prog=PROG)
     with flags.failing(PROG):
-        said = status(config.out)
+        numbers = status(config.out)
         if config.port is None:
-            for name, value in said.items():
+            for name, value in numbers.items():
                 print(f"{name:36}{value:,}")
             return 0
-        with server(config) as serving, runtime.StopRequest() as stop:
-            print(f"http://{config.host}:{serving.server_port}/metrics", flush=True)
-            serving.timeout = 0.5
+        with server(config) as http_server, runtime.StopRequest() as stop:
+            print(f"http://{config.host}:{http_server.server_port}/metrics", flush=True)
+            http_server.timeout = 0.5
             while not stop.requested:
-                serving.handle_request()
+                http_server.handle_request()
     return runtime.STOPPED if stop.number == signal.SIGINT else 0
 
 
@@ -109,31 +109,32 @@ def server(config: StatusConfig) -> http.server.HTTPServer:
     return http.server.HTTPServer((config.host, config.port or 0), Handler)
 
 
-def metrics(said: dict[str, Any]) -> str:
+def metrics(numbers: dict[str, Any]) -> str:
     """The `status` as OpenMetrics text: gauges ``gozero_games_of_its_own 123``."""
     lines = []
-    for words, value in said.items():
+    for words, value in numbers.items():
         name = "gozero_" + re.sub(r"[^a-z0-9]+", "_", words.lower())
         lines += [f"# TYPE {name} gauge", f"# HELP {name} Of the run: {words}.", f"{name} {value}"]
     return "\n".join([*lines, "# EOF", ""])
 
 
 def status(out: pathlib.Path) -> dict[str, Any]:
-    """The state of a run: {name in words: number}.
+    """The state of a run, {label: number}.
 
     Raises:
-      ValueError: no run is there.
+      ValueError: there is no run.
       OSError: it cannot be read now.
     """
     folder.read_config(out)
     shared = store.at(out)
     newest = exchange.newest(shared)
     line, rates = _newest_line(shared)
-    said = {words: line[name] for name, words in _OF_A_LINE.items() if line.get(name) is not None}
+    numbers = {words: line[name] for name, words in _LABELS.items() if line.get(name) is not None}
     if not newest.version:
-        return said
+        return numbers
     lag = max(0, line.get("iteration", 0) - newest.iteration)
-    return said | rates | _of_workers(shared, newest) | {"iterations since these weights": lag}
+    numbers |= rates | _worker_numbers(shared, newest)
+    return numbers | {"iterations since these weights": lag}
 
 
 def _newest_line(shared: Store) -> tuple[dict[str, Any], dict[str, float]]:
@@ -143,20 +144,20 @@ def _newest_line(shared: Store) -> tuple[dict[str, Any], dict[str, float]]:
         data = shared.get(folder.METRICS, MOST_BYTES)
     except FileNotFoundError:
         return {}, {}
-    found: dict[str, Any] = {}
+    line: dict[str, Any] = {}
     before: dict[str, Any] = {}
-    for line in data.split(b"\n")[:-1]:
+    for data_line in data.split(b"\n")[:-1]:
         try:
-            before, found = found, found | dict(files.parse_json(line))
+            before, line = line, line | dict(files.parse_json(data_line))
         except (ValueError, TypeError):
             continue
-    return found, _rates(before, found)
+    return line, _rates(before, line)
 
 
 def _rates(before: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
     if "shards_rows" not in before:
         return {}
-    late, read = line.get("shards_late", 0), line["shards_read"]  # later than the others
+    late, read = line.get("shards_late", 0), line["shards_read"]  # absent in older runs
     rows = line["shards_rows"] - before["shards_rows"]
     seconds = max(line["seconds"] - before["seconds"], 1e-9)
     return {
@@ -165,15 +166,15 @@ def _rates(before: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _of_workers(shared: Store, newest: exchange.Newest) -> dict[str, Any]:
+def _worker_numbers(shared: Store, newest: exchange.Newest) -> dict[str, Any]:
     """The state of the workers, by the shards of the newest version and the one before."""
     after = f"{shards.FOLDER}/{max(0, newest.version - 1):08d}"
     entries = [(shards.place_of(key), size) for key, size in shared.list(shards.FOLDER, after)]
-    found = [(place, size) for place, size in entries if place is not None and place.version]
+    written = [(place, size) for place, size in entries if place is not None and place.version]
     return {
         "version of the weights": newest.version,
         "weights of iteration": newest.iteration,
-        "workers since the version before": len({place.worker for place, _ in found}),
-        "shards of them": len(found),
-        "bytes of them": sum(size for _, size in found),
+        "workers since the version before": len({place.worker for place, _ in written}),
+        "shards of them": len(written),
+        "bytes of them": sum(size for _, size in written),
     }

@@ -2,7 +2,7 @@
 
 Self-play and the replay are divided: every device has lanes, games and a ring of its own, which
 never leave it. The learner's state is the same on every device: each draws its part of a batch from
-its own ring, and the gradient is the mean over all. On one device nothing is different.
+its own ring, and the gradient is the mean over all devices. One device is a special case of this.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class RunState(struct.PyTreeNode):
 
     learner: TrainState  # the same on every device
     playing: Playing  # [D, ...]: each device's own
-    player: Any = None  # the parameters that play behind a gate; None: the learner's average
+    player: Any = None  # with a gate: the parameters for self-play; None: the learner's average
 
     @property
-    def plays(self) -> Any:
-        """The parameters that play."""
+    def play_params(self) -> Any:
+        """The parameters for self-play."""
         return self.learner.ema if self.player is None else self.player
 
 
@@ -61,32 +61,32 @@ class Tallies(NamedTuple):
     added: jax.Array  # i32[]: rows added in all
     steps_due: jax.Array  # i32[]: learner steps that may be taken now: the least of all devices
     threshold: jax.Array  # f32[]: the standing below which players resign
-    rates: Rates | None  # of resigning, in the games on record; None: no one resigns
+    rates: Rates | None  # of resigning, in the games on record; None if players do not resign
 
 
 def shardings(state: Any, mesh: Mesh) -> Any:
     """The sharding of each array of a `RunState`, as a tree of the same structure."""
-    place = lambda part, spec: jax.tree.map(lambda _: NamedSharding(mesh, spec), part)
-    everywhere = place((state.learner, state.player), EVERYWHERE)
-    return RunState(everywhere[0], place(state.playing, DIVIDED), everywhere[1])
+    shard = lambda part, spec: jax.tree.map(lambda _: NamedSharding(mesh, spec), part)
+    everywhere = shard((state.learner, state.player), EVERYWHERE)
+    return RunState(everywhere[0], shard(state.playing, DIVIDED), everywhere[1])
 
 
 def begin(plan: Plan, mesh: Mesh, params: Any = None) -> RunState:
-    """The state before the first iteration, made on the devices where it stays.
+    """The state before the first iteration, created on the devices where it stays.
 
     Args:
       plan, mesh: the run's.
       params: of the network, on the host; None: random ones.
     """
-    given = () if params is None else (params,)
-    return make_begin(plan, mesh, len(given))(*given)
+    args = () if params is None else (params,)
+    return make_begin(plan, mesh, len(args))(*args)
 
 
-@functools.lru_cache(maxsize=1)  # a start calls it for the shapes, and again for the state
-def make_begin(plan: Plan, mesh: Mesh, num_given: int):
-    """`begin` for a plan and a mesh, jitted; `num_given` is 1 if it takes parameters, else 0."""
-    where = RunState(EVERYWHERE, DIVIDED, None if plan.config.gate is None else EVERYWHERE)
-    return on_each(mesh, functools.partial(_begin, plan), (EVERYWHERE,) * num_given, where)
+@functools.lru_cache(maxsize=1)  # called twice at a start: for the shapes, and for the state
+def make_begin(plan: Plan, mesh: Mesh, num_args: int):
+    """`begin` for a plan and a mesh, jitted; `num_args` is 1 if it takes parameters, else 0."""
+    specs = RunState(EVERYWHERE, DIVIDED, None if plan.config.gate is None else EVERYWHERE)
+    return on_each(mesh, functools.partial(_begin, plan), (EVERYWHERE,) * num_args, specs)
 
 
 def _begin(plan: Plan, params: Any = None) -> RunState:
@@ -113,17 +113,17 @@ def make_play(plan: Plan, mesh: Mesh, num_simulations: int):
 def _play(plan: Plan, num_simulations: int, params: Any, playing: Playing):
     config, own, teacher = plan.config, unstack(playing), plan.teacher_evaluator
     if teacher is not None:
-        params, of_teacher = params
-        teacher = teacher._replace(params=of_teacher)
+        params, teacher_params = params
+        teacher = teacher._replace(params=teacher_params)
     settings = plan.play, plan.buffer, plan.evaluator, config.moves
     own, events = games.play_moves(*settings, params, own, num_simulations, teacher)
-    watched, rates = own.lanes.resignation, None
+    resign, rates = own.lanes.resignation, None
     threshold = jnp.float32(resignation.NEVER)
-    if watched is not None:
-        threshold = resignation.calibrate_together(watched.records, AXIS)
-        rates = lax.psum(resignation.rates(watched.records), AXIS)
-        watched = watched.replace(threshold=threshold)
-        own = own.replace(lanes=own.lanes.replace(resignation=watched))
+    if resign is not None:
+        threshold = resignation.calibrate_together(resign.records, AXIS)
+        rates = lax.psum(resignation.rates(resign.records), AXIS)
+        resign = resign.replace(threshold=threshold)
+        own = own.replace(lanes=own.lanes.replace(resignation=resign))
     tallies = _tally(plan, own.buffer, events)._replace(threshold=threshold, rates=rates)
     return stack(own), tallies
 
@@ -168,7 +168,7 @@ def _lengths(limit: int, events: Events) -> jax.Array:
 
 
 def komi_values(plan: Plan) -> list[float]:
-    """Each komi that games are played with, once; empty for games without points."""
+    """The distinct values of komi in use; empty for games without points."""
     return sorted(set(plan.config.komi))
 
 

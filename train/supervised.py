@@ -36,9 +36,9 @@ from train.learner import LearnerConfig, Metrics
 from train.optimizer import OptimizerConfig
 
 PROG = "python -m train"
-SAMPLE_ROWS = 2048  # the most rows on which losses are measured, before and after
+SAMPLE_ROWS = 2048  # the most rows on which losses are measured, before and after training
 PARTS = ("policy", "value")
-INTERVAL_S = 2.0  # reading numbers waits for the device, so they are read only this often
+INTERVAL_S = 2.0  # reading losses waits for the device, so they are read only this often
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +93,7 @@ class SupervisedConfig:
 
     @property
     def metrics_file(self) -> pathlib.Path:
-        """One JSON object a line: step, losses, positions/s."""
+        """One JSON object per line: step, losses, positions/s."""
         return self.out_file.with_suffix(".metrics.jsonl")
 
     @property
@@ -102,12 +102,12 @@ class SupervisedConfig:
 
 
 class SupervisedJob(NamedTuple):
-    """Everything that the flags name, read and checked."""
+    """The data and weights that the flags name, read and checked."""
 
     flags: SupervisedConfig
     rules: Rules | Game  # of Go, or another game
     rows: Rows
-    held: Rows | None
+    holdout: Rows | None
     network: NetworkConfig
     params: dict
 
@@ -121,22 +121,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _train(job)
         finally:
-            if files.is_empty(config.metrics_file):  # nothing was learnt: leave no trace
+            if files.is_empty(config.metrics_file):  # nothing was learnt
                 config.metrics_file.unlink()
 
 
 def _prepare(config: SupervisedConfig) -> SupervisedJob:
-    """Read everything, and claim the output last: bad input leaves nothing behind.
+    """Read all inputs, and create the output last, so that bad input leaves no files behind.
 
     Raises:
-      ValueError: says what was wrong, and what would be right.
+      ValueError: invalid data, weights or flags.
     """
     _check_new(config.out_file, config.metrics_file)
-    rules, rows, held = replay.load(config.data, config.holdout_fraction, config.seed)
+    rules, rows, holdout = replay.load(config.data, config.holdout_fraction, config.seed)
     shape, params = _initial(config, rules)
     history = feature_set(shape.features).history
     rows = replay.with_past(rows, history)
-    held = None if held is None else replay.with_past(held, history)
+    holdout = None if holdout is None else replay.with_past(holdout, history)
     try:
         config.out_file.parent.mkdir(parents=True, exist_ok=True)
         config.metrics_file.touch(exist_ok=False)
@@ -144,33 +144,37 @@ def _prepare(config: SupervisedConfig) -> SupervisedJob:
         raise ValueError(
             f"--out {config.out_file}: cannot be written ({error.strerror})"
         ) from error
-    return SupervisedJob(config, rules, rows, held, shape, params)
+    return SupervisedJob(config, rules, rows, holdout, shape, params)
 
 
 def _check_new(out: pathlib.Path, metrics: pathlib.Path) -> None:
     arrays.check_name(out, "--out")
     for path in (out, metrics):
         if path.exists():
-            raise ValueError(f"--out {out}: {path} is there already; name a new file with --out")
+            raise ValueError(f"--out {out}: {path} already exists; name a new file with --out")
 
 
 def _initial(config: SupervisedConfig, rules: Rules | Game) -> tuple[NetworkConfig, dict]:
     """The network to train: random, or from --weights."""
     of_game = isinstance(rules, Game)
     if of_game and config.features is not None:
-        raise ValueError(f"--features {config.features}: planes of Go, and these games are not")
+        raise ValueError(
+            f"--features {config.features}: these are planes of Go, and the data is of another game"
+        )
     names = ("blocks", "channels") if of_game else ("blocks", "channels", "features")
-    asked = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
+    overrides = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
     if config.weights is None:
-        shape = network.of_game(rules, **asked) if of_game else NetworkConfig(**asked)
+        shape = network.of_game(rules, **overrides) if of_game else NetworkConfig(**overrides)
         return shape, network.init(shape, jax.random.key(config.seed))
     shape, params, _ = weights.load_own(config.weights, _size(rules))
     network_evaluator(rules, shape, params)  # refuses a network for another game
-    larger = dataclasses.replace(shape, **asked)
-    for name in asked:
-        wanted, found = getattr(larger, name), getattr(shape, name)
-        if wanted != found and (name not in growth.GROWING or wanted < found):
-            raise ValueError(f"--{name} {wanted}: {config.weights} has {found}; leave --{name} out")
+    larger = dataclasses.replace(shape, **overrides)
+    for name in overrides:
+        value, own_value = getattr(larger, name), getattr(shape, name)
+        if value != own_value and (name not in growth.GROWING or value < own_value):
+            raise ValueError(
+                f"--{name} {value}: the network in {config.weights} has {own_value}; omit --{name}"
+            )
     return larger, growth.grow(shape, params, larger, jax.random.key(config.seed))
 
 
@@ -178,22 +182,24 @@ def _train(job: SupervisedJob) -> int:
     config = job.flags
     measure = _measurer(job)
     before = measure(job.params)
-    how = _learner_config(job)
+    learner_config = _learner_config(job)
     num_steps = learner.steps_per_call(config.steps)
-    state = learner.start(how, job.params, jax.random.key(config.seed + 1))
+    state = learner.start(learner_config, job.params, jax.random.key(config.seed + 1))
     ring, rows = buffers.of_rows(job.rows)
-    take = functools.partial(learner.take_steps, job.rules, how, ring, config.batch_size, num_steps)
+    take = functools.partial(
+        learner.take_steps, job.rules, learner_config, ring, config.batch_size, num_steps
+    )
     step = jax.jit(take, donate_argnums=0)
     with runtime.StopRequest() as stop, Report(config) as report:
         report.phase("compiling, about 20 s the first time")
-        step = step.lower(state, rows).compile()  # ahead of time: rates count steps only
+        step = step.lower(state, rows).compile()  # ahead of time, so that rates count steps only
         report.start()
-        for taken in range(num_steps, config.steps + 1, num_steps):
+        for steps_taken in range(num_steps, config.steps + 1, num_steps):
             state, metrics = step(state, rows)
-            report.count(taken, metrics)
+            report.count(steps_taken, metrics)
             if stop.requested or report.failed or not state.ok:
                 break
-    _save(job, state, before, {})  # first of all: the losses can be measured again
+    _save(job, state, before, {})  # at once: the losses can be measured later
     after = measure(state.params)
     finite = bool(state.ok) and all(map(math.isfinite, after.values()))
     if not finite:
@@ -202,7 +208,9 @@ def _train(job: SupervisedJob) -> int:
     _save(job, state, before, after)
     print(_summary(job, int(state.step), before, after, report.positions_per_s))
     if not finite:
-        message = f"nan or infinite loss after step {int(state.step)}; kept the last good weights"
+        message = (
+            f"nan or infinite loss after step {int(state.step)}; the last good weights are kept"
+        )
         flags.fail(PROG, f"{message}; try a lower --learning-rate", status=1)
     if report.failed:
         flags.fail(PROG, f"{report.failed}; stopped after step {int(state.step)}", status=1)
@@ -213,8 +221,9 @@ class Report(Progress):
     """Displays progress and losses; every INTERVAL_S it also writes them as a line of the metrics.
 
     Attributes:
-      positions_per_s: since `start`.
-      failed: why a line could not be written, such as a full disk: it is time to save and end.
+      positions_per_s: the rate since `start`.
+      failed: the error of a line that could not be written, on a full disk, say; training then
+        saves and ends.
     """
 
     def __init__(self, config: SupervisedConfig):
@@ -224,24 +233,24 @@ class Report(Progress):
         self.failed: OSError | None = None
 
     def start(self) -> None:
-        """Start the clock: the first step is about to be taken."""
+        """Start the clock, just before the first step."""
         self.phase("learning")
         self.begun = self.last = time.perf_counter()
 
-    def count(self, taken: int, metrics: Metrics) -> None:
-        """Report how many steps are taken, and the metrics of the last ones."""
-        if taken < self.total and time.perf_counter() - self.last < INTERVAL_S:
+    def count(self, steps: int, metrics: Metrics) -> None:
+        """Report the number of steps taken, and the metrics of the last ones."""
+        if steps < self.total and time.perf_counter() - self.last < INTERVAL_S:
             return
-        seen = metrics.losses._asdict() | {"gradient_norm": metrics.gradient_norm}
-        seen = {name: round(float(seen[name]), 6) for name in (*PARTS, "gradient_norm")}
+        measured = metrics.losses._asdict() | {"gradient_norm": metrics.gradient_norm}
+        measured = {name: round(float(measured[name]), 6) for name in (*PARTS, "gradient_norm")}
         self.last = time.perf_counter()  # after the losses: reading them waits for the steps
         seconds = self.last - self.begun
-        self.positions_per_s = taken * self.batch_size / seconds
+        self.positions_per_s = steps * self.batch_size / seconds
         numbers = {
-            "step": taken,
-            **seen,
+            "step": steps,
+            **measured,
             "seconds": round(seconds, 3),
-            "steps_per_s": round(taken / seconds, 2),
+            "steps_per_s": round(steps / seconds, 2),
             "positions_per_s": round(self.positions_per_s, 1),
         }
         try:
@@ -249,21 +258,21 @@ class Report(Progress):
         except OSError as error:
             self.failed = error
             files.cut_torn_line(self.metrics)
-        shown = {"steps/s": f"{numbers['steps_per_s']:.1f}"}
-        self.show(taken, shown | {name: f"{seen[name]:.4f}" for name in PARTS})
+        cells = {"steps/s": f"{numbers['steps_per_s']:.1f}"}
+        self.show(steps, cells | {name: f"{measured[name]:.4f}" for name in PARTS})
 
 
 def _learner_config(job: SupervisedJob) -> LearnerConfig:
     config = job.flags
-    how = OptimizerConfig(config.learning_rate, config.weight_decay, config.warmup_steps)
-    return LearnerConfig(job.network, how)
+    optimizer = OptimizerConfig(config.learning_rate, config.weight_decay, config.warmup_steps)
+    return LearnerConfig(job.network, optimizer)
 
 
 def _measurer(job: SupervisedJob) -> Callable[[dict], dict[str, float]]:
-    """A function that measures the losses of parameters, always on the same, evenly spread rows and
+    """A function that measures the losses of parameters, always on the same evenly spaced rows and
     without symmetries."""
     evaluate = learner.make_evaluate(job.rules, _learner_config(job))
-    samples = {"": job.rows} | ({"holdout_": job.held} if job.held is not None else {})
+    samples = {"": job.rows} | ({"holdout_": job.holdout} if job.holdout is not None else {})
     for prefix, rows in samples.items():
         count = rows.num_rows
         spread = np.linspace(0, count - 1, min(count, SAMPLE_ROWS)).astype(int)
@@ -274,9 +283,9 @@ def _measurer(job: SupervisedJob) -> Callable[[dict], dict[str, float]]:
         for prefix, sample in samples.items():
             parts = evaluate(params, sample)
             targets = policy_shares(jnp, jnp.asarray(sample.policy_target))
-            floor = jax.vmap(losses.entropy)(targets).mean()
-            named = {"policy": parts.policy, "value": parts.value, "target_entropy": floor}
-            numbers |= {prefix + name: float(x) for name, x in named.items()}
+            entropy = jax.vmap(losses.entropy)(targets).mean()
+            values = {"policy": parts.policy, "value": parts.value, "target_entropy": entropy}
+            numbers |= {prefix + name: float(x) for name, x in values.items()}
         return numbers
 
     return measure
@@ -306,9 +315,11 @@ def _size(rules: Rules | Game) -> int | None:
 
 
 def _summary(job: SupervisedJob, steps: int, before: dict, after: dict, rate: float) -> str:
-    fell = [f"{name} {before[name]:.4f} -> {after[name]:.4f}" for name in PARTS]
-    line = f"{steps} steps: {fell[0]} (floor {after['target_entropy']:.4f}), {fell[1]}"
-    if job.held is not None:
-        held = [f"{before['holdout_' + n]:.4f} -> {after['holdout_' + n]:.4f}" for n in PARTS]
-        line += f"; held out: policy {held[0]}, value {held[1]}"
+    changes = [f"{name} {before[name]:.4f} -> {after[name]:.4f}" for name in PARTS]
+    line = f"{steps} steps: {changes[0]} (floor {after['target_entropy']:.4f}), {changes[1]}"
+    if job.holdout is not None:
+        holdout_changes = [
+            f"{before['holdout_' + n]:.4f} -> {after['holdout_' + n]:.4f}" for n in PARTS
+        ]
+        line += f"; held out: policy {holdout_changes[0]}, value {holdout_changes[1]}"
     return f"{line}; {rate:,.0f} positions/s; weights in {job.flags.out_file}"

@@ -18,13 +18,15 @@ def check() -> None:
       ValueError: tensorboardX is missing.
     """
     if importlib.util.find_spec("tensorboardX") is None:
-        raise ValueError("--tensorboard: needs tensorboardX; pip install -e '.[tensorboard]'")
+        raise ValueError(
+            "--tensorboard: tensorboardX is not installed; pip install -e '.[tensorboard]'"
+        )
 
 
 class EventWriter:
     """Writes the scalars of metrics as TensorBoard events; a context manager.
 
-    The file is written anew, so a resumed run has one curve, without lines that were cut off.
+    The file is rewritten, so a resumed run has one curve, without lines that were removed.
 
     Args:
       folder: of the event file; earlier ones in it are removed.
@@ -40,7 +42,7 @@ class EventWriter:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("events.out.tfevents.*"):
             old.unlink()
-        # Not SummaryWriter: its thread dies on a full disk, and a flush then waits for ever.
+        # Not SummaryWriter: its thread dies on a full disk, and a flush then blocks forever.
         self._writer = EventsWriter(str(folder / "events"))
         self._last: dict[str, float] = {}
         for line in before:
@@ -53,25 +55,25 @@ class EventWriter:
         self._writer.close()
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Write a line of the metrics; if it comes again with more, write only what is new."""
+        """Write a line of the metrics; if it comes again with more values, write only these."""
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.summary_pb2 import Summary
 
-        found = dict(scalars(line))
-        same = self._last.get("iteration") == found["iteration"]
-        new = {name: found[name] for name in found if not (same and name in self._last)}
-        values = [Summary.Value(tag=name, simple_value=new[name]) for name in new]
-        step = int(found["iteration"])
+        values = dict(scalars(line))
+        same = self._last.get("iteration") == values["iteration"]
+        new = {name: values[name] for name in values if not (same and name in self._last)}
+        summaries = [Summary.Value(tag=name, simple_value=new[name]) for name in new]
+        step = int(values["iteration"])
         self._writer.write_event(
-            Event(wall_time=time.time(), step=step, summary=Summary(value=values))
+            Event(wall_time=time.time(), step=step, summary=Summary(value=summaries))
         )
         self._writer.flush()
-        self._last = found
+        self._last = values
 
 
 def scalars(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
     """(name, number) for each number in a line of the metrics; in a group its name is GROUP/NAME.
-    Lists are left out."""
+    Lists are omitted."""
     for name, value in line.items():
         if isinstance(value, Mapping):
             yield from scalars(value, f"{prefix}{name}/")

@@ -2,8 +2,9 @@
 
 It plays with the settings of the run at --out and the newest weights there, and writes the rows of
 finished games there as shards, which the run reads if it was started with --workers; see
-`train.exchange`. It stores no state: its name is drawn at each start, and a kill at any moment
-costs the games in play and the rows of half a minute. A launcher may start any number of workers.
+`train.exchange`. It stores no state: its name is drawn at random at each start, and a kill at any
+moment loses the games in play and the rows of the last half minute. A launcher may start any number
+of workers.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ PROG = "python -m train worker"
 POLL_S = 2.0
 LINE_S = 10.0
 REFRESH_S = 5.0
-"""Seconds between looks for newer weights."""
+"""Seconds between checks for newer weights."""
 HOLD_S = 30.0
 """Seconds between shards, if there are rows."""
 VALUE_PARTS = 512
-"""Shards have the root's values in multiples of 1 / VALUE_PARTS: anything finer is noise, and takes
-a byte a row."""
+"""Shards store root values as multiples of 1 / VALUE_PARTS: anything finer is noise, and takes a
+byte more for each row."""
 PAUSE_S = 1800.0
-"""A worker pauses after this many seconds without newer weights: nobody seems to be learning."""
+"""A worker pauses after this many seconds without newer weights: the run seems to have stopped."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,34 +90,34 @@ class WorkerFlags:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0 after SIGTERM, 130 after Ctrl-C, both once the call in progress is
-    done and its rows are written; 1 if something cannot be written, 2 for bad input."""
-    asked = flags.parse(WorkerFlags, argv, prog=PROG)
+    """Returns the exit status: 0 after SIGTERM, 130 after Ctrl-C, 1 if something cannot be written,
+    2 for bad input. After a signal the call in progress ends first, and its rows are written."""
+    options = flags.parse(WorkerFlags, argv, prog=PROG)
     on_cores = runtime.cores_as_devices() and mode.backend() == "cpu"
     with runtime.StopRequest() as stop, flags.failing(PROG):
-        work(asked, stop, on_cores)
+        work(options, stop, on_cores)
     return runtime.STOPPED if stop.number == signal.SIGINT else 0
 
 
-def work(asked: WorkerFlags, stop: runtime.StopRequest, on_cores: bool = False) -> None:
+def work(options: WorkerFlags, stop: runtime.StopRequest, on_cores: bool = False) -> None:
     """Wait for a run, and play for it until told to stop.
 
     Args:
-      asked: the flags.
+      options: the flags.
       stop: the request to stop.
       on_cores: whether JAX's devices are the cores of this machine; see `divided`.
 
     Raises:
-      ValueError: a run that reads no shards, too little memory.
-      OSError: something cannot be written, or another worker has written it already.
+      ValueError: the run reads no shards, or there is too little memory.
+      OSError: something cannot be written, or another worker has already written it.
     """
-    shared = store.at(asked.out)
+    shared = store.at(options.out)
     if not _wait_for_run(shared, stop):
         return
-    config = folder.read_config(asked.out)
+    config = folder.read_config(options.out)
     if not config.workers:
-        raise ValueError(f"--out {shared.name}: its run reads no shards; start it with --workers")
-    mesh, config = divided(config, asked.devices, on_cores)
+        raise ValueError(f"--out {shared.name}: this run reads no shards; start it with --workers")
+    mesh, config = divided(config, options.devices, on_cores)
     plan = dataclasses.replace(plan_of(config), num_devices=mesh.size)
     print(f"memory: {memory.check(plan)}", file=sys.stderr)
     source, writer = Source(plan, shared), Writer(plan, shared)
@@ -129,12 +130,12 @@ def work(asked: WorkerFlags, stop: runtime.StopRequest, on_cores: bool = False) 
 def divided(
     config: TrainConfig, num_devices: int | None, on_cores: bool
 ) -> tuple[Mesh, TrainConfig]:
-    """The devices that play, and the config for each: cores share the --batch games of a device.
+    """The devices that play, and the config for each; cores share the --batch games of one device.
 
     Args:
       config: the run's.
-      num_devices: the devices asked for; None: all.
-      on_cores: whether they are cores.
+      num_devices: the number of devices to use; None: all.
+      on_cores: whether JAX's devices are CPU cores.
     """
     if num_devices is not None or not on_cores:
         return mesh_of(num_devices), config
@@ -143,20 +144,20 @@ def divided(
 
 
 def _wait_for_run(shared: Store, stop: runtime.StopRequest) -> bool:
-    """Wait until there is a run; returns False if told to stop before."""
-    told = False
+    """Wait until there is a run; returns False if a stop was requested first."""
+    reported = False
     while not stop.requested:
         with contextlib.suppress(FileNotFoundError):
             return bool(shared.get(CONFIG, 2**20))
-        if not told:
-            print(f"waiting for a run in {shared.name}: no {CONFIG} there", file=sys.stderr)
-        told = True
+        if not reported:
+            print(f"waiting for a run: there is no {CONFIG} in {shared.name}", file=sys.stderr)
+        reported = True
         time.sleep(POLL_S)
     return False
 
 
 def _play_on(player: SelfPlay, source: Source, writer: Writer, stop: runtime.StopRequest) -> None:
-    refreshed = told = time.monotonic()
+    refreshed = reported = time.monotonic()
     while not stop.requested:
         if time.monotonic() - refreshed >= REFRESH_S:
             refreshed = time.monotonic()
@@ -167,14 +168,14 @@ def _play_on(player: SelfPlay, source: Source, writer: Writer, stop: runtime.Sto
             continue
         rows, frequency = player.play(source.params, source.newest.iteration)
         writer.add(source.newest, rows, frequency)
-        if time.monotonic() - told >= LINE_S or stop.requested:
-            told = time.monotonic()
-            print(f"{writer.told}; {source.told}", file=sys.stderr, flush=True)
+        if time.monotonic() - reported >= LINE_S or stop.requested:
+            reported = time.monotonic()
+            print(f"{writer.summary}; {source.description}", file=sys.stderr, flush=True)
     writer.write()
 
 
 def plan_of(config: TrainConfig) -> Plan:
-    """The plan of self-play alone; its ring holds the rows that one call may give."""
+    """The plan of self-play alone; its ring can hold the rows of any one call."""
     capacity = config.batch * (as_game(rules_of(config)).max_moves + config.moves)
     return make_plan(
         dataclasses.replace(config, capacity=capacity, min_rows=1, batch_size=1, rows_per_device=1)
@@ -186,24 +187,24 @@ class Source:
 
     Attributes:
       params: of the network.
-      newest: which weights they are.
+      newest: the version, iteration and hash of these weights.
     """
 
     def __init__(self, plan: Plan, shared: Store):
         self.plan, self.shared = plan, shared
         self.params: Any = None
         self.newest = exchange.Newest(0, -1, "")
-        self._told = ""
+        self._last_message = ""
         self._loaded = 0.0
 
     @property
     def is_old(self) -> bool:
         """Whether these weights have been the newest for PAUSE_S, so that it is time to pause;
-        prints it once."""
+        the first time, prints a message."""
         old = time.monotonic() - self._loaded >= PAUSE_S
-        if old and not self._told:
+        if old and not self._last_message:
             minutes = f"{PAUSE_S / 60:.0f} minutes"
-            self._tell(f"pausing: no newer weights at {self.shared.name} for {minutes}")
+            self._report(f"pausing: no newer weights at {self.shared.name} for {minutes}")
         return old
 
     def refresh(self) -> bool:
@@ -213,33 +214,35 @@ class Source:
         ones are used.
         """
         try:
-            found = exchange.newest(self.shared)
-            if not found.version:
-                self._tell(f"waiting for the run's first weights at {self.shared.name}")
-            elif found != self.newest:
-                self._load(found)
-                self._told = ""
+            newest = exchange.newest(self.shared)
+            if not newest.version:
+                self._report(f"waiting for the run's first weights at {self.shared.name}")
+            elif newest != self.newest:
+                self._load(newest)
+                self._last_message = ""
         except (OSError, ValueError) as error:
-            self._tell(f"waiting for weights that can be read: {error}")
+            self._report(f"waiting for readable weights: {error}")
         return self.params is not None
 
-    def _load(self, found: exchange.Newest) -> None:
-        name = f"{self.shared.name}/{found.key}"
-        data = self.shared.get(found.key, arrays.MOST_BYTES)
-        if hashlib.sha256(data).hexdigest() != found.sha256:
-            raise ValueError(f"weights {name}: damaged; not those of {exchange.NEWEST}")
+    def _load(self, newest: exchange.Newest) -> None:
+        name = f"{self.shared.name}/{newest.key}"
+        data = self.shared.get(newest.key, arrays.MOST_BYTES)
+        if hashlib.sha256(data).hexdigest() != newest.sha256:
+            raise ValueError(
+                f"weights {name} are damaged: their SHA-256 is not that in {exchange.NEWEST}"
+            )
         network, params, _ = weights.load(name, self.plan.config.size, data)
         if network != self.plan.learner.network:
-            raise ValueError(f"weights {name}: not of this run's network")
-        self.params, self.newest, self._loaded = params, found, time.monotonic()
+            raise ValueError(f"weights {name} are not of this run's network")
+        self.params, self.newest, self._loaded = params, newest, time.monotonic()
 
-    def _tell(self, message: str) -> None:
-        if message != self._told:
+    def _report(self, message: str) -> None:
+        if message != self._last_message:
             print(message, file=sys.stderr, flush=True)
-        self._told = message
+        self._last_message = message
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         return f"weights of iteration {self.newest.iteration}"
 
 
@@ -263,10 +266,10 @@ class SelfPlay:
         """
         play = _play_on_each(self.plan, self.plan.simulations(iteration), self.mesh)
         self.playing = play(params, self.playing)
-        return self.taken()
+        return self.collect()
 
-    def taken(self) -> tuple[Rows, np.ndarray]:
-        """What `play` returns, copied from the devices."""
+    def collect(self) -> tuple[Rows, np.ndarray]:
+        """The result of `play`, copied from the devices."""
         ring = jax.device_get(self.playing.buffer)
         filled = np.arange(self.plan.buffer.capacity) < ring.size[:, None]
         own = lambda x: x[filled]  # a copy: the ring itself is donated to the next call
@@ -285,7 +288,7 @@ def _play_on_each(plan: Plan, num_simulations: int, mesh: Mesh) -> Callable[...,
 
 
 def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing) -> Playing:
-    """Play an iteration's moves; the ring then holds the rows that they gave, and no others."""
+    """Play an iteration's moves; the ring then holds only the rows of the games that ended."""
     zero = jnp.int32(0)
     emptied = playing.buffer.replace(cursor=zero, size=zero, added=zero, owed=zero)
     playing, _ = games.play_moves(
@@ -297,25 +300,25 @@ def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing)
         playing.replace(buffer=emptied),
         num_simulations,
     )
-    watched = playing.lanes.resignation
-    if watched is None:
+    state = playing.lanes.resignation
+    if state is None:
         return playing
-    watched = watched.replace(threshold=resignation.calibrate(watched.records))
-    return playing.replace(lanes=playing.lanes.replace(resignation=watched))
+    state = state.replace(threshold=resignation.calibrate(state.records))
+    return playing.replace(lanes=playing.lanes.replace(resignation=state))
 
 
 def rounded(rows: Rows) -> Rows:
-    """Rows with the root's values in multiples of 1 / VALUE_PARTS, as in shards."""
+    """Rows with root values rounded to multiples of 1 / VALUE_PARTS, as in shards."""
     return rows.replace(root_value=np.round(rows.root_value * VALUE_PARTS) / VALUE_PARTS)
 
 
 class Writer:
-    """Writes what a worker has played, a shard every `HOLD_S` seconds.
+    """Writes the rows that a worker has played, a shard every `HOLD_S` seconds.
 
     Attributes:
-      name: the machine's name and a random suffix: no other worker has it.
-      number: of the next shard.
-      rows, games: the numbers written.
+      name: the machine's name and a random suffix, unique to this worker.
+      number: the number of the next shard.
+      rows, games: the numbers of rows and games written.
     """
 
     def __init__(self, plan: Plan, shared: Store):
@@ -324,9 +327,9 @@ class Writer:
         self.name = f"{host or 'worker'}-{secrets.token_hex(8)}"
         self.number = self.rows = self.games = 0
         self.suffix = ".zst" if isinstance(shared, store.Bucket) else ".npz"
-        self._held: list[tuple[Rows, np.ndarray]] = []
+        self._pending: list[tuple[Rows, np.ndarray]] = []
         self._newest = exchange.Newest(0, -1, "")
-        self._written = -HOLD_S
+        self._last_write = -HOLD_S
 
     @property
     def seeds(self) -> tuple[int, int]:
@@ -336,9 +339,10 @@ class Writer:
         return low, high >> 1
 
     def add(self, newest: exchange.Newest, rows: Rows, frequency: np.ndarray) -> None:
-        """Take rows [n] that were played with some weights, and write a shard if it is time. Rows
-        so old that the run no longer looks for their version, of a machine that slept, say, are
-        written where the run finds them and counts them as too late.
+        """Add rows [n] that were played with some weights, and write a shard if it is time.
+
+        Rows of versions that the run no longer reads (the machine was suspended, say) are written
+        under a later version, where the run finds them and counts them as too late.
 
         Raises:
           OSError: it cannot be written.
@@ -350,26 +354,26 @@ class Writer:
             self.write()
         self._newest = newest
         if len(frequency):
-            self._held.append((rounded(rows), frequency))
-        if time.monotonic() - self._written >= HOLD_S:
+            self._pending.append((rounded(rows), frequency))
+        if time.monotonic() - self._last_write >= HOLD_S:
             self.write()
 
     def write(self) -> None:
-        """Write all rows held as the next shard."""
-        if not self._held:
+        """Write all pending rows as the next shard."""
+        if not self._pending:
             return
-        rows, frequency = jax.tree.map(lambda *parts: np.concatenate(parts), *self._held)
+        rows, frequency = jax.tree.map(lambda *parts: np.concatenate(parts), *self._pending)
         games, count, version = len(np.unique(rows.game)), len(frequency), self._newest.version
         about = About(self.name, self.number, 1, self._newest.iteration, games, count)
-        data = shards.pack(self.plan.said, about, rows, frequency, self.suffix)
+        data = shards.pack(self.plan.rules_record, about, rows, frequency, self.suffix)
         key = shards.key_of(Place(self.number, self.name, version), self.suffix)
         if not self.shared.create(key, data):
-            raise OSError(f"{self.shared.name}/{key}: is there already, of another worker")
+            raise OSError(f"{self.shared.name}/{key} already exists, written by another worker")
         self.number += 1
         self.rows += count
         self.games += games
-        self._held, self._written = [], time.monotonic()
+        self._pending, self._last_write = [], time.monotonic()
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{self.name}: {self.games:,} games, {self.rows:,} rows; next shard {self.number}"

@@ -203,7 +203,7 @@ def check_images(disk: Disk, place: pathlib.Path, digests: list[str], lines: lis
     for image, promised in disk.images.values():
         lay_out(image, place)
         status, said = train(place / "run", SHORT)
-        went_on = said.partition("going on after iteration ")[2].split()
+        went_on = said.partition("resuming after iteration ")[2].split()
         assert status == 0, (promised, sorted(image), said)
         assert int((went_on or ["0"])[0]) >= promised, (promised, sorted(image), said)
         check_done(place / "run", digests, lines)

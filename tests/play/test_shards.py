@@ -298,7 +298,7 @@ def test_a_folder_numbers_games_of_several_writers_apart(tmp_path):
 def test_hex_without_a_size_is_of_the_usual_one(tmp_path):
     """Workers once wrote null where self-play wrote 11: both are read as 11."""
     usual = {"game": "hex", "size": 11}
-    assert make_plan(dataclasses.replace(PRESETS["hex"], size=None)).said == usual
+    assert make_plan(dataclasses.replace(PRESETS["hex"], size=None)).rules_record == usual
     assert shards.rules_of(named_game("hex")) == usual
     (tmp_path / "shards").mkdir()
     for number, rules in enumerate((usual, {"game": "hex", "size": None})):

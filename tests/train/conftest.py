@@ -33,8 +33,8 @@ def _runs_of_one_plan_are_compiled_once():
     def shared(plan):
         return dataclasses.replace(plan, config=dataclasses.replace(plan.config, **NOT_IN_PROGRAMS))
 
-    def begin_of(plan, mesh, num_given):
-        return make_begin(shared(plan), mesh, num_given)
+    def begin_of(plan, mesh, num_args):
+        return make_begin(shared(plan), mesh, num_args)
 
     def begin(loop, plan, mesh, *rest):
         init(loop, plan, mesh, *rest)

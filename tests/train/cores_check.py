@@ -50,7 +50,7 @@ def played(out: pathlib.Path) -> None:
     with contextlib.redirect_stderr(said):
         assert run.run(tiny.config(out, **CORES), on_cores=True) == 0
     assert "not bit for bit" not in said.getvalue()
-    newest, *_ = checkpoint.found(out / "checkpoints")
+    newest, *_ = checkpoint.saved_in(out / "checkpoints")
     assert checkpoint.lanes_of(newest) == (4, 8)
     assert json.loads((out / "manifest.json").read_text())["devices"] == 4
 

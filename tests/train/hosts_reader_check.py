@@ -33,14 +33,14 @@ def main(out: pathlib.Path, place: str, process: int) -> None:
     opened = spied_on(plan.config.shared)
     reader, rings = ShardReader(plan, mesh), empty(plan, mesh)
     rings = reader.take(rings)
-    progress = hosts.said_by_first(reader.progress)
+    progress = hosts.broadcast_from_first(reader.progress)
     hosts.at_first(lambda: [x.rename(out / "shards" / x.name) for x in (out / "later").iterdir()])
     reader = ShardReader(plan, mesh, progress)
     assert reader.progress == progress
     for _ in range(2):
         rings = reader.take(rings)
     known = {name: getattr(reader, name) for name in ("read", "skipped", "rows", "dealt")}
-    known |= {"sources": reader.sources, "progress": hosts.said_by_first(reader.progress)}
+    known |= {"sources": reader.sources, "progress": hosts.broadcast_from_first(reader.progress)}
     print(json.dumps({"opened": opened, "rings": rows_of(rings), "known": known}))
 
 

@@ -50,9 +50,9 @@ def state_of(config):
     """The newest checkpoint's state for the devices of a config, on the host."""
     mesh = devices.mesh_of(config.devices)
     with contextlib.redirect_stderr(io.StringIO()):
-        begun_on = run.begun_on(config, mesh.size)
-        assert begun_on == 4
-        state = run.begin(make_plan(config, mesh.size, begun_on), mesh).state
+        initial_devices = run.initial_devices(config, mesh.size)
+        assert initial_devices == 4
+        state = run.begin(make_plan(config, mesh.size, initial_devices), mesh).state
     is_key = lambda x: jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key)
     return jax.tree.map(lambda x: x if is_key(x) else np.asarray(x), state)
 

@@ -97,7 +97,7 @@ def one_move(playing: games.Playing, _=None, config=CONFIG, buffer_config=BUFFER
     seen = lanes.opening, lanes.resignation.may
     lanes, made = selfplay.move(config, Evaluator(None), None, lanes, simulations)
     predictions = games.predictions(made)
-    taken = games.take(
+    taken = games.record_move(
         config.game, buffer_config, playing.games, playing.buffer, made, lanes.states
     )
     return games.Playing(lanes, *taken), Seen(made, *seen, lanes.states, predictions)

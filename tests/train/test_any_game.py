@@ -88,7 +88,7 @@ def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Loop, "iterate", told_to_stop)
     assert run.run(config) == 0
     monkeypatch.undo()
-    assert [one.iteration for one in checkpoint.found(config.folder / "checkpoints")] == [2]
+    assert [one.iteration for one in checkpoint.saved_in(config.folder / "checkpoints")] == [2]
     assert run.run(config) == 0
     lines = folder.read_lines(config.folder / folder.METRICS)
     assert [line["iteration"] for line in lines] == [1, 2, 3, 4]
@@ -112,7 +112,7 @@ def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys, monkeypatch):
 def test_training_on_a_folder_of_another_game(tmp_path):
     path = shards.path_of(tmp_path, shards.Place(0, "a"))
     path.parent.mkdir()
-    said = make_plan(config_in(tmp_path)).said
+    said = make_plan(config_in(tmp_path)).rules_record
     game = shards.game_of(said)
     rows = jax.tree.map(lambda x: np.ones((8, *x.shape), x.dtype), row_shapes(game))
     new = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 8))

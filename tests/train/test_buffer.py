@@ -175,7 +175,7 @@ def test_a_row_becomes_an_example():
     white = row.replace(position=row.position.replace(to_play=jnp.int8(1)))
     np.testing.assert_array_equal(turned(white, 7).ownership, -black.ownership)
     chex.assert_type([black.policy_target, black.ownership, black.value_weight], jnp.float32)
-    with pytest.raises(ValueError, match="'zero' looks at 7 past boards, and the rows have 0"):
+    with pytest.raises(ValueError, match="'zero' uses 7 past boards, and the rows have 0"):
         replay.example(RULES, "zero", row, 0)
 
 
@@ -184,7 +184,7 @@ def test_a_row_becomes_an_example():
     [
         ({"capacity": 0}, "--capacity 0: expected from 1 to"),
         ({"capacity": 2**31}, "--capacity 2147483648: expected from 1 to"),
-        ({"capacity": 2**24, "surprise": 0.5}, "--capacity 16777216: the frequencies"),
+        ({"capacity": 2**24, "surprise": 0.5}, "--capacity 16777216: too many rows"),
         ({"reuse": 0.0}, "--reuse 0.0: expected above 0"),
         ({"min_rows": 21}, "--min-rows 21: expected from 1 to the 20 of --capacity"),
         ({"surprise": 1.5}, "--surprise 1.5: expected from 0 to 1"),

@@ -69,7 +69,7 @@ def test_an_array_that_earlier_versions_had_not_begins_with_zeros(saved, monkeyp
     wanted = like(STATE | {"since": jnp.ones((2, 3))})
     with pytest.raises(ValueError, match=r"\['since'\] is missing"):
         checkpoint.restore(saved, wanted)
-    monkeypatch.setattr(checkpoint, "_NEWER", {"['since']"})
+    monkeypatch.setattr(checkpoint, "_ADDED_LATER", {"['since']"})
     state, _ = checkpoint.restore(saved, wanted)
     np.testing.assert_array_equal(state.pop("since"), np.zeros((2, 3), np.float32))
     assert state.keys() == STATE.keys()
@@ -88,15 +88,15 @@ def test_the_newest_are_kept_in_order(tmp_path):
     (tmp_path / "000011").mkdir()  # incomplete
     for iteration in (2, 10, 4):
         checkpoint.save(tmp_path, iteration, STATE, {})
-    assert [one.iteration for one in checkpoint.found(tmp_path)] == [10, 4]
+    assert [one.iteration for one in checkpoint.saved_in(tmp_path)] == [10, 4]
 
 
 def test_folders_of_other_names_are_none(saved):
     for name in ("000040-backup", "40", "000041.damaged"):
         shutil.copytree(saved.path, saved.path.with_name(name))
-    assert checkpoint.found(saved.path.parent) == [saved]
+    assert checkpoint.saved_in(saved.path.parent) == [saved]
     longer = shutil.copytree(saved.path, saved.path.with_name("1000000"))
-    assert checkpoint.found(saved.path.parent) == [(longer, 1000000), saved]
+    assert checkpoint.saved_in(saved.path.parent) == [(longer, 1000000), saved]
 
 
 def test_what_kills_left_is_swept(saved):
@@ -114,7 +114,7 @@ def test_what_is_set_aside_does_not_count_among_the_kept(saved):
         checkpoint.save(saved.path.parent, iteration, STATE, {})
         names = {path.name for path in saved.path.parent.iterdir()}
         assert names - {"000012"} >= {f"{iteration:06d}", "000014.damaged"}
-    assert [one.iteration for one in checkpoint.found(saved.path.parent)] == [15, 13]
+    assert [one.iteration for one in checkpoint.saved_in(saved.path.parent)] == [15, 13]
 
 
 def test_a_disk_that_does_not_read_is_like_damage(saved, monkeypatch):
@@ -135,7 +135,7 @@ def test_a_full_disk_leaves_what_was_there(saved, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "_write_arrays", write)
-    with pytest.raises(OSError, match=r"000013: cannot be written \(.*No space left on device"):
+    with pytest.raises(OSError, match=r"000013 cannot be written \(.*No space left on device"):
         checkpoint.save(saved.path.parent, 13, STATE, {})
     assert [path.name for path in saved.path.parent.iterdir()] == ["000012"]
     checkpoint.restore(saved, like(STATE))
@@ -154,7 +154,7 @@ def test_of_a_disk_that_does_not_write_it_says_no_more_than_that(saved, loud, ca
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
     try:
-        with pytest.raises(OSError, match="000013: cannot be written") as error:
+        with pytest.raises(OSError, match="000013 cannot be written") as error:
             checkpoint.save(saved.path.parent, 13, STATE, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -193,10 +193,10 @@ def test_a_record_of_before_is_read_if_its_keys_are_those(saved):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"more": 1}, "has an unknown or odd 'more'"),
+        ({"more": 1}, "has an unknown key or a wrong type at 'more'"),
         ({"files": ()}, "lacks 'files'"),
-        ({"files": []}, "has an unknown or odd 'files'"),
-        ({"iteration": 13}, "is of iteration 13"),
+        ({"files": []}, "has an unknown key or a wrong type at 'files'"),
+        ({"iteration": 13}, "states iteration 13"),
     ],
 )
 def test_a_record_of_before_with_other_keys_is_refused(saved, changes, said):
@@ -234,7 +234,7 @@ def cut(saved):
     [
         (damaged, r"its file .* is damaged"),
         (missing, r"its file .* is missing"),
-        (edited(format="gozero-run-0"), "of format 'gozero-run-0'; this version reads"),
+        (edited(format="gozero-run-0"), "has format 'gozero-run-0'; this version reads"),
         (cut, "about.json is damaged"),
         (edited(arrays={}), "about.json is damaged"),
     ],
@@ -248,5 +248,7 @@ def test_what_is_wrong_with_one_is_said(saved, harm, message):
 
 def test_another_network_is_named(saved):
     other = {**STATE, "numbers": jnp.zeros((2, 4), jnp.float16)}
-    with pytest.raises(ValueError, match=r"\['numbers'\] is float16\[2, 3\], and float16\[2, 4\]"):
+    with pytest.raises(
+        ValueError, match=r"\['numbers'\] is float16\[2, 3\] in it, and float16\[2, 4\]"
+    ):
         checkpoint.restore(saved, like(other))

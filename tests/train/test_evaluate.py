@@ -228,7 +228,7 @@ def test_a_sequential_test_may_stay_undecided(out, capsys, scored):
     calls = scored([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     run(out, "--sprt", "--games", "100")
     assert [games for games, _ in calls] == [64, 36]
-    assert capsys.readouterr().out.endswith(": undecided; give more --games\n")
+    assert capsys.readouterr().out.endswith(": undecided; give a larger --games\n")
 
 
 def test_a_sequential_test_ends_when_its_openings_have_run_out(out, capsys, scored):
@@ -236,7 +236,9 @@ def test_a_sequential_test_ends_when_its_openings_have_run_out(out, capsys, scor
     run(out, "--sprt", "--openings", "2")
     assert [games for games, _ in calls] == [64, 64, 16]
     said = capsys.readouterr().out
-    assert said.endswith(": undecided, and all 72 openings are played; give more --openings\n")
+    assert said.endswith(
+        ": undecided, and all 72 openings have been played; give a larger --openings\n"
+    )
 
 
 def test_two_networks_play_a_sequential_test(out, capsys):
@@ -258,7 +260,7 @@ def test_the_table_in_markdown():
 
 
 def test_refusals(out, tmp_path, capsys):
-    assert "no training run is there" in refused(capsys, "--out", tmp_path)
+    assert "there is no training run there" in refused(capsys, "--out", tmp_path)
     assert "--games 3: expected an even" in refused(capsys, "--out", out, "--games", 3)
     assert "--every 0: expected" in refused(capsys, "--out", out, "--every", 0)
     assert "--openings 0: expected at least 1" in refused(capsys, "--out", out, "--openings", 0)
@@ -269,10 +271,10 @@ def test_refusals(out, tmp_path, capsys):
     assert "missing.npz" in refused(capsys, "--out", out, "--against", missing)
     for path in (out / "weights").glob("00000[24]*"):
         path.unlink()
-    assert "has one network; give --against" in refused(capsys, "--out", out, "--sprt")
+    assert "has only one network; give another" in refused(capsys, "--out", out, "--sprt")
     for path in (out / "weights").iterdir():
         path.unlink()
-    assert "no networks in its folder weights" in refused(capsys, "--out", out)
+    assert "there are no networks in its folder weights" in refused(capsys, "--out", out)
 
 
 def test_the_word_is_dispatched(tmp_path, monkeypatch, capsys):

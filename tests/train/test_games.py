@@ -288,7 +288,7 @@ def test_several_lanes_are_handed_over_at_once(run, monkeypatch):
     monkeypatch.setattr(games, "LANES_AT_ONCE", 3)
 
     def take(state, move):
-        return games.take(GAME, BUFFER, *state, *move), None
+        return games.record_move(GAME, BUFFER, *state, *move), None
 
     state = games.new_games(GAME, BUFFER, CONFIG.batch), buffers.start(GAME, BUFFER)
     moves = jax.tree.map(jnp.asarray, (seen.made, seen.states))
@@ -341,7 +341,7 @@ def test_a_teacher_says_what_is_learnt_of_searched_moves(run):
 
     observe = lambda context, position, trail: position.ply.astype(jnp.float32) + trail.length
     teacher = Evaluator(evaluate, jnp.float32(0.1), observe)
-    taught = jax.jit(functools.partial(games.taught, GAME, teacher))
+    taught = jax.jit(functools.partial(games.with_teacher_targets, GAME, teacher))
     made = pick(seen.made, late)
     found = taught(pick(seen.states, late - 1), made)
     for b in range(CONFIG.batch):
@@ -412,5 +412,5 @@ def test_a_row_is_small():
 
 
 def test_the_buffer_holds_what_may_end_at_one_move():
-    with pytest.raises(ValueError, match="capacity: 13 rows do not hold 14"):
+    with pytest.raises(ValueError, match="capacity: 13 rows do not hold the 14"):
         games.start(CONFIG, buffers.BufferConfig(13), 0)

@@ -34,8 +34,8 @@ EVALUATED = ("--evaluate-every", "1", "--evaluate-games", "2", "--evaluate-simul
     [
         ({"coordinator": "here"}, "--coordinator here: expected HOST:PORT or auto"),
         ({"coordinator": "here:1"}, "--coordinator here:1: needs --processes and --process"),
-        ({"processes": 2, "process": 0}, "go with --coordinator HOST:PORT"),
-        ({"coordinator": "auto", "process": 0}, "go with --coordinator HOST:PORT"),
+        ({"processes": 2, "process": 0}, "need --coordinator HOST:PORT"),
+        ({"coordinator": "auto", "process": 0}, "need --coordinator HOST:PORT"),
         ({"coordinator": "here:1", "processes": 2, "process": 2}, "from 0 to below the 2 of"),
         ({"coordinator": "here:1", "processes": 2, "process": -1}, "--process -1"),
     ],
@@ -54,7 +54,7 @@ def test_which_process_it_is_does_not_make_it_another_run(tmp_path):
 def test_one_host_agrees_with_itself():
     assert hosts.is_first()
     assert hosts.greatest(3) == 3
-    assert hosts.said_by_first([5, 2, 0]) == [5, 2, 0]
+    assert hosts.broadcast_from_first([5, 2, 0]) == [5, 2, 0]
     assert hosts.at_each(lambda: "done") == "done"
     with pytest.raises(OSError, match="full"):
         hosts.at_first(full_disk)
@@ -66,7 +66,7 @@ def full_disk():
 
 def test_a_failure_elsewhere_is_one_here(monkeypatch):
     monkeypatch.setattr(hosts, "greatest", lambda number: max(number, 3))
-    with pytest.raises(hosts.Elsewhere, match="process 2 could not go on"):
+    with pytest.raises(hosts.OtherHostFailed, match="process 2 failed"):
         hosts.at_each(lambda: "done")
     with pytest.raises(OSError, match="full"):
         hosts.at_each(full_disk)
@@ -82,27 +82,27 @@ def test_a_folder_of_ones_own_is_not_shared(tmp_path):
 
 def test_what_the_first_host_says_is_heard_whole(monkeypatch):
     facts = {"--komi": [7.0, 8.5], "--weights": None, "--out": "Läufe", "--rate": 1e-4}
-    assert hosts.said_by_first(facts) == facts
+    assert hosts.broadcast_from_first(facts) == facts
     monkeypatch.setattr(
         hosts, "greatest", lambda number: number + 9
     )  # another host's message is longer
-    assert hosts.said_by_first(facts) == facts
+    assert hosts.broadcast_from_first(facts) == facts
 
 
 def test_a_host_with_other_flags_is_refused_by_name(tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(hosts, "said_by_first", lambda facts: told.append(facts) or facts)
+    monkeypatch.setattr(hosts, "broadcast_from_first", lambda facts: told.append(facts) or facts)
     own = tiny.config(tmp_path / "a", coordinator="here:1", processes=2, process=0)
     hosts.check_flags(own)
     assert told[0].keys() > {"--batch", "--learning-rate", "--weights", "--processes"}
-    monkeypatch.setattr(hosts, "said_by_first", lambda _: told[0])
+    monkeypatch.setattr(hosts, "broadcast_from_first", lambda _: told[0])
     own = dataclasses.replace(own, out=tmp_path / "b", coordinator="there:1", process=1)
     hosts.check_flags(own)
-    wrong = r"^--batch is 16, and 8 at process 0; give the same at every host$"
+    wrong = r"^--batch is 16 here, and 8 at process 0; give the same value at every host$"
     with pytest.raises(ValueError, match=wrong):
         hosts.check_flags(dataclasses.replace(own, batch=16))
-    monkeypatch.setattr(hosts, "said_by_first", lambda _: {"SHA": "1f"})
-    with pytest.raises(ValueError, match=r"^SHA is None, and 1f at process 0"):
+    monkeypatch.setattr(hosts, "broadcast_from_first", lambda _: {"SHA": "1f"})
+    with pytest.raises(ValueError, match=r"^SHA is None here, and 1f at process 0"):
         hosts.check_same({"SHA": None})
 
 
@@ -151,7 +151,7 @@ def check_rings(config, told):
     process hold equally many rows, give or take one."""
     plan, expected = make_plan(config), []
     for number, name, _ in told[0]["known"]["sources"]:
-        shard = shards.read(config.folder / "shards" / name, plan.said)
+        shard = shards.read(config.folder / "shards" / name, plan.rules_record)
         rows = shard.rows.replace(game=np.full_like(shard.rows.game, -number))
         leaves = jax.tree.leaves((rows, shard.frequency.astype(np.int32)))
         expected += [
@@ -175,12 +175,12 @@ def test_two_processes_are_one_run(tmp_path, as_here):
     first, second = pair(as_here, "--out", shared, "--seed", "1")
     assert (first.returncode, second.returncode) == (2, 2)
     assert "--seed was 0 and is 1" in first.stderr
-    assert "process 0 could not go on" in second.stderr
+    assert "process 0 failed" in second.stderr
 
     first, second = pair(as_here, "--out", shared, last=("--iterations", "9"))
     assert (first.returncode, second.returncode) == (2, 2)
-    assert "process 1 could not go on" in first.stderr
-    assert "--iterations is 9, and 4 at process 0; give the same at every host" in second.stderr
+    assert "process 1 failed" in first.stderr
+    assert "--iterations is 9 here, and 4 at process 0; give the same value" in second.stderr
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_a_gang_comes_back_whoever_is_lost(processes, killed, slurm, tmp_path, a
     print(f"ended after {time.monotonic() - began:.0f} s: {[one.returncode for one in lost]}")
     assert lost[killed].returncode == -signal.SIGKILL
     assert all(one.returncode for one in lost)
-    assert [one.iteration for one in checkpoint.found(shared / "checkpoints")] == [2, 1]
+    assert [one.iteration for one in checkpoint.saved_in(shared / "checkpoints")] == [2, 1]
     done = gang(env, "--out", shared)
     assert [one.returncode for one in done] == [0] * processes, done[0].stderr
     assert "4 of 4 iterations" in done[0].stdout
@@ -218,7 +218,7 @@ def test_a_run_of_one_process_goes_on_as_a_gang_of_two(tmp_path, as_here):
     before = newest(out, 2, 1)
     both = flags_gang(2, env, "--out", out, "--iterations", "2")  # loads it, and has nothing to do
     assert [one.returncode for one in both] == [0, 0], both[0].stderr + both[1].stderr
-    assert "on 2 devices, and on 1 before" in both[0].stderr
+    assert "devices: 2, before 1;" in both[0].stderr
     both = flags_gang(2, env, "--out", out)
     assert [one.returncode for one in both] == [0, 0], both[0].stderr + both[1].stderr
     assert "4 of 4 iterations" in both[0].stdout
@@ -369,7 +369,7 @@ def newest(path, iteration, devices=hosts_check.DEVICES):
     like = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), tiny.placed(plan, mesh)
     )
-    saved = checkpoint.found(path / "checkpoints")[0]
+    saved = checkpoint.saved_in(path / "checkpoints")[0]
     assert saved.iteration == iteration
     state = checkpoint.restore(saved, like)[0]
     is_key = lambda x: jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key)

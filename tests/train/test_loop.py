@@ -97,7 +97,7 @@ def test_a_gate_lets_through_what_scores_more(made, monkeypatch):
     for i in range(1, 7):
         loop.state.learner.ema = jnp.int32(i)
         passed.append(loop.iterate().get("gate_passed"))
-        players.append(int(loop.state.plays))
+        players.append(int(loop.state.play_params))
     assert [one[:3] for one in met] == [(2, 0, 20), (4, 0, 20), (6, 4, 20)]
     assert len({one[3] for one in met}) == 3
     assert passed == [None, False, None, True, None, False]

@@ -129,7 +129,7 @@ def test_a_thousand_workers(tmp_path, monkeypatch):
     clock.now += 1000
     world.arrive()
     for _ in range(2):  # the second looks at the versions that the first left out
-        world.reader._looked = -1e9
+        world.reader._last_look = -1e9
         world.look()
     late = world.reader.late
     assert max(world.read.values()) == 1

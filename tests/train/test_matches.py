@@ -151,11 +151,11 @@ def test_a_stop_leaves_an_evaluation_for_the_same_command(
 
     monkeypatch.setattr(Loop, "iterate", told_to_stop)
     train(path, evaluate_every=3)
-    assert "the same command goes on" in capsys.readouterr().out
+    assert "run the same command again to continue" in capsys.readouterr().out
     assert last not in [line["iteration"] for line in folder.read_lines(path / matches.MATCHES)]
     monkeypatch.undo()
     train(path, evaluate_every=3)
-    assert "the same command goes on" not in capsys.readouterr().out
+    assert "run the same command again to continue" not in capsys.readouterr().out
     assert lines_of(path, matches.MATCHES) == lines_of(evaluated, matches.MATCHES)
     metrics = [lines_of(one, "metrics.jsonl") for one in (path, evaluated)]
     assert [*map(tiny.untimed, metrics[0])] == [*map(tiny.untimed, metrics[1])]
@@ -190,7 +190,7 @@ def test_a_kill_in_the_middle_of_an_evaluation_costs_its_matches_alone(
     assert "elo" not in lines_of(path, "metrics.jsonl")[-1]
     monkeypatch.setattr(matches, "play", play)
     train(path, evaluate_every=3, checkpoint_every=100)
-    assert "going on after iteration 3" in capsys.readouterr().err
+    assert "resuming after iteration 3" in capsys.readouterr().err
     assert iterations == [0, 1, 2, 3]
     assert lines_of(path, matches.MATCHES) == lines_of(evaluated, matches.MATCHES)
     metrics = [lines_of(one, "metrics.jsonl") for one in (path, evaluated)]
@@ -259,7 +259,7 @@ def test_networks_are_compiled_once_and_are_arguments(evaluated, tmp_path, capsy
         RANDOM,
         UNIFORM,
     ]
-    assert "evaluation: not against 000006: weights" in capsys.readouterr().err
+    assert "evaluation: no match against 000006: weights" in capsys.readouterr().err
     assert arena.think._cache_size() == compiled
     networks = [matches.network_player(TERMS, plan.learner.network, params_of(i)) for i in (1, 2)]
     assert networks[0].choose is networks[1].choose

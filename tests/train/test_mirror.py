@@ -92,7 +92,7 @@ def test_of_two_that_train_one_run_the_second_ends_and_overwrites_nothing(config
     second = machine("b")
     second.save(20, "b")
     for iteration in (20, 30):
-        with pytest.raises(ValueError, match=r"another process trains .* of iteration 20$"):
+        with pytest.raises(ValueError, match=r"another process is training .* of iteration 20$"):
             first.save(iteration)
     second.save(30, "b")
     third = machine("c")
@@ -117,7 +117,7 @@ def test_a_damaged_checkpoint_is_written_again(config, machine):
         first.save(iteration)
     second = machine("b")
     second.forget(20)
-    second.mirror.goes_on(10)
+    second.mirror.drop_after(10)
     assert not [key for key in keys(config) if key.startswith("checkpoints/000020")]
     second.save(20, "b")
     assert (machine("c").folder / "checkpoints/000020/about.json").read_text() == "b 20"
@@ -137,7 +137,7 @@ def test_a_run_in_a_folder_has_no_mirror(tmp_path):
     config = tiny.config(tmp_path / "run")
     tiny.claim(config)
     with Mirror(config) as mirror:
-        mirror.goes_on(0)
+        mirror.drop_after(0)
         mirror.commit(10)
         mirror.push()
     assert {path.name for path in config.folder.iterdir()} == {"config.json", "run.lock"}
@@ -150,5 +150,5 @@ def test_the_folder_of_a_run(tmp_path, config):
     assert other.folder != config.folder == tiny.config(config.out).folder
     assert config.plain["out"] == f"memory://{tmp_path}/run"
     assert isinstance(config.shared, store.Bucket)
-    with pytest.raises(ValueError, match="a run on several hosts needs a folder they share"):
+    with pytest.raises(ValueError, match="a run on several hosts needs a folder that they share"):
         tiny.config(config.out, coordinator="auto")

@@ -122,7 +122,7 @@ def test_any_game_has_rows():
     value, in_play = events.calibration.value, playing.games.predicted
     assert value.count.sum() == playing.buffer.added  # a prediction per row, ...
     np.testing.assert_array_equal(in_play[:, 0].sum(axis=1), playing.games.length)
-    assert events.calibration.policy.found.sum() == pytest.approx(3)  # ... and shares of visits
+    assert events.calibration.policy.observed.sum() == pytest.approx(3)  # ... and shares of visits
     number, ends = [0, 1, 2], {}
     for t, lane in zip(*np.nonzero(events.ended), strict=True):
         ends[number[lane]] = float(events.outcome[t, lane])

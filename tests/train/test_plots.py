@@ -66,7 +66,7 @@ def test_of_a_run_in_a_bucket(run, monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         plots.main(["--out", url])
     assert stop.value.code == 2
-    assert f"--out {url}: no metrics.jsonl with a line in it" in capsys.readouterr().err
+    assert f"--out {url}: there is no metrics.jsonl, or it is empty" in capsys.readouterr().err
     shared = store.at(pathlib.Path(url))
     shared.put("metrics.jsonl", (run / "metrics.jsonl").read_bytes())
     assert plots.main(["--out", url]) == 0
@@ -234,7 +234,7 @@ def test_without_matplotlib(run, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="1"):
         plots.main(["--out", str(run)])
     assert capsys.readouterr().err == (
-        "python -m train plots: pictures want matplotlib: pip install -e '.[plots]'\n"
+        "python -m train plots: plots need matplotlib: pip install -e '.[plots]'\n"
     )
     assert not (run / "plots").exists()
 
@@ -243,7 +243,7 @@ def test_no_run(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     with pytest.raises(SystemExit, match="2"):
         plots.main(["--out", str(tmp_path)])
-    assert "no metrics.jsonl with a line in it" in capsys.readouterr().err
+    assert "there is no metrics.jsonl, or it is empty" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -257,7 +257,7 @@ def test_a_run_that_began_with_weights_is_shown_above_them(run, monkeypatch):
     lines = [match(1, "random", 64), match(1, "uniform", 64), match(1, "000000", 38)]
     write(run / "matches.jsonl", [*lines, match(2, "000001", 38)])
     plots.draw(run)
-    (axis,) = next(f.axes for f in drawn if "network it began with" in f.axes[0].get_ylabel())
+    (axis,) = next(f.axes for f in drawn if "initial network" in f.axes[0].get_ylabel())
     low, high = axis.get_ylim()
     assert -400 < low < 0
     assert 132 < high < 600

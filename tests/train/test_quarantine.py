@@ -35,7 +35,7 @@ def test_one_row_to_blame_is_found_by_halving(width):
             asked.append(some)
             return quarantine.FINE if bad.isdisjoint(some.tolist()) else -int(some[0])
 
-        found = quarantine._blamed(examine, slots)
+        found = quarantine._bad_source(examine, slots)
         assert -found in bad if bad else found == quarantine.FINE
         assert len(asked) <= 1 + 2 * np.ceil(np.log2(width))
 
@@ -62,7 +62,7 @@ def test_a_run_goes_on_without_the_rows_of_a_poisonous_shard(tmp_path, monkeypat
     monkeypatch.setattr(loop.Loop, "iterate", unchecked)
     assert run.run(config) == 0
     said = capsys.readouterr().err
-    assert f"passed over: shard {refused}: score of row 0 is not a score of that board" in said
+    assert f"skipped: shard {refused}: score of row 0 is not a score of that board" in said
     for number in (1, 2):
         named = f"quarantined: shard {shards.path_of(config.folder, Place(number, 'bad'))}: "
         assert named in said
@@ -71,7 +71,7 @@ def test_a_run_goes_on_without_the_rows_of_a_poisonous_shard(tmp_path, monkeypat
     assert 0 < second["updates_dropped"] == third["updates_dropped"]
     assert third["steps"] > second["steps"]
     assert 0 < third["gradient_norm"] < 1e6
-    saved = checkpoint.found(config.folder / "checkpoints")
+    saved = checkpoint.saved_in(config.folder / "checkpoints")
     assert [one.iteration for one in saved] == [3, 2]
 
 
@@ -87,8 +87,8 @@ def test_a_run_stops_after_too_many_of_them_and_keeps_its_checkpoints(
         run.run(config)
     assert stop.value.code == 1
     said = capsys.readouterr().err.splitlines()[-1]
-    assert f"updates by the rows of shard {path} were not finite" in said
+    assert f"updates from the rows of shard {path} were not finite" in said
     assert said.endswith("the checkpoint of iteration 1 is kept, if there is one")
-    assert [one.iteration for one in checkpoint.found(config.folder / "checkpoints")] == [1]
+    assert [one.iteration for one in checkpoint.saved_in(config.folder / "checkpoints")] == [1]
     assert run.run(config) == 0  # on from there, without them
     assert [line["updates_dropped"] > 0 for line in lines_of(config)] == [True, True]

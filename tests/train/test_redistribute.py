@@ -32,7 +32,7 @@ OTHER = tiny.config(
 
 def shapes(num_devices, config=CONFIG):
     """The shapes of the self-play state on `num_devices`, for a run that began on four."""
-    plan = make_plan(config, num_devices, begun_on=4)
+    plan = make_plan(config, num_devices, initial_devices=4)
     mesh = AbstractMesh((num_devices,), (steps.AXIS,), axis_types=(AxisType.Auto,))
     return tiny.placed(plan, mesh).playing
 
@@ -148,9 +148,9 @@ def test_back_on_as_many_devices_each_lane_is_where_it_was(four):
 
 
 def test_games_that_have_no_equal_parts_are_refused():
-    with pytest.raises(ValueError, match="3 devices: the run has 16 games in play"):
+    with pytest.raises(ValueError, match="--devices 3: the run has 16 games in play"):
         in_parts(CONFIG, 4, 3)
-    with pytest.raises(ValueError, match="are not those of"):
+    with pytest.raises(ValueError, match="cannot be divided as"):
         redistribute.redistribute(jax.tree.map(lambda x: x, shapes(4)), shapes_of_more())
     assert "devices" in configs.MAY_CHANGE
 
@@ -163,7 +163,7 @@ def shapes_of_more():
 @pytest.mark.parametrize("devices", [1, 2, 8])
 def test_steps_are_of_the_same_run(devices):
     """A run's totals do not depend on the number of devices."""
-    began, now = make_plan(CONFIG, 4), make_plan(CONFIG, devices, begun_on=4)
+    began, now = make_plan(CONFIG, 4), make_plan(CONFIG, devices, initial_devices=4)
     total = lambda plan: [
         plan.num_devices * x for x in (plan.play.batch, plan.buffer.capacity, plan.buffer.min_rows)
     ]
@@ -202,7 +202,7 @@ def test_a_run_of_earlier_policies_goes_on(tmp_path, capsys):
         config.folder / "checkpoints", 2, state.replace(playing=playing), tiny.progress(2)
     )
     found = run.begin(make_plan(config), mesh).state.playing
-    assert "policy targets of uint8, and float16 before" in capsys.readouterr().err
+    assert "policy targets: uint8, before float16" in capsys.readouterr().err
     for was, now in (
         (playing.games.moves, found.games.moves),
         (playing.buffer.rows, found.buffer.rows),

@@ -107,12 +107,12 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
     assert run.run(config) == 0
     assert f"{last} of 4 iterations" in capsys.readouterr().out
     with Mirror(config):
-        saved = checkpoint.found(config.folder / "checkpoints")
+        saved = checkpoint.saved_in(config.folder / "checkpoints")
         assert [one.iteration for one in saved] == [last]
 
     monkeypatch.setattr(Loop, "iterate", iterate)
     assert run.run(config) == 0
-    assert f"going on after iteration {last}" in capsys.readouterr().err
+    assert f"resuming after iteration {last}" in capsys.readouterr().err
     with Mirror(config):
         lines = folder.read_lines(config.folder / "metrics.jsonl")
         loop = begun(config)
@@ -133,7 +133,7 @@ def test_a_run_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
 
     def iterates(loop, goes_on):
         numbers = iterate(loop, goes_on)
-        held[loop.iteration] = jax.device_get(loop.state.plays)
+        held[loop.iteration] = jax.device_get(loop.state.play_params)
         if loop.iteration == 3:
             third.set()
         return numbers
@@ -145,13 +145,13 @@ def test_a_run_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(Loop, "iterate", iterates)
     monkeypatch.setattr(checkpoint, "save", saves)
     assert run.run(config) == 0
-    saved = checkpoint.found(config.folder / "checkpoints")
+    saved = checkpoint.saved_in(config.folder / "checkpoints")
     assert [one.iteration for one in saved] == [4, 3]
     like = tiny.placed(make_plan(config), devices.mesh_of(1))
     for one in saved:
         state, about = checkpoint.restore(one, like)
         assert about["iteration"] == one.iteration
-        jax.tree.map(np.testing.assert_array_equal, state.plays, held[one.iteration])
+        jax.tree.map(np.testing.assert_array_equal, state.play_params, held[one.iteration])
     for iteration, params in held.items():
         file = folder.weights_file(config.folder, f"{iteration:06d}")
         _, written, about = weights.load(file)
@@ -208,7 +208,7 @@ def test_a_signal_does_not_break_off_the_last_save(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(checkpoint, "save", saves)
     assert run.run(config) == 0
     assert "1 of 4 iterations" in capsys.readouterr().out
-    assert [one.iteration for one in checkpoint.found(config.folder / "checkpoints")] == [1]
+    assert [one.iteration for one in checkpoint.saved_in(config.folder / "checkpoints")] == [1]
 
 
 def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tmp_path, capsys):
@@ -358,11 +358,11 @@ def killed_in_a_save(config, as_here):
         "import os, pathlib, signal, sys\n"
         "from tests.train import tiny\n"
         "from train import checkpoint, run\n"
-        "describe = checkpoint._describe\n"
+        "describe = checkpoint._write_about\n"
         "def killed(path, iteration, *rest):\n"
         "    if iteration == 4: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    describe(path, iteration, *rest)\n"
-        "checkpoint._describe = killed\n"
+        "checkpoint._write_about = killed\n"
         "run.run(tiny.config(pathlib.Path(sys.argv[1])))\n"
     )
     command = [sys.executable, "-c", code, str(config.folder)]
@@ -372,7 +372,7 @@ def killed_in_a_save(config, as_here):
 
 def copied_in_a_save(config, monkeypatch):
     """Copy what is on the disk at that moment, which is what a kill leaves."""
-    own, describe = tiny.config(config.folder.with_name("own")), checkpoint._describe
+    own, describe = tiny.config(config.folder.with_name("own")), checkpoint._write_about
 
     def copied(path, iteration, *rest):
         if iteration == 4:
@@ -380,7 +380,7 @@ def copied_in_a_save(config, monkeypatch):
         describe(path, iteration, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "_describe", copied)
+        patch.setattr(checkpoint, "_write_about", copied)
         assert run.run(own) == 0
 
 
@@ -416,13 +416,13 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, cap
     state = steps.begin(plan, mesh)
     for iteration in (2, 4):
         checkpoint.save(config.folder / "checkpoints", iteration, state, tiny.progress(iteration))
-    newest, older = checkpoint.found(config.folder / "checkpoints")
+    newest, older = checkpoint.saved_in(config.folder / "checkpoints")
     file = max((newest.path / "arrays").rglob("*"), key=lambda path: path.stat().st_size)
     file.write_bytes(file.read_bytes()[:-1])
     assert run.begin(plan, mesh).iteration == 2
     assert f"{newest.path}: its file" in capsys.readouterr().err
     assert newest.path.with_name("000004.damaged").is_dir()
-    assert checkpoint.found(config.folder / "checkpoints") == [older]
+    assert checkpoint.saved_in(config.folder / "checkpoints") == [older]
 
     (older.path / "about.json").write_text("{")
     with pytest.raises(ValueError, match="is damaged"):
@@ -469,7 +469,7 @@ def test_a_checkpoint_with_which_nothing_can_be_learnt_is_set_aside(tmp_path, mo
     with pytest.raises(SystemExit):
         run.run(config)
     *_, aside, said = capsys.readouterr().err.splitlines()
-    assert "set aside as 000004.damaged" in aside
+    assert "renamed to 000004.damaged" in aside
     assert "nan or infinite loss in iteration 5" in said
     assert "the checkpoint of iteration 2 is kept" in said
     assert begun(config).iteration == 2
@@ -524,7 +524,9 @@ def test_weights_of_a_finished_run_are_verified_and_written_again(copied, capsys
         if wrong is not None:
             path.write_bytes(wrong)
         assert run.run(copied) == 0
-        said = [line for line in capsys.readouterr().err.splitlines() if "written again" in line]
+        said = [
+            line for line in capsys.readouterr().err.splitlines() if "writing them again" in line
+        ]
         assert [f"weights {path}" in line for line in said] == [True]
         assert newest.read_bytes() == numbered.read_bytes() == right
 
@@ -535,7 +537,7 @@ def test_metrics_without_a_checkpoint_are_not_begun_over(copied):
     text = metrics.read_text()
     for gone in ("checkpoints", "weights"):
         shutil.rmtree(copied.folder / gone)
-        with pytest.raises(ValueError, match="metrics of 4 iterations and no checkpoint to go on"):
+        with pytest.raises(ValueError, match="metrics of 4 iterations but no checkpoint to resume"):
             run.run(copied)
         assert metrics.read_text() == text
 
@@ -552,19 +554,19 @@ def test_a_kill_before_the_first_checkpoint_is_begun_over(copied):
 
 
 def test_where_no_checkpoint_can_be_read_the_ways_on_are_said(copied):
-    for one in checkpoint.found(copied.folder / "checkpoints"):
+    for one in checkpoint.saved_in(copied.folder / "checkpoints"):
         (one.path / "about.json").write_bytes(b"")
     newest = copied.folder / folder.NEWEST
-    ways = f"about.json is damaged .*; put its checkpoints back; .* --weights {newest} begins"
+    ways = f"about.json is damaged .*; restore its checkpoints; .* --weights {newest} to begin"
     with pytest.raises(ValueError, match=ways):
         run.run(copied)
     elsewhere = make_plan(tiny.config(copied.folder / "new", weights=newest))
-    assert_same(run.given_params(elsewhere)[0], arrays(weights.load(newest)[1]))
+    assert_same(run.initial_params(elsewhere)[0], arrays(weights.load(newest)[1]))
 
 
 @pytest.mark.parametrize("name", ["iteration", "workers", "done"])
 def test_a_record_without_a_checksum_that_lacks_a_key_is_not_believed(copied, capsys, name):
-    newest, _ = checkpoint.found(copied.folder / "checkpoints")
+    newest, _ = checkpoint.saved_in(copied.folder / "checkpoints")
     path = newest.path / "about.json"
     record = json.loads(path.read_text()) | {"format": "gozero-run-2"}
     del record["sha256"]
@@ -587,7 +589,7 @@ def test_damaged_lines_are_named_and_kept_beside(copied, capsys):
     said = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
     assert len(said) == 1
     assert f"{path}, line 1 is damaged: " in said[0]
-    assert "6 such in all, moved to metrics.jsonl.damaged" in said[0]
+    assert "6 damaged lines in all, moved to metrics.jsonl.damaged" in said[0]
     assert path.read_bytes() == whole
     assert path.with_name("metrics.jsonl.damaged").read_bytes() == damaged
 

@@ -119,7 +119,10 @@ def test_the_last_preset_counts_with_its_settings():
             ["--preset", "3x3", "--root", "puct", "--virtual-loss", "1"],
             "only with --leaves; one leaf at a time",
         ),
-        (["--preset", "3x3", "--temperature", "2"], "draws no move by visits unless --temp"),
+        (
+            ["--preset", "3x3", "--temperature", "2"],
+            "does not sample moves from visits; give",
+        ),
         (["--preset", "3x3", "--size", "1"], "--size 1: expected from 2 to 25"),
         (["--preset", "3x3", "--channels", "0"], "--channels 0: expected at least 1"),
         (["--preset", "3x3", "--learning-rate", "-1"], "--learning-rate -1.0: expected at least 0"),
@@ -204,8 +207,8 @@ def test_one_process_at_a_time_trains_a_run(tmp_path, monkeypatch, capsys):
             run.main([])
         assert stop.value.code == 2
         assert capsys.readouterr().err.splitlines()[-1] == (
-            f"python -m train: out: {config.folder} is being trained by another process; let it "
-            "end, or name a new folder"
+            f"python -m train: out: {config.folder} is being trained by another process; wait "
+            "until it ends, or name a new folder"
         )
         assert part.exists()
         assert folder.read_config(config.folder) == config

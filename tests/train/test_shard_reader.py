@@ -145,7 +145,7 @@ def test_bad_shards_are_named_once_counted_and_passed_over(run, capsys):
     run.check()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 5
-    assert all(line.startswith(f"passed over: shard {cut.parent}/") for line in lines)
+    assert all(line.startswith(f"skipped: shard {cut.parent}/") for line in lines)
     names = sorted(line.split(": ")[1].rpartition("/")[2] for line in lines)
     assert names == [*(f"bad-00000{i}.npz" for i in range(3)), "notes.npz", "who-000003.npz"]
     assert "of games with size 5; this run's have 3" in "".join(lines)
@@ -296,7 +296,7 @@ def test_names_that_hide_a_shard_are_refused(run, capsys):
     assert (run.shard_reader.read, run.shard_reader.skipped) == (1, 3)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
-    assert all("its name is not of the kind" in line for line in lines)
+    assert all("expected a name such as" in line for line in lines)
 
 
 def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch, capsys):
@@ -318,7 +318,7 @@ def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch
         {},
     )
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("tried again later: shard ")
+    assert line.startswith("will try again later: shard ")
     assert "Stale file handle" in line
     run.take()
     run.check()
@@ -336,7 +336,7 @@ def test_a_folder_that_the_disk_does_not_list_is_asked_for_again(run, monkeypatc
             run.take()
     assert (run.shard_reader.read, run.shard_reader.skipped) == (0, 0)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"tried again later: shards {run.config.folder / 'shards'}: ")
+    assert line.startswith(f"will try again later: shards {run.config.folder / 'shards'}: ")
     assert "Stale file handle" in line
     run.take()
     run.check()

@@ -34,7 +34,7 @@ def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
     path, params = given
     config = tiny.config(tmp_path / "run", weights=path)
     plan, mesh = make_plan(config), devices.mesh_of(1)
-    found, sha256 = run.given_params(plan)
+    found, sha256 = run.initial_params(plan)
     assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     state = run.begin(plan, mesh, found).state
     for own in (state.learner.params, state.learner.ema):
@@ -49,7 +49,7 @@ def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
     tiny.claim(config)
     checkpoint.save(config.folder / "checkpoints", 2, state, tiny.progress(2))
     path.unlink()
-    assert run.given_params(plan) == (None, None)
+    assert run.initial_params(plan) == (None, None)
     assert folder.read_config(config.folder) == config
     with pytest.raises(ValueError, match=r"--weights was .*given\.npz and is None"):
         tiny.claim(dataclasses.replace(config, weights=None))
@@ -69,7 +69,7 @@ def test_a_run_begins_again_from_the_same_weights_only(given, tmp_path, monkeypa
     other = jax.tree.map(lambda x: x + 1, params)
     weights.save(path, other, make_plan(config).learner.network, 5)
     second = hashlib.sha256(path.read_bytes()).hexdigest()
-    with pytest.raises(ValueError, match=f"its SHA-256 was {first} and is {second}; give the"):
+    with pytest.raises(ValueError, match=f"their SHA-256 was {first} and is {second}; give the"):
         run.run(config)
 
     # Once there is a checkpoint the file is not needed; its SHA-256 stays on record.
@@ -85,7 +85,7 @@ def test_a_larger_network_is_grown_from_weights(given, tmp_path, capsys):
     path, params = given
     config = tiny.config(tmp_path / "run", weights=path, blocks=3, channels=12)
     plan = make_plan(config)
-    grown, sha256 = run.given_params(plan)
+    grown, sha256 = run.initial_params(plan)
     assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert "grown from 1 to 3 blocks and 8 to 12 channels" in capsys.readouterr().err
     new, old = plan.learner.network, make_plan(tiny.config()).learner.network
@@ -102,9 +102,9 @@ def test_a_larger_network_is_grown_from_weights(given, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"channels": 4}, r"for it give --channels 8$"),
-        ({"channels": 16, "pool_every": 0}, r"for it give --channels 8 --pool-every 1$"),
-        ({"auxiliary": False}, r"for it give --auxiliary$"),
+        ({"channels": 4}, r"another shape; give --channels 8$"),
+        ({"channels": 16, "pool_every": 0}, r"another shape; give --channels 8 --pool-every 1$"),
+        ({"auxiliary": False}, r"another shape; give --auxiliary$"),
     ],
 )
 def test_weights_of_another_shape_are_refused(given, tmp_path, changes, said):
@@ -119,7 +119,7 @@ def test_weights_of_other_features_are_refused_and_the_flag_is_advised(tmp_path)
     params = network.init(shape, jax.random.key(7))
     path = weights.save(tmp_path / "full.npz", params, shape, 3)
     config = tiny.config(tmp_path / "run", weights=path)
-    with pytest.raises(ValueError, match=r"for it give --features full$"):
+    with pytest.raises(ValueError, match=r"another shape; give --features full$"):
         run.run(config)
     assert not config.folder.exists()
 
@@ -146,7 +146,10 @@ def test_a_teacher_is_of_any_shape_counted_and_the_same_on_going_on(tmp_path):
     with TrainFolder(config) as begun:
         begun.begin(folders.manifest(0), None, teacher_of(config).sha256)
     assert folder.read_config(config.folder).teacher == path
-    with TrainFolder(config) as again, pytest.raises(ValueError, match=r"--teacher .*: not what"):
+    with (
+        TrainFolder(config) as again,
+        pytest.raises(ValueError, match=r"--teacher .*: the run in"),
+    ):
         again.begin(folders.manifest(0), None, "another")
 
 

@@ -107,4 +107,4 @@ def test_no_run(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         status.main(["--out", str(tmp_path)])
     assert stop.value.code == 2
-    assert "no training run is there" in capsys.readouterr().err
+    assert "there is no training run there" in capsys.readouterr().err

@@ -172,10 +172,10 @@ def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
         (["--lr", "1"], "unknown flag --lr; did you mean --learning-rate?"),
         (["--out", "{file}/w.safetensors"], "--out {file}/w.safetensors: cannot be written"),
         (["--out", "{file}"], "--out {file}: not a .safetensors file"),
-        (["--out", "{old}"], "{old} is there already"),
+        (["--out", "{old}"], "{old} already exists"),
         (
             ["--weights", "{old}", "--channels", "7"],
-            "--channels 7: {old} has 8; leave --channels out",
+            "--channels 7: the network in {old} has 8; omit --channels",
         ),
         (["--weights", "{tmp}/none.safetensors"], "there is no file"),
         (["--weights", "{larger}"], "made for 7x7, not for 5x5"),

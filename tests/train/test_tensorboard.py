@@ -52,6 +52,7 @@ def test_without_the_writer_it_is_one_line_and_no_folder(tmp_path, monkeypatch, 
     assert status.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        "python -m train: --tensorboard: needs tensorboardX; pip install -e '.[tensorboard]'"
+        "python -m train: --tensorboard: tensorboardX is not installed; "
+        "pip install -e '.[tensorboard]'"
     )
     assert not (tmp_path / "run").exists()

@@ -180,7 +180,10 @@ def test_a_shard_holds_the_rows_of_half_a_minute_and_one_version(tmp_path, plan,
     assert writer.number == 3
     writer.write()
     writer.write()
-    said = [shards.read(tmp_path / entry.key, plan.said).about for entry in shared.list("shards")]
+    said = [
+        shards.read(tmp_path / entry.key, plan.rules_record).about
+        for entry in shared.list("shards")
+    ]
     assert [(one.number, one.iteration, one.rows) for one in said] == [
         *((0, 10, 3), (1, 10, 9), (2, 10, 6), (3, 20, 7))
     ]
@@ -253,7 +256,7 @@ def test_newer_weights_are_taken_and_bad_ones_are_named(tmp_path, capsys):
     for _ in range(2):
         assert source.refresh()
         assert (source.newest.iteration, source.params is params) == (10, True)
-    assert "damaged; not those of newest.json" in one_line(capsys)
+    assert "are damaged: their SHA-256 is not that in newest.json" in one_line(capsys)
     newest.write_bytes(whole)
     assert source.refresh()
     assert source.newest[:2] == (2, 20)
@@ -264,7 +267,7 @@ def test_newer_weights_are_taken_and_bad_ones_are_named(tmp_path, capsys):
     exchange.publish(shared, tmp_path / "other" / folder.NEWEST, 30)
     assert source.refresh()
     assert source.newest.iteration == 20
-    assert "not of this run's network" in one_line(capsys)
+    assert "are not of this run's network" in one_line(capsys)
 
 
 def one_line(capsys):
@@ -303,7 +306,7 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
     worker.work(WorkerFlags(out=out), stop)
     assert events == [worker.POLL_S] * 4 + [6] * 3
     told = capsys.readouterr().err.splitlines()
-    assert told[0] == f"waiting for a run in {out}: no config.json there"
+    assert told[0] == f"waiting for a run: there is no config.json in {out}"
     assert told[1].startswith("memory: ")
     assert told[2].startswith("waiting for the run's first weights")
     assert told[-1].endswith("2 rows; next shard 1; weights of iteration 6")
@@ -353,9 +356,9 @@ def test_the_ring_of_a_worker_holds_all_that_a_call_may_end(plan):
         ([], "--out is missing"),
         (["--out", "ftp://host/x"], "ftp:/host/x: expected a folder, or a URL"),
         (["--out", "{run}", "--games", "3"], "unknown flag --games"),
-        (["--out", "{none}"], "its run reads no shards; start it with --workers"),
+        (["--out", "{none}"], "this run reads no shards; start it with --workers"),
         (["--out", "{other}"], "a run of another version, with --later"),
-        (["--out", "{data}"], "no training run is there"),
+        (["--out", "{data}"], "there is no training run there"),
     ],
 )
 def test_bad_input(tmp_path, monkeypatch, capsys, argv, complaint):

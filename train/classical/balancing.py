@@ -70,7 +70,9 @@ class BalancingConfig:
     def __post_init__(self):
         check(self)
         if (self.data is None) == (self.sgf is None):
-            raise ValueError("give --data, a folder of self-play, or --sgf, one of games")
+            raise ValueError(
+                "give either --data, a folder of self-play, or --sgf, a folder of games"
+            )
         arrays.check_new(self.out, "--out")
 
 

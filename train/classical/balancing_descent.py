@@ -31,7 +31,7 @@ from train.classical.balancing import PROG, BalancingConfig
 from train.classical.balancing_gradient import Sets, Valued
 
 _SEARCHES = 64  # at a time
-_MEASURED = 256  # twice as many playouts of each position held out
+_MEASURE_PLAYOUTS = 256  # half the number of playouts of each held-out position
 
 
 class DescentStep(NamedTuple):
@@ -78,7 +78,7 @@ def balance(
     for step in range(steps):
         chosen = rng.choice(len(valued.values), min(batch, len(valued.values)), replace=False)
         key = jax.random.fold_in(jax.random.key(seed), step)
-        logs, bias = descend(logs, _some(valued, chosen), key, rate * (1 - step / steps))
+        logs, bias = descend(logs, _take(valued, chosen), key, rate * (1 - step / steps))
         yield DescentStep(jax.tree.map(jnp.exp, logs), float(bias))
 
 
@@ -99,7 +99,7 @@ def _logs(strengths: Strengths) -> Strengths:
     return jax.tree.map(lambda x: jnp.log(jnp.asarray(x)), strengths)
 
 
-def _some(valued, at):
+def _take(valued, at):
     return jax.tree.map(lambda x: x[at], valued)
 
 
@@ -114,10 +114,10 @@ def search_values(
     simulations: int,
     seed: int,
 ) -> jax.Array:
-    """f32[P]: the values of positions for Black, as MC-RAVE finds them.
+    """f32[P]: the values of positions for Black, as found by MC-RAVE.
 
     Args:
-      rules: the rules, with simple ko: nothing is known of the games before the positions.
+      rules: the rules, with simple ko, because the history of the positions is unknown.
       positions: [P], none of them ended.
       komi: f32[P].
       policy: of the playouts.
@@ -139,8 +139,8 @@ def _search(rules: Rules, simulations: int) -> Callable:
     def run(params, positions, komi, key):
         ended = jnp.zeros(komi.shape, bool)
         states = go.GameState(positions, komi, ended, None, size=rules.size)
-        found = search(game, evaluator._replace(params=params), key, states, config)
-        return jnp.where(positions.to_play == go.WHITE, -found.value, found.value)
+        result = search(game, evaluator._replace(params=params), key, states, config)
+        return jnp.where(positions.to_play == go.WHITE, -result.value, result.value)
 
     return jax.jit(run)
 
@@ -152,11 +152,11 @@ def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths) -
     with Progress("balancing", count, "positions searched") as progress:
         progress.phase("compiling")
         for first in range(0, count, _SEARCHES):
-            at = np.arange(first, first + _SEARCHES) % count
-            some, its_komi = _some((positions, komi), at)
+            index = np.arange(first, first + _SEARCHES) % count
+            part, its_komi = _take((positions, komi), index)
             seed = config.seed + first
-            found = search_values(rules, some, its_komi, policy, config.simulations, seed)
-            parts.append(np.asarray(found))
+            values = search_values(rules, part, its_komi, policy, config.simulations, seed)
+            parts.append(np.asarray(values))
             progress.show(min(first + _SEARCHES, count))
     return Valued(positions, komi, jnp.asarray(np.concatenate(parts)[:count]))
 
@@ -168,21 +168,21 @@ def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
     """(rules, positions [P], komi f32[P]), drawn from the data or the games.
 
     Raises:
-      ValueError: no data, bad data, or less than two positions.
+      ValueError: no data, bad data, or fewer than two positions.
     """
     if config.data is None:
-        return _of_games(config)
+        return _positions_of_games(config)
     played_by, rows, _ = replay.load(config.data, 0.0, 0)
     chosen = _draw(config, len(rows.komi))
     position = jax.tree.map(lambda x: x[chosen], rows.position)
-    # The move limit of the game that it comes from must not end a search.
+    # The move limit of the position's game must not end a search.
     position = position.replace(ply=jnp.zeros_like(position.ply))
     return Rules(played_by.size, ko="simple"), position, rows.komi[chosen]
 
 
-def _of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
-    """`_positions` before choices in the games of --sgf. Where White is to move the colours are
-    swapped, and so is the sign of the komi; the point that a ko forbids is forgotten."""
+def _positions_of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
+    """`_positions` before choices in the games of --sgf. Where White is to move, the colours and
+    the sign of the komi are swapped. A point forbidden by ko is not recorded."""
     assert config.sgf is not None
     rules = Rules(config.size, ko="simple")
     games, played = choices_of.of_folder(config.sgf, config.size)
@@ -191,9 +191,9 @@ def _of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
     for game, number in zip(played.game[chosen], played.number[chosen], strict=True):
         white = games[game].moves[number - 1][0]
         komi.append(-games[game].komi if white else games[game].komi)
-    found = choices_of.take(played.choices, chosen)
+    choices = choices_of.take(played.choices, chosen)
     unpack = jax.vmap(functools.partial(bb.unpack, rules.layout))
-    stones = unpack(found.own).astype(jnp.int8) - unpack(found.opponent).astype(jnp.int8)
+    stones = unpack(choices.own).astype(jnp.int8) - unpack(choices.opponent).astype(jnp.int8)
     stones = stones.reshape(-1, rules.size, rules.size)
     positions = jax.jit(jax.vmap(lambda x: setup.from_stones(rules, x).position))(stones)
     return rules, positions, jnp.asarray(komi, jnp.float32)
@@ -201,7 +201,9 @@ def _of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
 
 def _draw(config: BalancingConfig, total: int) -> np.ndarray:
     if total < 2:
-        raise ValueError(f"--positions {config.positions}: expected at least 2, of {total}")
+        raise ValueError(
+            f"--positions {config.positions}: the data has {total} positions; expected at least 2"
+        )
     return np.random.default_rng(config.seed).permutation(total)[: config.positions]
 
 
@@ -215,21 +217,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]
         rules, positions, komi = _positions(config)
     valued = _valued(config, rules, positions, komi, start)
-    num_held = max(1, int(config.holdout_fraction * len(komi)))
-    held, learn = _some(valued, slice(num_held)), _some(valued, slice(num_held, None))
-    measured = functools.partial(measure, rules, valued=held, seed=config.seed + 1, count=_MEASURED)
+    count = max(1, int(config.holdout_fraction * len(komi)))
+    held_out, train_set = (_take(valued, x) for x in (slice(count), slice(count, None)))
+    measure_held_out = functools.partial(
+        measure, rules, valued=held_out, seed=config.seed + 1, count=_MEASURE_PLAYOUTS
+    )
     sets = Sets(config.value_playouts, config.gradient_playouts)
     with Progress("balancing", config.steps, "steps") as progress:
         progress.phase("compiling")
-        before = measured(start)
+        before = measure_held_out(start)
         numbers = {"squared bias held out, at the start": f"{before:.4f}"}
         descent = balance(
-            rules, start, learn, config.seed, config.steps, config.batch, config.rate, sets
+            rules, start, train_set, config.seed, config.steps, config.batch, config.rate, sets
         )
         for number, step in enumerate(descent, start=1):
             progress.show(number, numbers | {"root mean square error": f"{step.bias:.4f}"})
         progress.phase("measuring")
-        after = measured(step.strengths)
+        after = measure_held_out(step.strengths)
     about = {"size": rules.size, "positions": len(komi)}
     about |= {"squared_bias_before": before, "squared_bias": after}
     choices_of.write(PROG, config.out, step.strengths, about)

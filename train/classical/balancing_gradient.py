@@ -7,9 +7,9 @@ V*. The squared bias (V* - V)^2 is minimised over some positions; its gradient i
 
 where z is a playout's result and psi(s, a) = d log pi(a | s) / d theta: for a softmax, the
 features of the move played minus those expected. The two factors are estimated from two
-independent sets of playouts (the algorithm's Eq. for policy gradient simulation balancing), so
-that their product is unbiased. As psi is 0 on average, V of the first set may be subtracted from
-z in the second: that leaves the mean as it is, with less noise.
+independent sets of playouts (policy gradient simulation balancing in the paper), so that their
+product is unbiased. As psi is 0 on average, V of the first set may be subtracted from z in the
+second, which reduces the noise and does not change the mean.
 
 The parameters theta are the logarithms of the strengths. All values are Black's.
 """
@@ -56,7 +56,7 @@ class RecordedPlayouts(NamedTuple):
     """Playouts with all the choices made in them."""
 
     choices: Choices  # [T, B]
-    is_choice: jax.Array  # bool[T, B]: a point was played: not a pass, not after the end
+    is_choice: jax.Array  # bool[T, B]: a point was played, before the end of the playout
     length: jax.Array  # i32[]: rows from here on are empty
     score: jax.Array  # i32[B]: Black's area - White's area
 
@@ -91,54 +91,54 @@ def play(
 
     def step(carry):
         t, positions, previous, rows = carry
-        *now, choices, is_choice = one_step(positions, previous, jax.random.fold_in(key, t))
+        *after, choices, is_choice = one_step(positions, previous, jax.random.fold_in(key, t))
         put = functools.partial(lax.dynamic_update_index_in_dim, index=t, axis=0)
-        return t + 1, *now, jax.tree.map(put, rows, (choices, is_choice))
+        return t + 1, *after, jax.tree.map(put, rows, (choices, is_choice))
 
-    def going(carry):
+    def is_running(carry):
         t, positions, *_ = carry
         return (t < cap) & jnp.any(positions.passes < 2)
 
-    length, positions, _, rows = lax.while_loop(going, step, (0, positions, previous, rows))
+    length, positions, _, rows = lax.while_loop(is_running, step, (0, positions, previous, rows))
     score = jax.vmap(functools.partial(scoring.area_difference, rules))(positions)
     return RecordedPlayouts(*rows, length, score)
 
 
 def _one_move(rules, policy, positions, previous, key):
-    """(positions, previous, Choices, bool: it is one), each [B], after a move in all playouts that
-    have not ended."""
+    """(positions, previous moves, Choices, bool: the move was a choice), each [B], after a move in
+    all playouts that have not ended."""
     lay = rules.layout
     own, opponent = go.own_and_opponent(positions)
     legal = jax.vmap(functools.partial(go.legal_points, rules))(positions)
-    may = bb.difference(legal, playable.eyes(lay, own, opponent))
+    allowed = bb.difference(legal, playable.eyes(lay, own, opponent))
     move = playable.packed_point(lay, previous)
-    weights = softmax.weights(policy, lay, own, opponent, may, move)
+    weights = softmax.weights(policy, lay, own, opponent, allowed, move)
     random = jax.random.bits(key, previous.shape, jnp.uint32)
     action = playable.action_of(lay, softmax.draw(lay, weights, random))
-    going = positions.passes < 2
+    is_running = positions.passes < 2
     after = jax.vmap(functools.partial(go.play_position, rules))(positions, action)
-    after = jax.tree.map(lambda x, y: jnp.where(going, x, y), after, positions)
+    after = jax.tree.map(lambda x, y: jnp.where(is_running, x, y), after, positions)
     is_point = action < rules.pass_action
-    choices = Choices(own, opponent, may, previous, jnp.where(is_point, action, 0))
-    return after, jnp.where(is_point, action, bb.NO_POINT), choices, going & is_point
+    choices = Choices(own, opponent, allowed, previous, jnp.where(is_point, action, 0))
+    return after, jnp.where(is_point, action, bb.NO_POINT), choices, is_running & is_point
 
 
 def weighted_psi(
-    lay: bb.Layout, logs: Strengths, games: RecordedPlayouts, amounts: jax.Array
+    lay: bb.Layout, logs: Strengths, games: RecordedPlayouts, weights: jax.Array
 ) -> Strengths:
-    """The sum over playouts of amounts f32[B] times the sum of their psi; f32 per parameter."""
+    """The sum over playouts of the weight f32[B] times the sum of psi; f32 per parameter."""
 
     def add(t, total):
         choices, is_choice = jax.tree.map(
             lambda x: lax.dynamic_index_in_dim(x, t, 0, False), games[:2]
         )
-        found = choices_of.features(lay, choices)
-        expected = jax.nn.softmax(choices_of.log_strengths(logs, found), axis=0)
+        features = choices_of.features(lay, choices)
+        expected = jax.nn.softmax(choices_of.log_strengths(logs, features), axis=0)
         points = lax.broadcasted_iota(jnp.int32, expected.shape, 0)
         played = points == choices.played[None]
-        amount = jnp.where(is_choice, amounts, 0.0)[None]
+        weight = jnp.where(is_choice, weights, 0.0)[None]
         psi = jnp.where(is_choice[None], played - expected, 0.0)
-        return jax.tree.map(jnp.add, total, choices_of.by_feature(found, amount * psi))
+        return jax.tree.map(jnp.add, total, choices_of.by_feature(features, weight * psi))
 
     return lax.fori_loop(0, games.length, add, jax.tree.map(jnp.zeros_like, logs))
 
@@ -164,8 +164,8 @@ def bias_gradient(
     games = play(rules, logs, positions, gradient_key, cap)
     results = by_position(jnp.sign(games.score.astype(jnp.float32) - komi))
     error = valued.values - mean
-    amounts = -error[:, None] * (results - mean[:, None]) / results.size
-    return weighted_psi(rules.layout, logs, games, amounts.reshape(-1)), error
+    weights = -error[:, None] * (results - mean[:, None]) / results.size
+    return weighted_psi(rules.layout, logs, games, weights.reshape(-1)), error
 
 
 def squared_bias(

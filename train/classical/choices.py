@@ -1,7 +1,7 @@
-"""Choices in the games of a folder: what a player could have played, and what was played.
+"""Choices in the games of a folder: the moves that a player could have played, and the one played.
 
-A choice is a competition in the sense of Coulom (2007): the moves that a playout might have
-made there compete, and the move played has won.
+A choice is a competition in the sense of Coulom (2007): the moves that a playout could play there
+compete, and the move played has won.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ def features(lay: bb.Layout, choices: Choices) -> Features:
     return Features(flat(classes), flat(beside + 2 * diagonal), flat(may) > 0)
 
 
-def log_strengths(logs: Strengths, found: Features) -> jax.Array:
+def log_strengths(logs: Strengths, features: Features) -> jax.Array:
     """f32[points, N]: the logarithm of each point's strength; -inf where it may not be played."""
-    contiguity = jnp.concatenate([jnp.zeros(1), logs.contiguity])[found.contiguity]
-    return jnp.where(found.may, logs.shape[found.shape] + contiguity, -jnp.inf)
+    contiguity = jnp.concatenate([jnp.zeros(1), logs.contiguity])[features.contiguity]
+    return jnp.where(features.may, logs.shape[features.shape] + contiguity, -jnp.inf)
 
 
-def by_feature(found: Features, amounts: jax.Array) -> Strengths:
-    """Amounts, one for each move, summed for each feature over the moves that have it."""
-    counts = [len(x) for x in strengths.uniform()]
-    shape = jnp.zeros(counts[0]).at[found.shape].add(amounts)
-    contiguity = jnp.zeros(1 + counts[1]).at[found.contiguity].add(amounts)
+def by_feature(features: Features, amounts: jax.Array) -> Strengths:
+    """The sum for each feature of the amounts f32[points, N] of the moves that have it."""
+    sizes = [len(x) for x in strengths.uniform()]
+    shape = jnp.zeros(sizes[0]).at[features.shape].add(amounts)
+    contiguity = jnp.zeros(1 + sizes[1]).at[features.contiguity].add(amounts)
     return Strengths(shape, contiguity[1:])
 
 
@@ -92,13 +92,13 @@ class GameChoices(NamedTuple):
     """The choices of some games, and where each comes from."""
 
     choices: Choices  # [N]
-    game: np.ndarray  # i32[N]: which game
-    number: np.ndarray  # i32[N]: of the move in it, from 1
-    illegal: dict[int, int]  # {game: the number of its first illegal move}; such games are left out
+    game: np.ndarray  # i32[N]: the index of the game
+    number: np.ndarray  # i32[N]: the number of the move in it, from 1
+    illegal: dict[int, int]  # {game: the number of its first illegal move}; such games are skipped
 
 
 def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], GameChoices]:
-    """The games of a board size, and their choices. What is left out is printed to stderr.
+    """The games of a board size, and their choices. Files that are skipped are printed to stderr.
 
     Args:
       path: a folder with *.sgf in it or below it, or one such file.
@@ -109,32 +109,32 @@ def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], GameChoi
     """
     paths = [path] if path.is_file() else sorted(path.rglob("*.sgf"))
     if not paths:
-        raise ValueError(f"--sgf {path}: no *.sgf there; give a folder of games")
+        raise ValueError(f"--sgf {path}: there is no *.sgf file; give a folder of games")
     files, games = [], []
     for file in paths:
         try:
             record = sgf.read(file)
         except ValueError as error:
-            print(f"left out: {error}", file=sys.stderr, flush=True)
+            print(f"skipped: {error}", file=sys.stderr, flush=True)
             continue
         if record.size == size:
             files.append(file)
             games.append(record)
     if not games:
         raise ValueError(
-            f"--sgf {path}: {len(paths)} files, but no game on {size}x{size} among them; --size "
-            "says which to read"
+            f"--sgf {path}: {len(paths)} files, but none with a game on {size}x{size}; give the "
+            "size of the games with --size"
         )
-    played = of_games(go.Rules(size, ko="simple"), games)
-    for game, move in played.illegal.items():
-        print(f"left out: {files[game]}: move {move} is illegal", file=sys.stderr, flush=True)
-    return games, played
+    choices = of_games(go.Rules(size, ko="simple"), games)
+    for game, move in choices.illegal.items():
+        print(f"skipped: {files[game]}: move {move} is illegal", file=sys.stderr, flush=True)
+    return games, choices
 
 
 def of_games(rules: go.Rules, games: Sequence[GameRecord]) -> GameChoices:
     """All choices of some games in which the move played is one that a playout may play.
 
-    Passes, and moves that fill an own eye, are no choices, but they count as the previous move.
+    Passes, and moves that fill an own eye, are not choices, but they count as the previous move.
 
     Args:
       rules: the rules; only their size and suicide count, and ko is taken as simple.
@@ -142,19 +142,19 @@ def of_games(rules: go.Rules, games: Sequence[GameRecord]) -> GameChoices:
     """
     longest = max((len(game.moves) for game in games), default=0)
     length = _MOVES_AT_ONCE * max(1, math.ceil(longest / _MOVES_AT_ONCE))
-    parts, where, illegal = [], [], {}
+    parts, origins, illegal = [], [], {}
     for first in range(0, len(games), _GAMES_AT_ONCE):
-        some = games[first : first + _GAMES_AT_ONCE]
-        stones, moves, colours = _arrays(rules, some, length)
-        seen, is_choice, is_legal = _replay(rules)(stones, moves, colours)
+        batch = games[first : first + _GAMES_AT_ONCE]
+        stones, moves, colours = _arrays(rules, batch, length)
+        batch_choices, is_choice, is_legal = _replay(rules)(stones, moves, colours)
         is_choice, is_legal = np.asarray(is_choice), np.asarray(is_legal)
         bad = ~is_legal.all(axis=0)
         illegal |= {first + g: 1 + int(np.argmin(is_legal[:, g])) for g in np.flatnonzero(bad)}
-        kept = is_choice & ~bad
-        parts.append(jax.tree.map(lambda x, kept=kept: np.asarray(x)[kept], seen))
-        where.append(np.nonzero(kept) + np.array([[1], [first]]))
+        mask = is_choice & ~bad
+        parts.append(jax.tree.map(lambda x, mask=mask: np.asarray(x)[mask], batch_choices))
+        origins.append(np.nonzero(mask) + np.array([[1], [first]]))
     choices = jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *parts)
-    number, game = np.concatenate(where, axis=1).astype(np.int32)
+    number, game = np.concatenate(origins, axis=1).astype(np.int32)
     return GameChoices(choices, game, number, illegal)
 
 
@@ -173,32 +173,32 @@ def _arrays(rules, games, length):
 
 @functools.cache
 def _replay(rules: go.Rules) -> Callable:
-    """Jitted: (stones, moves, colours) -> (Choices [T, G], bool[T, G] is one, bool[T, G] legal)."""
+    """Jitted: (stones, moves, colours) -> (Choices, is it a choice, is it legal), [T, G] each."""
     lay = rules.layout
 
-    def one_move(carry, now):
+    def one_move(carry, move):
         position, previous = carry
-        action, colour = now
+        action, colour = move
         position = go.turn_to(position, colour)  # an opponent's pass may not be recorded
         own, opponent = go.own_and_opponent(position)
         legal = go.legal_points(rules, position)
-        may = bb.difference(legal, playable.eyes(lay, own, opponent))
+        allowed = bb.difference(legal, playable.eyes(lay, own, opponent))
         point = bb.at(lay, action)
         is_point = bb.any_of(point)
-        seen = Choices(own, opponent, may, previous, action)
-        is_choice = bb.any_of(bb.intersection(point, may))
+        choices = Choices(own, opponent, allowed, previous, action)
+        is_choice = bb.any_of(bb.intersection(point, allowed))
         is_legal = ~is_point | bb.any_of(bb.intersection(point, legal))
         after = go.play_position(rules, position, action)
-        going = action >= 0
-        position = jax.tree.map(lambda x, y: jnp.where(going, x, y), after, position)
+        is_move = action >= 0
+        position = jax.tree.map(lambda x, y: jnp.where(is_move, x, y), after, position)
         previous = jnp.where(is_point, action, bb.NO_POINT)
-        return (position, previous), (seen, is_choice, is_legal)
+        return (position, previous), (choices, is_choice, is_legal)
 
     def replay(stones, moves, colours):
         start = jax.vmap(lambda x: setup.from_stones(rules, x).position)(stones)
         carry = (start, jnp.full(moves.shape[1], bb.NO_POINT, jnp.int32))
         step = jax.vmap(one_move)
-        return lax.scan(lambda carry, now: step(carry, now), carry, (moves, colours))[1]
+        return lax.scan(lambda carry, move: step(carry, move), carry, (moves, colours))[1]
 
     return jax.jit(replay)
 
@@ -208,9 +208,9 @@ def take(choices: Choices, which: np.ndarray) -> Choices:
     return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[which]), choices)
 
 
-def write(prog: str, out: pathlib.Path, found: Strengths, about: dict[str, Any]) -> None:
-    """Write the strengths that a command has learnt; if that fails, print why and exit."""
+def write(prog: str, out: pathlib.Path, learnt: Strengths, about: dict[str, Any]) -> None:
+    """Write the strengths that a command has learnt; if that fails, print the error and exit."""
     try:
-        strengths.save(out, found, command=[prog, *sys.argv[1:]], **about)
+        strengths.save(out, learnt, command=[prog, *sys.argv[1:]], **about)
     except OSError as error:
         flags.fail(prog, f"--out {out}: cannot be written ({error})", status=1)

@@ -4,9 +4,9 @@ In a choice among moves, each a team of features, a move is played with the prob
 
     strength of the move / E,    E the sum of the strengths of all moves that may be played
 
-and the strength of a move is the product of those of its features. With W_i the number of choices
-won by feature i, and C_ij the strength of its team mates in choice j, summed over the moves that
-have it, the update of Eq. 3
+and the strength of a move is the product of the strengths of its features. With W_i the number of
+choices won by feature i, and C_ij the strength of its team mates in choice j, summed over the moves
+that have it, the update of Eq. 3
 
     strength_i <- W_i / sum_j (C_ij / E_j)
 
@@ -67,14 +67,14 @@ def fit(lay: bb.Layout, choices: Choices, iterations: int) -> Iterator[tuple[Str
       iterations: rounds of updates; a round updates one group after the other.
 
     Yields:
-      2 * iterations + 1 times (strengths, their Quality); the objective never falls.
+      (strengths, their Quality), 2 * iterations + 1 times; the objective never falls.
     """
-    now = strength.uniform()
+    strengths = strength.uniform()
     for step in range(len(GROUPS) * iterations + 1):
-        sums = _sums_of_all(lay, now, choices)
-        yield now, _quality(now, sums, len(choices.played))
+        sums = _sums_of_all(lay, strengths, choices)
+        yield strengths, _quality(strengths, sums, len(choices.played))
         group = GROUPS[step % len(GROUPS)]
-        now = now._replace(**{group: _updated(getattr(now, group), sums, group)})
+        strengths = strengths._replace(**{group: _updated(getattr(strengths, group), sums, group)})
 
 
 def measure(lay: bb.Layout, choices: Choices, strengths: Strengths) -> Quality:
@@ -91,22 +91,22 @@ def _updated(old, sums: _Sums, group: str) -> np.ndarray:
 
 
 def _quality(strengths: Strengths, sums: _Sums, count: int) -> Quality:
-    every = np.concatenate([np.asarray(x, np.float64) for x in strengths])
-    prior = np.sum(np.log(every) - _PRIOR_GAMES * np.log1p(every))
+    values = np.concatenate([np.asarray(x, np.float64) for x in strengths])
+    prior = np.sum(np.log(values) - _PRIOR_GAMES * np.log1p(values))
     total = float(sums.log_likelihood)
     return Quality(total / count, float(sums.top_1) / count, total + float(prior))
 
 
 def _sums_of_all(lay: bb.Layout, strengths: Strengths, choices: Choices) -> _Sums:
-    """The sums over all choices, in f64: in f32 fits would not be monotonic near the end."""
+    """The sums over all choices, in f64: in f32 the objective could fall near the end of a fit."""
     strengths = jax.tree.map(jnp.asarray, strengths)
     total = None
     for first in range(0, len(choices.played), _BATCH):
         batch = jax.tree.map(lambda x, first=first: x[first : first + _BATCH], choices)
-        missing = _BATCH - len(batch.played)
-        batch = jax.tree.map(lambda x, pad=missing: jnp.pad(x, (0, pad), mode="edge"), batch)
-        there = np.arange(_BATCH) < _BATCH - missing
-        sums = jax.tree.map(np.float64, _run(lay)(strengths, batch, there))
+        padding = _BATCH - len(batch.played)
+        batch = jax.tree.map(lambda x, pad=padding: jnp.pad(x, (0, pad), mode="edge"), batch)
+        is_real = np.arange(_BATCH) < _BATCH - padding
+        sums = jax.tree.map(np.float64, _run(lay)(strengths, batch, is_real))
         total = sums if total is None else jax.tree.map(np.add, total, sums)
     assert total is not None
     return total
@@ -117,23 +117,23 @@ def _run(lay: bb.Layout) -> Callable:
     return jax.jit(functools.partial(_sums, lay))
 
 
-def _sums(lay: bb.Layout, strengths: Strengths, choices: Choices, there: jax.Array) -> _Sums:
-    found = choices_of.features(lay, choices)
-    logs = choices_of.log_strengths(jax.tree.map(jnp.log, strengths), found)
+def _sums(lay: bb.Layout, strengths: Strengths, choices: Choices, is_real: jax.Array) -> _Sums:
+    features = choices_of.features(lay, choices)
+    logs = choices_of.log_strengths(jax.tree.map(jnp.log, strengths), features)
     log_total = jax.nn.logsumexp(logs, axis=0)
     played = jax.tree.map(
-        lambda x: jnp.take_along_axis(x, choices.played[None], axis=0)[0], (logs, found)
+        lambda x: jnp.take_along_axis(x, choices.played[None], axis=0)[0], (logs, features)
     )
     played_log, played_features = played
     strongest = jnp.max(logs, axis=0)
     ties = jnp.sum(logs == strongest[None], axis=0)
-    share = jnp.where(there[None], jnp.exp(logs - log_total[None]), 0.0)  # of E
-    one = there.astype(jnp.float32)
+    share = jnp.where(is_real[None], jnp.exp(logs - log_total[None]), 0.0)  # of E
+    counts = is_real.astype(jnp.float32)
     return _Sums(
-        log_likelihood=jnp.sum(jnp.where(there, played_log - log_total, 0.0)),
-        top_1=jnp.sum(jnp.where(there & (played_log == strongest), 1.0 / ties, 0.0)),
-        wins=choices_of.by_feature(played_features, one),
-        losses=jax.tree.map(lambda x, y: x / y, choices_of.by_feature(found, share), strengths),
+        log_likelihood=jnp.sum(jnp.where(is_real, played_log - log_total, 0.0)),
+        top_1=jnp.sum(jnp.where(is_real & (played_log == strongest), 1.0 / ties, 0.0)),
+        wins=choices_of.by_feature(played_features, counts),
+        losses=jax.tree.map(lambda x, y: x / y, choices_of.by_feature(features, share), strengths),
     )
 
 
@@ -144,23 +144,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if the strengths cannot be written, or 2 for bad input."""
     config = flags.parse(MmConfig, argv, prog=PROG)
     with flags.failing(PROG):
-        learn, held, num_games = _prepare(config)
+        training, holdout, num_games = _prepare(config)
     lay, total = Rules(config.size).layout, len(GROUPS) * config.iterations
-    about = {"games": num_games, "choices": len(learn.played), "size": config.size}
+    about = {"games": num_games, "choices": len(training.played), "size": config.size}
     numbers = {name: str(about[name]) for name in ("games", "choices")}
     with Progress("mm", total, "updates") as progress:
         progress.phase("compiling")
-        for step, (found, quality) in enumerate(fit(lay, learn, config.iterations)):
+        for step, (strengths, quality) in enumerate(fit(lay, training, config.iterations)):
             numbers |= {"objective": f"{quality.objective:.1f}", "learnt from": _text(quality)}
-            if held is not None and step % len(GROUPS) == 0:
-                numbers["held out"] = _text(measure(lay, held, found))
+            if holdout is not None and step % len(GROUPS) == 0:
+                numbers["held out"] = _text(measure(lay, holdout, strengths))
             progress.show(step, numbers, now=True)
     about["quality"] = quality._asdict()
-    if held is not None:
-        about["held_out"] = measure(lay, held, found)._asdict()
-    choices_of.write(PROG, config.out, found, about)
-    said = "held out" if held is not None else "learnt from"
-    print(f"{total} updates; {said} {numbers[said]}; strengths in {config.out}")
+    if holdout is not None:
+        about["held_out"] = measure(lay, holdout, strengths)._asdict()
+    choices_of.write(PROG, config.out, strengths, about)
+    label = "held out" if holdout is not None else "learnt from"
+    print(f"{total} updates; {label} {numbers[label]}; strengths in {config.out}")
     return 0
 
 
@@ -168,18 +168,19 @@ def _prepare(config: MmConfig) -> tuple[Choices, Choices | None, int]:
     """(choices to learn from, choices held out, games).
 
     Raises:
-      ValueError: says what was wrong, and what would be right.
+      ValueError: no games, or no move in them is a choice.
     """
-    _, found = choices_of.of_folder(config.sgf, config.size)
-    is_counted = found.number >= config.first_move
-    played = np.unique(found.game[is_counted])
-    if not len(played):
+    _, played = choices_of.of_folder(config.sgf, config.size)
+    is_counted = played.number >= config.first_move
+    games = np.unique(played.game[is_counted])
+    if not len(games):
         raise ValueError(f"--sgf {config.sgf}: no move in its games is a choice to learn from")
-    order = np.random.default_rng(config.seed).permutation(played)
-    away = order[: int(config.holdout_fraction * len(played))]
-    is_held = np.isin(found.game, away)
-    held = choices_of.take(found.choices, is_counted & is_held) if len(away) else None
-    return choices_of.take(found.choices, is_counted & ~is_held), held, len(played)
+    order = np.random.default_rng(config.seed).permutation(games)
+    held_games = order[: int(config.holdout_fraction * len(games))]
+    is_held_out = np.isin(played.game, held_games)
+    is_holdout = is_counted & is_held_out
+    holdout = choices_of.take(played.choices, is_holdout) if len(held_games) else None
+    return choices_of.take(played.choices, is_counted & ~is_held_out), holdout, len(games)
 
 
 def _text(quality: Quality) -> str:

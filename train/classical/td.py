@@ -1,4 +1,4 @@
-"""Learning the weights of local shapes by self-play, from a checkout; see `gozero.td.td`.
+"""Learn the weights of local shapes by self-play, from a checkout; see `gozero.td.td`.
 
 python -m train.classical.td --size 9 --steps 20000 --out runs/shapes/local_shape_9.safetensors
 """
@@ -53,7 +53,7 @@ class TdFlags:
         check(self)
         arrays.check_name(self.out, "--out")
         if self.out.exists() and not self.resume:
-            raise ValueError(f"--out {self.out}: is there already; name a new file, or --resume")
+            raise ValueError(f"--out {self.out} already exists; name a new file, or give --resume")
 
     @property
     def checkpoint(self) -> pathlib.Path:
@@ -61,10 +61,10 @@ class TdFlags:
 
     @property
     def same(self) -> str:
-        """The flags that a checkpoint must have been made with, as text."""
+        """The flags that must be the same in the run that wrote the checkpoint, as text."""
         apart = ("out", "resume", "weights")
-        kept = {k: v for k, v in dataclasses.asdict(self).items() if k not in apart}
-        return repr(kept)
+        flags = {k: v for k, v in dataclasses.asdict(self).items() if k not in apart}
+        return repr(flags)
 
 
 if __name__ == "__main__":

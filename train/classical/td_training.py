@@ -1,5 +1,5 @@
-"""What ``python -m train.classical.td`` does: play games, show progress, write checkpoints and
-weights."""
+"""The program of ``python -m train.classical.td``: play games, show progress, and write checkpoints
+and weights."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from train.classical.td import PROG, TdFlags
 
 STEPS_PER_CALL = 100
 CHECKPOINT_S = 60.0
-RANDOM_GAMES = 256  # against the random player, measured at the end
-_LEAST_RATE = 0.02
+RANDOM_GAMES = 256  # games against the random player at the end
+_MIN_RATE_SHARE = 0.02
 
 
 class TdState(NamedTuple):
@@ -44,44 +44,44 @@ class TdState(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if something cannot be read or written, 2 for bad input, 130
     for Ctrl-C."""
-    asked = flags.parse(TdFlags, argv, prog=PROG)
+    options = flags.parse(TdFlags, argv, prog=PROG)
     with flags.failing(PROG):
-        return run(asked, [PROG, *(sys.argv[1:] if argv is None else argv)])
+        return run(options, [PROG, *(sys.argv[1:] if argv is None else argv)])
 
 
-def run(asked: TdFlags, command: list[str]) -> int:
+def run(options: TdFlags, command: list[str]) -> int:
     """Do what `main` does; the command is recorded in the weights.
 
     Raises:
-      ValueError: weights or a checkpoint for something else, or damaged ones.
+      ValueError: weights or a checkpoint that are damaged or of other shapes or flags.
       OSError: something cannot be read or written.
     """
-    config = config_of(asked)
-    task = task_of(config, asked.komi)
-    state = begin(asked, config, task)
+    config = config_of(options)
+    task = task_of(config, options.komi)
+    state = begin(options, config, task)
     with runtime.StopRequest() as stop:
-        state = _learn(asked, config, task, state, stop)
-    save_checkpoint(asked, state)
-    wins = wins_against_random(config, task, state.weights, jax.random.key(asked.seed))
+        state = _learn(options, config, task, state, stop)
+    save_checkpoint(options, state)
+    wins = wins_against_random(config, task, state.weights, jax.random.key(options.seed))
     shape_weights.save(
-        asked.out,
+        options.out,
         config.shapes,
         np.asarray(state.weights),
         command=command,
-        komi=asked.komi,
+        komi=options.komi,
         steps=int(state.taken),
-        games_in_lockstep=asked.games,
-        seed=asked.seed,
+        games_in_lockstep=options.games,
+        seed=options.seed,
         wins_against_random=wins,
     )
-    print(f"{int(state.taken)} steps; {wins:.1%} against random moves; weights in {asked.out}")
+    print(f"{int(state.taken)} steps; {wins:.1%} against random moves; weights in {options.out}")
     return runtime.STOPPED if stop.requested else 0
 
 
-def config_of(asked: TdFlags) -> TdConfig:
-    rules = go.Rules(size=asked.size, ko="simple")
-    shapes = Shapes(asked.size, anywhere=asked.anywhere)
-    return TdConfig(rules, shapes, asked.epsilon, asked.plies)
+def config_of(options: TdFlags) -> TdConfig:
+    rules = go.Rules(size=options.size, ko="simple")
+    shapes = Shapes(options.size, anywhere=options.anywhere)
+    return TdConfig(rules, shapes, options.epsilon, options.plies)
 
 
 def task_of(config: TdConfig, komi: float) -> td.Task:
@@ -92,22 +92,22 @@ def task_of(config: TdConfig, komi: float) -> td.Task:
 # --- learning -------------------------------------------------------------------------
 
 
-def _learn(asked: TdFlags, config: TdConfig, task: td.Task, state: TdState, stop) -> TdState:
-    run = make_run(config, asked.steps, asked.rate)
-    key = jax.random.key(asked.seed)
+def _learn(options: TdFlags, config: TdConfig, task: td.Task, state: TdState, stop) -> TdState:
+    run = make_run(config, options.steps, options.rate)
+    key = jax.random.key(options.seed)
     started = saved = time.perf_counter()
     before, total = int(state.taken), None
-    with Progress("td", asked.steps, "steps", before) as progress:
+    with Progress("td", options.steps, "steps", before) as progress:
         progress.phase("compiling")
-        while int(state.taken) < asked.steps and not stop.requested:
+        while int(state.taken) < options.steps and not stop.requested:
             state, stats = run(task, state, key)
             total = stats if total is None else jax.tree.map(jnp.add, total, stats)
             now, taken = time.perf_counter(), int(state.taken)
-            positions_per_s = (taken - before) * asked.games / (now - started)
+            positions_per_s = (taken - before) * options.games / (now - started)
             progress.phase("learning")
             progress.show(taken, _numbers(total, positions_per_s))
             if now - saved >= CHECKPOINT_S:
-                save_checkpoint(asked, state)
+                save_checkpoint(options, state)
                 saved = now
     return state
 
@@ -117,15 +117,15 @@ def make_run(config: TdConfig, steps: int, rate: float):
 
     def run(task: td.Task, state: TdState, key: jax.Array) -> tuple[TdState, td.StepStats]:
         def one(state: TdState, _):
-            alpha = rate * jnp.maximum(_LEAST_RATE, 1.0 - state.taken / steps)
+            alpha = rate * jnp.maximum(_MIN_RATE_SHARE, 1.0 - state.taken / steps)
             step_key = jax.random.fold_in(key, state.taken)
-            goes_on = state.taken < steps
+            is_due = state.taken < steps
             lanes, weights, stats = td.step(
                 config, task, state.lanes, state.weights, alpha, step_key
             )
             new = TdState(state.taken + 1, lanes, weights)
-            stats = jax.tree.map(lambda x: jnp.where(goes_on, x, 0), stats)
-            return jax.tree.map(lambda a, b: jnp.where(goes_on, a, b), new, state), stats
+            stats = jax.tree.map(lambda x: jnp.where(is_due, x, 0), stats)
+            return jax.tree.map(lambda a, b: jnp.where(is_due, a, b), new, state), stats
 
         state, stats = lax.scan(one, state, length=STEPS_PER_CALL)
         return state, jax.tree.map(lambda x: jnp.sum(x, axis=0), stats)
@@ -148,7 +148,7 @@ def _numbers(stats: td.StepStats, positions_per_s: float) -> dict[str, str]:
 def wins_against_random(
     config: TdConfig, task: td.Task, weights: jax.Array, key: jax.Array
 ) -> float:
-    """The share of games that the best moves win against random ones, half of them with Black."""
+    """The share of games that the greedy policy wins against random moves, half as Black."""
     rules = config.rules
 
     def best(table: jax.Array, key: jax.Array, turn: Turn) -> jax.Array:
@@ -165,36 +165,38 @@ def wins_against_random(
 # --- checkpoints ----------------------------------------------------------------------
 
 
-def begin(asked: TdFlags, config: TdConfig, task: td.Task) -> TdState:
+def begin(options: TdFlags, config: TdConfig, task: td.Task) -> TdState:
     """The state to start from: the checkpoint's, or a new one.
 
     Raises:
       ValueError: --resume without a checkpoint, or with one made with other flags; bad --weights.
     """
     weights = np.zeros(local.sharing(config.shapes).num_weights + 1, np.float32)
-    if asked.weights is not None:
-        learnt = shape_weights.read(asked.weights)
-        if learnt.shapes != config.shapes:
-            raise ValueError(f"--weights {asked.weights}: of {learnt.shapes}, not {config.shapes}")
-        weights = learnt.weights
-    lanes = td.start(config, task.root, asked.games)
+    if options.weights is not None:
+        initial = shape_weights.read(options.weights)
+        if initial.shapes != config.shapes:
+            raise ValueError(
+                f"--weights {options.weights} are of {initial.shapes}; expected {config.shapes}"
+            )
+        weights = initial.weights
+    lanes = td.start(config, task.root, options.games)
     state = TdState(jnp.int32(0), lanes, jnp.asarray(weights))
-    if not asked.resume:
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
+    if not options.resume:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
         return state
-    if not asked.checkpoint.is_file():
-        raise ValueError(f"--resume: there is no {asked.checkpoint}")
-    flags = arrays.describe(asked.checkpoint, "checkpoint").get("flags")
-    if flags != asked.same:
-        raise ValueError(f"--resume: {asked.checkpoint} was made with {flags}")
-    held = _held(state)
-    found, _ = arrays.read(asked.checkpoint, "checkpoint", lambda about, names: held)
-    return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(found[k]) for k in held])
+    if not options.checkpoint.is_file():
+        raise ValueError(f"--resume: there is no {options.checkpoint}")
+    flags = arrays.describe(options.checkpoint, "checkpoint").get("flags")
+    if flags != options.same:
+        raise ValueError(f"--resume: {options.checkpoint} was made with other flags: {flags}")
+    leaves = _named_leaves(state)
+    saved, _ = arrays.read(options.checkpoint, "checkpoint", lambda about, names: leaves)
+    return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(saved[k]) for k in leaves])
 
 
-def save_checkpoint(asked: TdFlags, state: TdState) -> None:
-    arrays.write(asked.checkpoint, "checkpoint", _held(state), {"flags": asked.same})
+def save_checkpoint(options: TdFlags, state: TdState) -> None:
+    arrays.write(options.checkpoint, "checkpoint", _named_leaves(state), {"flags": options.same})
 
 
-def _held(state: TdState) -> dict[str, jax.Array]:
+def _named_leaves(state: TdState) -> dict[str, jax.Array]:
     return {f"leaf_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(state))}

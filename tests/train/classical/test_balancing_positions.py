@@ -47,7 +47,7 @@ def test_of_games(tmp_path):
 
 def test_what_cannot_be(tmp_path):
     for flags in ({}, {"data": tmp_path, "sgf": tmp_path}):
-        with pytest.raises(ValueError, match="give --data, a folder of self-play, or --sgf"):
+        with pytest.raises(ValueError, match="give either --data, a folder of self-play, or --sgf"):
             config_of(tmp_path, **flags)
-    with pytest.raises(ValueError, match=r"--sgf .*: no \*.sgf there"):
+    with pytest.raises(ValueError, match=r"--sgf .*: there is no \*.sgf file"):
         _positions(config_of(tmp_path, sgf=tmp_path))

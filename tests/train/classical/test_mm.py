@@ -211,7 +211,7 @@ def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsy
     flags = ["--sgf", str(tmp_path), "--out", str(out), "--size", "5", "--iterations", "2"]
     assert fit.main(flags) == 0
     said = capsys.readouterr()
-    assert "left out: sgf" in said.err
+    assert "skipped: sgf" in said.err
     assert "held out log-likelihood" in said.err
     assert "4 updates; held out log-likelihood" in said.out
     found, about = strengths.load(out)
@@ -226,7 +226,7 @@ def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsy
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--sgf", "nowhere", "--out", "a.safetensors"], "no *.sgf there"),
+        (["--sgf", "nowhere", "--out", "a.safetensors"], "there is no *.sgf file"),
         (["--sgf", ".", "--out", "a.txt"], "not a .safetensors"),
         (["--sgf", ".", "--out", "a.safetensors", "--iterations", "0"], "at least 1"),
         (["--sgf", ".", "--out", "a.safetensors", "--holdout-fraction", "1"], "below 1"),
