@@ -1,4 +1,4 @@
-"""What experiment commands share: flags, a time estimate, and where the results are.
+"""The parts that experiment commands share: flags, a time estimate, the location of results.
 
 Imports no JAX.
 """
@@ -20,7 +20,7 @@ class ExperimentConfig:
     """Settings that every experiment has."""
 
     QUICK: ClassVar[Mapping[str, Any]] = {}
-    """The settings of --quick; flags given beside it override them."""
+    """The settings of --quick; other flags override them."""
 
     quick: bool = setting(False, group="how much")
     """A small run, meant to end within two minutes, that shows only that the experiment works."""
@@ -42,20 +42,20 @@ def parse(config: type[Config], argv: Sequence[str] | None = None, *, prog: str)
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     default = config(**config.QUICK) if "--quick" in arguments and config.QUICK else None
-    asked = flags.parse(config, arguments, prog=prog, default=default)
-    if asked.estimate is not None:
-        say_estimate(asked.estimate)
-    return asked
+    settings = flags.parse(config, arguments, prog=prog, default=default)
+    if settings.estimate is not None:
+        print_estimate(settings.estimate)
+    return settings
 
 
-def say_estimate(minutes: float) -> None:
+def print_estimate(minutes: float) -> None:
     """Prints an estimate of a run's time on stderr, from recorded runs."""
     amount = f"{minutes:.0f} minutes" if minutes >= 1.5 else "a minute"
     amount = f"{minutes / 60:.1f} hours" if minutes >= 90 else amount
     print(f"estimate: {amount} on two idle cores", file=sys.stderr, flush=True)
 
 
-def say_results(out: pathlib.Path) -> None:
+def print_results(out: pathlib.Path) -> None:
     """Prints an experiment's last lines: its folder, and its table and figure if they exist."""
     lines = [f"folder: {out}"]
     for what, name in (("table", "results.csv"), ("figure", "results.svg")):

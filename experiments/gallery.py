@@ -11,11 +11,11 @@ README = FOLDER / "README.md"
 
 
 class GalleryEntry(NamedTuple):
-    """What the gallery says about an experiment, besides its figures."""
+    """The gallery's description of an experiment, besides its figures."""
 
     shows: str
     full: str
-    """How long a full run takes on two cores, according to the records in its README."""
+    """The time of a full run on two cores, according to the records in its README."""
 
 
 ENTRIES = {
@@ -95,7 +95,7 @@ ENTRIES = {
 
 
 def figures(name: str) -> list[pathlib.Path]:
-    """All that are committed of an experiment, from its folder."""
+    """The committed figures of an experiment, relative to its folder."""
     folder = FOLDER / name
     return sorted(path.relative_to(folder) for path in folder.glob("results/**/*.svg"))
 
@@ -119,9 +119,9 @@ def text() -> str:
             f"| [{name}]({name}/README.md) | {entry.shows} | {entry.full} | {_quick(name)} |"
         )
     for name, entry in sorted(ENTRIES.items()):
-        if drawn := figures(name):
+        if paths := figures(name):
             lines += ["", f"## {name}", "", f"{entry.shows[0].upper()}{entry.shows[1:]}.", ""]
-            lines += [f"![{name}: {_caption(path)}]({name}/{path.as_posix()})" for path in drawn]
+            lines += [f"![{name}: {_caption(path)}]({name}/{path.as_posix()})" for path in paths]
     return "\n".join(lines) + "\n"
 
 

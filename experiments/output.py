@@ -1,4 +1,4 @@
-"""What experiments write: rows as CSV or as a Markdown table, and figures as SVG."""
+"""Output of experiments: rows as CSV or as a Markdown table, and figures as SVG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_plots() -> None:
       SystemExit: if matplotlib is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise SystemExit("the plot wants matplotlib: pip install -e '.[plots]'")
+        raise SystemExit("plots need matplotlib: pip install -e '.[plots]'")
 
 
 def write_csv(
@@ -42,8 +42,8 @@ def write_csv(
     writer.writeheader()
     for row in rows:
         cells = {name: getattr(row, name) for name in names}
-        is_cut = lambda value: digits and isinstance(value, float)
-        writer.writerow({k: f"{v:.{digits}g}" if is_cut(v) else v for k, v in cells.items()})
+        is_rounded = lambda value: digits and isinstance(value, float)
+        writer.writerow({k: f"{v:.{digits}g}" if is_rounded(v) else v for k, v in cells.items()})
     write_whole(path, text.getvalue().encode())
 
 

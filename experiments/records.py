@@ -1,4 +1,4 @@
-"""README tables generated from the experiments' records, and claims that a record must back.
+"""README tables generated from the experiments' records, and claims that a record must support.
 
     python -m experiments.records      # regenerates the tables
 
@@ -38,7 +38,7 @@ def points(path: pathlib.Path) -> str:
     for row in results.read(path):
         name = f"{row.series}, {_thousands(row.label)}" + f", against {row.opponent}" * row.anchor
         score = f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]"
-        elo = results.elo_words(row.elo, row.elo_low, row.elo_high)
+        elo = results.elo_text(row.elo, row.elo_low, row.elo_high)
         wins = f"{row.won}, {row.drawn}, {row.lost}"
         lines.append([name, row.games, wins, score, "" if 0 in (row.won, row.lost) else elo])
     return markdown(["", "games", "won, drawn, lost", "score [95%]", "Elo [95%]"], lines)
@@ -47,26 +47,26 @@ def points(path: pathlib.Path) -> str:
 def grid(path: pathlib.Path) -> str:
     """A table of a sweep's scores: one line per series, one column per label."""
     rows = results.read(path)
-    inside = [row for row in rows if not row.anchor and row.x is not None]
-    series = list(dict.fromkeys(row.series for row in inside))
-    labels = list(dict.fromkeys(row.label for row in inside))
+    points = [row for row in rows if not row.anchor and row.x is not None]
+    series = list(dict.fromkeys(row.series for row in points))
+    labels = list(dict.fromkeys(row.label for row in points))
     cells = {
         (row.series, row.label): f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]"
-        for row in inside
+        for row in points
     }
     return markdown(["", *labels], [[s, *(cells.get((s, x), "") for x in labels)] for s in series])
 
 
 def matches(path: pathlib.Path) -> str:
-    """A table of matches, with the paper's figures and the scores required and aimed at."""
+    """A table of matches, with the paper's figures, the required scores and the target scores."""
     lines = []
     for row in _rows(path):
         score, low, high = (float(row[key]) for key in _INTERVALS[0])
         least, most = float(row["must_low"] or 0), float(row["must_high"] or 1)
-        must = f"{least:.0%}" + f" to {most:.0%}" * (most < 1) if row["must_low"] else ""
+        required = f"{least:.0%}" + f" to {most:.0%}" * (most < 1) if row["must_low"] else ""
         lines.append([f"`{row['match']}`", row["opponent"], row["paper"], row["games"]])
         lines[-1] += [f"{row['won']}, {row['drawn']}, {row['lost']}"]
-        lines[-1] += [f"**{score:.1%}** [{low:.1%}, {high:.1%}]", must]
+        lines[-1] += [f"**{score:.1%}** [{low:.1%}, {high:.1%}]", required]
         lines[-1] += [f"{float(row['aim']):.0%}" if row["aim"] else ""]
     head = ["", "opponent", "paper", "games", "won, drawn, lost", "score [95%]", "must", "aim"]
     return markdown(head, lines)
@@ -80,11 +80,11 @@ def pages() -> list[pathlib.Path]:
     return [*FOLDER.glob("*/README.md"), *(FOLDER.parent / "docs").glob("*.md")]
 
 
-def written(page: pathlib.Path) -> str:
+def regenerated(page: pathlib.Path) -> str:
     """A page's text with its tables regenerated."""
 
-    def table(found: re.Match[str]) -> str:
-        kind, records = found.groups()
+    def table(block: re.Match[str]) -> str:
+        kind, records = block.groups()
         paths = [(page.parent / record).resolve() for record in records.split()]
         return f"<!-- {kind} {records}-->\n{_maker(kind, paths[0])(*paths)}\n<!-- end -->"
 
@@ -100,20 +100,20 @@ def _maker(kind: str, record: pathlib.Path) -> Callable[..., str]:
 
 def claims(text: str) -> Iterator[tuple[int, str, Interval]]:
     """Yields (line, words, numbers) of each figure with an interval, as ``80.0% [72.0, 86.1]``."""
-    for found in _CLAIM.finditer(text):
-        numbers = tuple(float(one.replace(",", "")) for one in found.groups())
-        yield text.count("\n", 0, found.start()) + 1, found[0], numbers
+    for match in _CLAIM.finditer(text):
+        numbers = tuple(float(one.replace(",", "")) for one in match.groups())
+        yield text.count("\n", 0, match.start()) + 1, match[0], numbers
 
 
 def recorded() -> set[Interval]:
     """All figures with intervals in the experiments' records, in every rounding in use."""
-    found: list[Interval] = []
+    intervals: list[Interval] = []
     for path in FOLDER.rglob("results/**/*.csv"):
-        found += [one for row in _rows(path) for one in _intervals(row)]
+        intervals += [one for row in _rows(path) for one in _intervals(row)]
     for path in FOLDER.rglob("results/**/*.json"):
-        found += _nested(json.loads(path.read_text()))
+        intervals += _nested(json.loads(path.read_text()))
     scales = (100, 1), (100, 0), (1, 0), (1, 1)
-    return {tuple(round(x * by, digits) for x in one) for one in found for by, digits in scales}
+    return {tuple(round(x * by, digits) for x in one) for one in intervals for by, digits in scales}
 
 
 def _nested(record: Any) -> Iterator[Interval]:
@@ -146,4 +146,4 @@ def _thousands(label: str) -> str:
 
 if __name__ == "__main__":
     for path in pages():
-        path.write_text(written(path))
+        path.write_text(regenerated(path))

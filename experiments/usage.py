@@ -22,8 +22,8 @@ def commands(folder: str | None = None) -> list[str]:
 def main(package: str = "experiments") -> int:
     """Prints the commands on stderr; returns 2, the exit status of a usage error."""
     folder = package.partition(".")[2] or None
-    known = commands(folder)
-    what = "the command is" if len(known) == 1 else "the commands are"
-    lines = f"{what} {known[0]}" if len(known) == 1 else "\n  ".join([what, *known])
+    programs = commands(folder)
+    intro = "the command is" if len(programs) == 1 else "the commands are"
+    lines = f"{intro} {programs[0]}" if len(programs) == 1 else "\n  ".join([intro, *programs])
     print(f"python -m {package}: {lines}\nEach has --help.", file=sys.stderr)
     return 2

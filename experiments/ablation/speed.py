@@ -67,13 +67,13 @@ def measure(config: SpeedConfig) -> Iterator[Row]:
     names, searches = zip(*contestants(config), strict=True)
     for trees in config.trees:
         print(f"{trees} at once ...", file=sys.stderr, flush=True)
-        found = speed.measure(
+        speeds = speed.measure(
             Rules(config.size), searches, trees, KOMI, config.seed, config.repeats
         )
         first: dict[str, float] = {}
-        for name, one, its in zip(names, searches, found, strict=True):
-            base = next((known for known in first if name.startswith(known)), name)
-            rate = its.simulations_per_s
+        for name, one, result in zip(names, searches, speeds, strict=True):
+            base = next((other for other in first if name.startswith(other)), name)
+            rate = result.simulations_per_s
             yield Row(
                 name,
                 trees,
@@ -81,9 +81,9 @@ def measure(config: SpeedConfig) -> Iterator[Row]:
                 config.simulations,
                 rate,
                 rate / first.setdefault(base, rate),
-                its.evaluated,
-                its.bytes_a_node,
-                its.mb,
+                result.evaluated,
+                result.bytes_a_node,
+                result.mb,
             )
 
 
@@ -95,7 +95,7 @@ def play(config: SpeedConfig) -> int:
     files.write_json(config.out / "config.json", config)
     files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     print(table(rows))
-    command.say_results(config.out)
+    command.print_results(config.out)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The time of kernels on a TPU, which no compiled text gives: playouts, and a search's kernels.
+"""The time of kernels on a TPU, which compiled texts lack: playouts, and a search's kernels.
 
     python -m experiments.accelerators.bundles --target v5e     # needs libtpu: extra tpu-ahead
     python -m experiments.accelerators.bundles --program puct-9x9 --out bundles.jsonl
@@ -65,31 +65,33 @@ _BUNDLE = re.compile(r"\s*0x[0-9a-f]+\s+(?P<label>\w\w)?\s*: (?P<loops>[> ]*)\{"
 
 def loops(text: str) -> list[tuple[int, int]]:
     """(depth, number of bundles) of each stretch of a kernel within one loop, in order."""
-    found: list[tuple[int, int]] = []
+    stretches: list[tuple[int, int]] = []
     for line in _BUNDLE.finditer(text):
         depth = line["loops"].count(">")
-        if not found or found[-1][0] != depth or line["label"] == "LB":
-            found.append((depth, 0))
-        found[-1] = (depth, found[-1][1] + 1)
-    return found
+        if not stretches or stretches[-1][0] != depth or line["label"] == "LB":
+            stretches.append((depth, 0))
+        stretches[-1] = (depth, stretches[-1][1] + 1)
+    return stretches
 
 
-def cycles_of_an_advance(text: str, lengths: Sequence[float], around: int = 1) -> float:
+def cycles_of_an_advance(text: str, lengths: Sequence[float], outer_depth: int = 1) -> float:
     """Cycles of one trip of the outer loop, given the trip counts of its inner loops.
 
     Args:
       text: the bundles.
       lengths: trip counts of the inner loops, in order.
-      around: the depth of the outer loop; 0: the kernel itself.
+      outer_depth: the depth of the outer loop; 0: the kernel itself.
 
     Raises:
       ValueError: if the number of inner loops differs, or they contain loops.
     """
-    stretches = [each for each in loops(text) if each[0] >= around]
-    inner = [count for depth, count in stretches if depth == around + 1]
-    if len(inner) != len(lengths) or max(depth for depth, _ in stretches) > around + 1:
-        raise ValueError(f"loops {stretches}: expected {len(lengths)} within one")
-    own = sum(count for depth, count in stretches if depth == around)
+    stretches = [each for each in loops(text) if each[0] >= outer_depth]
+    inner = [count for depth, count in stretches if depth == outer_depth + 1]
+    if len(inner) != len(lengths) or max(depth for depth, _ in stretches) > outer_depth + 1:
+        raise ValueError(
+            f"loops {stretches}: expected {len(lengths)} inner loops in one outer loop"
+        )
+    own = sum(count for depth, count in stretches if depth == outer_depth)
     return own + sum(count * length for count, length in zip(inner, lengths, strict=True))
 
 
@@ -102,24 +104,24 @@ def advances(size: int, policy_name: str) -> tuple[np.ndarray, int]:
         else mogo.policy(rules.layout, mogo.PLAIN)
     )
     cap = engine.move_cap(rules)
-    goes_on = lambda state: engine.playing(state.clock, cap)
+    is_playing = lambda state: engine.playing(state.clock, cap)
     positions = jax.vmap(lambda _: go.empty_position(rules))(jnp.arange(LANES))
-    last = (jnp.full(LANES, bb.NO_POINT),) if policy.takes_last else ()
+    last_moves = (jnp.full(LANES, bb.NO_POINT),) if policy.takes_last else ()
 
-    def init(positions, *last):
+    def init(positions, *last_moves):
         clock = engine.init_clock(positions, jax.random.key(0), engine.lane_ids(LANES))
-        return policy.init(rules, positions, clock, False, *last)
+        return policy.init(rules, positions, clock, False, *last_moves)
 
     @jax.jit
     def count(state):
         def advance(carry):
             state, counts = carry
-            return policy.advance(rules, cap, (), state)[0], counts + goes_on(state)
+            return policy.advance(rules, cap, (), state)[0], counts + is_playing(state)
 
         start = (state, jnp.zeros(LANES, jnp.int32))
-        return lax.while_loop(lambda carry: jnp.any(goes_on(carry[0])), advance, start)[1]
+        return lax.while_loop(lambda carry: jnp.any(is_playing(carry[0])), advance, start)[1]
 
-    state = init(positions, *last)
+    state = init(positions, *last_moves)
     words = sum(x.size // LANES for x in jax.tree.leaves(state))
     return np.asarray(count(state)), words
 
@@ -140,16 +142,16 @@ def seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, 
     counts, words = advances(size, policy)
     plan = lane_loop.plan("tpu", LANES, words)
     rounds = int(counts.reshape(plan.games, -1).sum(axis=0).max())  # one block
-    in_kernel = rounds * cycles / estimate.SPEEDS[target.chip].clock_hz
-    around = estimate.read(compiled.text, target.chip).seconds
-    area = _area_seconds(size, target, folder)
+    kernel_s = rounds * cycles / estimate.SPEEDS[target.chip].clock_hz
+    outside_s = estimate.read(compiled.text, target.chip).seconds
+    area_s = _area_seconds(size, target, folder)
     return {
         "cycles": cycles,
         "advances": rounds,
-        "kernel_us": 1e6 * in_kernel,
-        "area_us": 1e6 * area,
-        "around_us": 1e6 * around,
-        "playouts_per_s": LANES / (in_kernel + area + around),
+        "kernel_us": 1e6 * kernel_s,
+        "area_us": 1e6 * area_s,
+        "around_us": 1e6 * outside_s,
+        "playouts_per_s": LANES / (kernel_s + area_s + outside_s),
     }
 
 
@@ -159,7 +161,9 @@ def _area_seconds(size: int, target: ahead.Target, folder: pathlib.Path) -> floa
     rounds = flood_rounds(size, 1024)
     _empty(folder)
     ahead.compile(target, jax.vmap(function), *args)
-    count = cycles_of_an_advance(kernel_text(folder), [rounds[each] for each in planes], around=0)
+    count = cycles_of_an_advance(
+        kernel_text(folder), [rounds[each] for each in planes], outer_depth=0
+    )
     return LANES / 1024 * count / estimate.SPEEDS[target.chip].clock_hz
 
 
@@ -201,7 +205,7 @@ def flood_rounds(size: int, batch: int) -> dict[int, float]:
     Averages over the moves of random games, until the first game ends. The floods have 1 plane for
     a move's captures, 4 for the chains that it touches, and 2 for an area.
     """
-    rules, found = go.Rules(size, ko="simple"), collections.defaultdict(list)
+    rules, rounds_by_planes = go.Rules(size, ko="simple"), collections.defaultdict(list)
     actions = games.record_games(rules, batch, seed=0)
     actions = actions[: games.lengths(rules, actions).min()]
 
@@ -209,7 +213,7 @@ def flood_rounds(size: int, batch: int) -> dict[int, float]:
         goes_on = lambda carry: jnp.any(floods._is_growing(lay, carry[0], east, south))
         sweep = lambda carry: (floods._sweep_stacked(lay, carry[0], east, south), carry[1] + 1)
         grown, rounds = lax.while_loop(goes_on, sweep, (seeds, jnp.int32(0)))
-        jax.debug.callback(lambda rounds: found[len(seeds)].append(int(rounds)), rounds)
+        jax.debug.callback(lambda rounds: rounds_by_planes[len(seeds)].append(int(rounds)), rounds)
         return grown
 
     def move(positions, actions):
@@ -221,29 +225,29 @@ def flood_rounds(size: int, batch: int) -> dict[int, float]:
     with mock.patch.object(floods, "grow_stacked", counted):
         jax.block_until_ready(lax.scan(move, games.start(rules, batch).position, actions))
     jax.effects_barrier()
-    return {planes: float(np.mean(rounds)) for planes, rounds in found.items()}
+    return {planes: float(np.mean(rounds)) for planes, rounds in rounds_by_planes.items()}
 
 
 def search_seconds(name: str, target: ahead.Target, folder: pathlib.Path) -> dict[str, Any]:
     """Estimated times of a simulation's kernels: those of the trees, and those of the Go stages."""
     size, batch = SEARCHES[name]
-    depth, rounds, found = longest_path(size, batch), flood_rounds(size, batch), {}
+    depth, rounds, kernel_times = longest_path(size, batch), flood_rounds(size, batch), {}
 
     def add(kernel, function, args, count):
         _empty(folder)
         ahead.compile(target, function, *args)
         seconds = count(kernel_text(folder)) / estimate.SPEEDS[target.chip].clock_hz
-        found[f"{kernel}_us"] = 1e6 * seconds
+        kernel_times[f"{kernel}_us"] = 1e6 * seconds
 
     for kernel, (function, args, blocks) in _search_kernels(size, batch).items():
         trips = (blocks, depth) if blocks > 1 else (depth,)
         add(kernel, function, args, functools.partial(cycles, trips=trips))
     for kernel, (function, args, planes) in _stages(size, batch).items():
         lengths = [rounds[each] for each in planes]
-        count = functools.partial(cycles_of_an_advance, lengths=lengths, around=0)
+        count = functools.partial(cycles_of_an_advance, lengths=lengths, outer_depth=0)
         add(kernel, jax.vmap(function), args, count)
     about = {"longest_path": depth, **{f"sweeps_{k}": x for k, x in sorted(rounds.items())}}
-    return {**about, **found, "kernels_us": sum(found.values())}
+    return {**about, **kernel_times, "kernels_us": sum(kernel_times.values())}
 
 
 def _stages(size: int, batch: int) -> dict[str, tuple[Callable, tuple, tuple[int, ...]]]:
@@ -293,11 +297,11 @@ def _search_kernels(size: int, batch: int) -> dict[str, tuple[Callable, tuple, i
         return lane_trees.back_up(choose, numbers, new, path, length, value, of_trees, 0)
 
     blocks = math.ceil(trees[0] / 8)
-    given = Numbers(*numbers), lane_trees.TreeUpdate(*new), path, *of_tree
+    back_up_args = Numbers(*numbers), lane_trees.TreeUpdate(*new), path, *of_tree
     return {
         "descend": (descend, (Numbers(*numbers),), blocks),
         "read_along": (lane_trees.read_along, (flat(words, nodes), flat(levels)), batch // 128),
-        "back_up": (back_up, given, blocks),
+        "back_up": (back_up, back_up_args, blocks),
     }
 
 
@@ -306,20 +310,20 @@ def main() -> None:
     parser.add_argument("--target", default="v5e", choices=sorted(estimate.SPEEDS))
     parser.add_argument("--program", default="playouts-9x9", choices=sorted([*KERNELS, *SEARCHES]))
     parser.add_argument("--out", type=pathlib.Path, help="a file to which the row is added")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     jax.config.update("jax_enable_compilation_cache", False)  # a cache hit dumps nothing
     with tempfile.TemporaryDirectory() as folder:
         flags = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
         os.environ["LIBTPU_INIT_ARGS"] = flags  # libtpu reads it only once, when loaded
-        of = seconds if asked.program in KERNELS else search_seconds
-        found = of(asked.program, ahead.target(asked.target), pathlib.Path(folder))
-    row = {"program": asked.program, "target": asked.target}
-    row |= {key: float(f"{x:.4g}") for key, x in found.items()}
+        measure = seconds if args.program in KERNELS else search_seconds
+        figures = measure(args.program, ahead.target(args.target), pathlib.Path(folder))
+    row = {"program": args.program, "target": args.target}
+    row |= {key: float(f"{x:.4g}") for key, x in figures.items()}
     row |= {"jax": jax.__version__, "commit": folders.commit().get("git_commit")}
     row["date"] = time.strftime("%Y-%m-%d")
     print(json.dumps(row))
-    if asked.out:
-        files.add_line(asked.out, row)
+    if args.out:
+        files.add_line(args.out, row)
 
 
 if __name__ == "__main__":

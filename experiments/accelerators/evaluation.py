@@ -47,20 +47,20 @@ def row(
         apply = functools.partial(network.apply, config, params)
 
         def one(shift: jax.Array, _: Any) -> Any:
-            seen = planes + shift  # the input depends on the last output
+            inputs = planes + shift  # the input depends on the last output
             if slices == 1:
-                said = apply(seen)
+                output = apply(inputs)
             else:
-                said = lax.map(apply, seen.reshape(slices, batch // slices, *seen.shape[1:]))
-            return said.value.mean(), (said.policy_logits, said.value)
+                output = lax.map(apply, inputs.reshape(slices, batch // slices, *inputs.shape[1:]))
+            return output.value.mean(), (output.policy_logits, output.value)
 
         return lax.scan(one, jnp.float32(0), length=ROUNDS)
 
     params = jax.eval_shape(lambda: network.init(config, jax.random.key(0)))
     planes = jax.ShapeDtypeStruct((batch, size, size, config.num_planes), jnp.float32)
-    done = ahead.compile(target, run, params, planes)
-    hot = estimate.read(done.text, target.chip).find(ROUNDS)
-    assert hot is not None
+    compiled = ahead.compile(target, run, params, planes)
+    loop = estimate.read(compiled.text, target.chip).find(ROUNDS)
+    assert loop is not None
     return {
         "target": target.name,
         "board": size,
@@ -69,9 +69,9 @@ def row(
         "batch": batch,
         "at_a_time": batch // slices,
         "chosen": network.num_slices(config, batch, (size, size)) == slices,
-        "round_ms": f"{1e3 * hot.seconds:.3f}",
-        "temp_mib": round(done.temp_bytes / 2**20),
-        "compile_cpu_s": f"{done.compile_cpu_seconds:.1f}",
+        "round_ms": f"{1e3 * loop.seconds:.3f}",
+        "temp_mib": round(compiled.temp_bytes / 2**20),
+        "compile_cpu_s": f"{compiled.compile_cpu_seconds:.1f}",
     }
 
 
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--slices", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--fewest", type=int, default=256, help="the fewest positions in a slice")
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS / "evaluation.csv")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     os.environ["JAX_PLATFORMS"] = "cpu"
     jax.config.update("jax_enable_compilation_cache", False)
     about = {"jax": jax.__version__, "commit": folders.commit().get("git_commit")}
@@ -93,22 +93,22 @@ def main() -> None:
             batch,
             slices,
         )
-        for name in asked.target
+        for name in args.target
         for size, blocks, channels, pool_every, batches in SHAPES
         for batch in batches
-        for slices in asked.slices
-        if slices == 1 or batch // slices >= asked.fewest
+        for slices in args.slices
+        if slices == 1 or batch // slices >= args.fewest
     ]
-    with asked.out.open("w", newline="") as file:
+    with args.out.open("w", newline="") as file:
         writer = None
         for case in cases:
-            found = row(*case) | about
+            cells = row(*case) | about
             if writer is None:
-                writer = csv.DictWriter(file, found.keys(), lineterminator="\n")
+                writer = csv.DictWriter(file, cells.keys(), lineterminator="\n")
                 writer.writeheader()
-            writer.writerow(found)
+            writer.writerow(cells)
             file.flush()
-            print(*found.values(), flush=True)
+            print(*cells.values(), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,20 +15,20 @@ from collections.abc import Iterator, Sequence
 from experiments.accelerators import run, table
 
 
-def speeds(path: pathlib.Path, musts: Sequence[str]) -> Iterator[tuple[bool, str]]:
+def speeds(path: pathlib.Path, requirements: Sequence[str]) -> Iterator[tuple[bool, str]]:
     """Yields (whether it holds, a message) for each requirement PROGRAM=UNITS_PER_SECOND."""
     newest = {row["program"]: row for row in run.read(path)}
-    for must in musts:
-        program, _, least = must.partition("=")
+    for requirement in requirements:
+        program, _, least = requirement.partition("=")
         row = newest.get(program)
         measured = row and row["measured_units_per_s"]
         if row is None or measured is None:
             yield False, f"{program}: not measured"
             continue
-        has, least = table.rate(measured, row["unit"]), float(least)
+        rate, least = table.rate(measured, row["unit"]), float(least)
         holds = measured >= least
         word = "holds" if holds else "does not hold"
-        yield holds, f"{program}: {has} measured, must {table.rate(least, row['unit'])}: {word}"
+        yield holds, f"{program}: {rate} measured, must {table.rate(least, row['unit'])}: {word}"
 
 
 def scores(path: pathlib.Path, least: float) -> Iterator[tuple[bool, str]]:
@@ -37,8 +37,10 @@ def scores(path: pathlib.Path, least: float) -> Iterator[tuple[bool, str]]:
         for row in csv.DictReader(file):
             score = float(row["score"])
             word = "holds" if score >= least else "does not hold"
-            told = f"{row['match']}: {score:.1%} of {row['games']} games, must {least:.0%}: {word}"
-            yield score >= least, told
+            message = (
+                f"{row['match']}: {score:.1%} of {row['games']} games, must {least:.0%}: {word}"
+            )
+            yield score >= least, message
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,12 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--score", type=pathlib.Path, help="the results.csv of matches")
     parser.add_argument("--least", type=float, default=0.8, help="the lowest score that passes")
-    asked = parser.parse_args(argv)
-    found = [*speeds(asked.rows, asked.must)] if asked.rows else []
-    found += [*scores(asked.score, asked.least)] if asked.score else []
-    for _, told in found:
-        print(told)
-    return 0 if all(holds for holds, _ in found) else 1
+    args = parser.parse_args(argv)
+    checks = [*speeds(args.rows, args.must)] if args.rows else []
+    checks += [*scores(args.score, args.least)] if args.score else []
+    for _, message in checks:
+        print(message)
+    return 0 if all(holds for holds, _ in checks) else 1
 
 
 if __name__ == "__main__":

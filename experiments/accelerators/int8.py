@@ -1,4 +1,4 @@
-"""What a network loses with 8-bit integers in its blocks, compared with f32, on the CPU.
+"""The loss of accuracy of a network with 8-bit integers in its blocks, against f32, on the CPU.
 
     python -m experiments.accelerators.int8 --games 400     # some minutes on two cores
 
@@ -52,25 +52,28 @@ def compare(size: int, seed: int) -> Iterator[dict[str, Any]]:
     first moves, values by root mean squared error."""
     sides, game = evaluators(size), go_game(go.Rules(size=size))
     evaluate = {dtype: jax.jit(side.evaluate) for dtype, side in sides.items()}
-    found: dict[str, list[tuple[float, ...]]] = {"bfloat16": [], "int8": []}
-    for seen, legal in _positions(game, sides["float32"], seed):
-        said = {
-            of: evaluate[of](side.params, jax.random.key(0), seen) for of, side in sides.items()
+    errors: dict[str, list[tuple[float, ...]]] = {"bfloat16": [], "int8": []}
+    for observations, legal in _positions(game, sides["float32"], seed):
+        evaluations = {
+            dtype: evaluate[dtype](side.params, jax.random.key(0), observations)
+            for dtype, side in sides.items()
         }
         logs = {
             dtype: jax.nn.log_softmax(jnp.where(legal, one.prior_logits, -jnp.inf))
-            for dtype, one in said.items()
+            for dtype, one in evaluations.items()
         }
-        own = logs["float32"]
-        for dtype, rows in found.items():
-            lost = jnp.where(legal, jnp.exp(own) * (own - logs[dtype]), 0.0).sum(axis=1)
-            agree = jnp.argmax(own, axis=1) == jnp.argmax(logs[dtype], axis=1)
-            error = said[dtype].value - said["float32"].value
-            rows.append((float(lost.mean()), float((error**2).mean()), float(agree.mean())))
-    for dtype, rows in found.items():
-        nats, square, agree = np.mean(rows, axis=0)
+        exact = logs["float32"]
+        for dtype, rows in errors.items():
+            divergence = jnp.where(legal, jnp.exp(exact) * (exact - logs[dtype]), 0.0).sum(axis=1)
+            same_move = jnp.argmax(exact, axis=1) == jnp.argmax(logs[dtype], axis=1)
+            error = evaluations[dtype].value - evaluations["float32"].value
+            rows.append(
+                (float(divergence.mean()), float((error**2).mean()), float(same_move.mean()))
+            )
+    for dtype, rows in errors.items():
+        nats, square, same_move = np.mean(rows, axis=0)
         about = {"size": size, "dtype": dtype, "positions": _GAMES * len(rows), "seed": seed}
-        measured = {"policy_nats": nats, "value_rms": square**0.5, "same_first_move": agree}
+        measured = {"policy_nats": nats, "value_rms": square**0.5, "same_first_move": same_move}
         yield about | {name: f"{value:.3g}" for name, value in measured.items()}
 
 
@@ -80,11 +83,11 @@ def _positions(game: Any, evaluator: Evaluator, seed: int) -> Iterator[tuple[Any
     key = jax.random.key(seed)
     states = jax.vmap(game.init)(jax.random.split(key, _GAMES))
     for ply in range(_PLIES):
-        states, seen, legal = _step(history, game, evaluator.evaluate)(
+        states, observations, legal = _step(history, game, evaluator.evaluate)(
             evaluator.params, jax.random.fold_in(key, ply), states
         )
         if ply % _EVERY == 0:
-            yield seen, legal
+            yield observations, legal
 
 
 @functools.cache
@@ -94,10 +97,10 @@ def _step(history: History, game: Any, evaluate: Any) -> Any:
         contexts, positions = jax.vmap(history.root)(states)
         count = jnp.zeros(_GAMES, jnp.int32)
         alone = Trail(jax.tree.map(lambda x: x[:, None], positions), count)
-        seen = jax.vmap(history.observe)(contexts, positions, alone)
+        observations = jax.vmap(history.observe)(contexts, positions, alone)
         legal = jax.vmap(game.legal)(states)
-        logits = jnp.where(legal, evaluate(params, key, seen).prior_logits, -jnp.inf)
-        return jax.vmap(game.play)(states, jax.random.categorical(key, logits)), seen, legal
+        logits = jnp.where(legal, evaluate(params, key, observations).prior_logits, -jnp.inf)
+        return jax.vmap(game.play)(states, jax.random.categorical(key, logits)), observations, legal
 
     return step
 
@@ -105,14 +108,14 @@ def _step(history: History, game: Any, evaluate: Any) -> Any:
 def match(size: int, games: int, simulations: int, seed: int) -> dict[str, Any]:
     """A match of 8-bit integers against f32, with equal simulations."""
     rules, sides = go.Rules(size=size), evaluators(size)
-    own = SearchConfig(simulations, select=sides["int8"].select)
-    players = [search_player(rules, sides[dtype], own) for dtype in ("int8", "float32")]
+    config = SearchConfig(simulations, select=sides["int8"].select)
+    players = [search_player(rules, sides[dtype], config) for dtype in ("int8", "float32")]
     result = play_match(rules, *players, jax.random.key(seed), games, openings=4)
     summary = result.summary()
     low, high = summary.interval
     about = {"size": size, "dtype": "int8", "simulations": simulations, "seed": seed}
-    won = {"games": games, "points": float(result.points.sum()), "score": f"{summary.score:.3f}"}
-    return about | won | {"low": f"{low:.3f}", "high": f"{high:.3f}"}
+    total = {"games": games, "points": float(result.points.sum()), "score": f"{summary.score:.3f}"}
+    return about | total | {"low": f"{low:.3f}", "high": f"{high:.3f}"}
 
 
 def main() -> None:
@@ -122,11 +125,11 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
-    asked = parser.parse_args()
-    rows = [row for size in asked.sizes for row in compare(size, asked.seed)]
-    _write(asked.out / "int8.csv", rows)
-    given = asked.games, asked.simulations, asked.seed
-    _write(asked.out / "int8_matches.csv", [match(size, *given) for size in asked.sizes])
+    args = parser.parse_args()
+    rows = [row for size in args.sizes for row in compare(size, args.seed)]
+    _write(args.out / "int8.csv", rows)
+    settings = args.games, args.simulations, args.seed
+    _write(args.out / "int8_matches.csv", [match(size, *settings) for size in args.sizes])
 
 
 def _write(path: pathlib.Path, rows: list[dict[str, Any]]) -> None:

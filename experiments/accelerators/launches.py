@@ -55,10 +55,10 @@ def read(text: str) -> Launches:
     is_condition = False
     for number, line in enumerate(text.splitlines()):
         is_condition = line.strip() == "condition:" or (is_condition and line.strip() != "body:")
-        found = _THUNK.match(line)
-        if found is None or is_condition:
+        thunk = _THUNK.match(line)
+        if thunk is None or is_condition:
             continue
-        indent, kind = len(found[1]), found[2]
+        indent, kind = len(thunk[1]), thunk[2]
         stack = [above for above in stack if above[0] < indent]
         thunks.append((kind, list(stack)))
         stack.append((indent, kind, number))
@@ -90,27 +90,27 @@ def of_program(program: str, flags: str) -> Launches:
         }
         command = [sys.executable, "-m", "experiments.accelerators.row", program, "h100"]
         subprocess.run(command, env=env, check=True, capture_output=True)
-        written = list(pathlib.Path(folder).glob("*jit_run.thunk_sequence*.txt"))
+        dumps = list(pathlib.Path(folder).glob("*jit_run.thunk_sequence*.txt"))
         # The final list, if passes changed it; without buffers they do not.
-        return read(max(written, key=lambda path: "after" in path.name).read_text())
+        return read(max(dumps, key=lambda path: "after" in path.name).read_text())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Launches of a simulation on an H100.")
     parser.add_argument("--programs", nargs="+", default=list(PROGRAMS))
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS / "launches.csv")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     about = {"jax": jax.__version__, "commit": folders.commit().get("git_commit")}
-    with asked.out.open("w", newline="") as file:
+    with args.out.open("w", newline="") as file:
         names = ["program", "buffers", *Launches._fields, *about]
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
-        for program in asked.programs:
+        for program in args.programs:
             for buffers, flags in BUFFERS.items():
-                found: dict[str, Any] = of_program(program, flags)._asdict()
-                writer.writerow({"program": program, "buffers": buffers} | found | about)
+                counts: dict[str, Any] = of_program(program, flags)._asdict()
+                writer.writerow({"program": program, "buffers": buffers} | counts | about)
                 file.flush()
-                print(program, buffers, *found.values(), flush=True)
+                print(program, buffers, *counts.values(), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The hot programs: our own, those of the presets for accelerators, and the peers'.
 
-Each is made for a target and compiled from shapes; its arguments are made only if it is run.
+Each is built for a target and compiled from shapes; its arguments are created only if it is run.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def _playouts(target: Target, size: int, policy: str) -> Program:
     def play(positions, key):
         if policy == "uniform":
             return uniform_playouts(rules, positions, key)
-        last = jnp.full(LANES, bb.NO_POINT)
-        return mogo_playouts(rules, positions, key, last=last)
+        last_moves = jnp.full(LANES, bb.NO_POINT)
+        return mogo_playouts(rules, positions, key, last=last_moves)
 
     def make():
         empty = lambda _: go.empty_position(rules)
@@ -135,8 +135,8 @@ def _search(rules, evaluator, batch, params=None, rounds=None, **settings) -> Pr
     game = go_game(rules, evaluator.observe)
 
     def run(params, states, key):
-        found = search(game, evaluator._replace(params=params), key, states, config)
-        return found._replace(tree=None)
+        result = search(game, evaluator._replace(params=params), key, states, config)
+        return result._replace(tree=None)
 
     make = lambda: (params() if params else None, games.start(rules, batch), jax.random.key(0))
     units = SIMULATIONS * batch
@@ -173,16 +173,16 @@ def _mctx(target: Target, size: int, batch: int) -> Program:
     return Program(run, make, "simulations", units, (SIMULATIONS,))
 
 
-def _preset(target: Target, preset: str, part: str, **changed: Any) -> Program:
+def _preset(target: Target, preset: str, part: str, **changes: Any) -> Program:
     """A run's self-play or learner, on all devices of the target."""
-    config = dataclasses.replace(PRESETS[preset], **changed)
+    config = dataclasses.replace(PRESETS[preset], **changes)
     plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
     with mode.target(target.platform):
         num_steps = learner.steps_per_call()
-    function, takes = dry_run.programs(plan, mesh, num_steps)[part]
+    function, args_of = dry_run.programs(plan, mesh, num_steps)[part]
     begin = lambda: steps.begin(plan, mesh)
-    where = takes(steps.shardings(jax.eval_shape(begin), mesh))
-    make = lambda: takes(begin())
+    where = args_of(steps.shardings(jax.eval_shape(begin), mesh))
+    make = lambda: args_of(begin())
     if part == "learning":
         units, hot = num_steps * plan.config.batch_size, (num_steps,) if num_steps > 1 else ()
         return Program(function, make, "rows", units, hot, where=where)

@@ -37,7 +37,7 @@ def leaves(path: pathlib.Path, more: pathlib.Path) -> str:
 
 def playouts(path: pathlib.Path) -> str:
     """The times that `bundles` estimated for whole playouts in a kernel."""
-    found = _by_program(path, "playouts_per_s")
+    by_program = _by_program(path, "playouts_per_s")
     lines = [
         [
             name,
@@ -46,7 +46,7 @@ def playouts(path: pathlib.Path) -> str:
             f"{row['around_us']:,.0f} us",
             table.rate(row["playouts_per_s"], "playouts"),
         ]
-        for name, row in found.items()
+        for name, row in by_program.items()
     ]
     return markdown(["program", "in the kernel", "areas", "around it", "estimate"], lines)
 
@@ -69,11 +69,11 @@ def searches(path: pathlib.Path, programs: pathlib.Path) -> str:
     lines = []
     for name, row in _by_program(path, "longest_path").items():
         rest = _newest(run.read(programs), name, row["target"])
-        whole_ms = rest["round_ms"] + row["kernels_us"] / 1e3
-        of = (sum(row[f"{kernel}_us"] for kernel in kernels) for kernels in _KERNELS.values())
-        cells = [f"{us:.1f} us" for us in of]
-        share = rest["network_share"] * rest["round_ms"] / whole_ms
-        cells += [f"{whole_ms:.3g} ms", f"{share:.1%}"]
+        total_ms = rest["round_ms"] + row["kernels_us"] / 1e3
+        times = (sum(row[f"{kernel}_us"] for kernel in kernels) for kernels in _KERNELS.values())
+        cells = [f"{us:.1f} us" for us in times]
+        share = rest["network_share"] * rest["round_ms"] / total_ms
+        cells += [f"{total_ms:.3g} ms", f"{share:.1%}"]
         lines.append([name, f"{row['longest_path']:.1f}", *cells])
     head = ["program", "longest path", *_KERNELS, "a simulation with them", "network's share"]
     return markdown(head, lines)
@@ -83,14 +83,17 @@ def evaluation(path: pathlib.Path) -> str:
     """A line per network and batch, a column per number of slices."""
     lines: dict[tuple[str, ...], dict[int, RowOf]] = {}
     for row in _read(path):
-        of = lines.setdefault((row["board"], row["network"], row["batch"]), {})
-        of[int(row["batch"]) // int(row["at_a_time"])] = row
-    counts = sorted({count for of in lines.values() for count in of})
+        by_slices = lines.setdefault((row["board"], row["network"], row["batch"]), {})
+        by_slices[int(row["batch"]) // int(row["at_a_time"])] = row
+    counts = sorted({count for by_slices in lines.values() for count in by_slices})
     cells = []
-    for (board, network, batch), of in lines.items():
-        ms = (f"{float(of[count]['round_ms']):.2f} ms" if count in of else "" for count in counts)
-        (chosen,) = (row for row in of.values() if row["chosen"] == "True")
-        memory = f"{of[1]['temp_mib']} / {chosen['temp_mib']} MiB"
+    for (board, network, batch), by_slices in lines.items():
+        ms = (
+            f"{float(by_slices[count]['round_ms']):.2f} ms" if count in by_slices else ""
+            for count in counts
+        )
+        (chosen,) = (row for row in by_slices.values() if row["chosen"] == "True")
+        memory = f"{by_slices[1]['temp_mib']} / {chosen['temp_mib']} MiB"
         at_a_time = f"{int(chosen['at_a_time']):,} at a time"
         cells.append([f"{board}x{board}", network, f"{int(batch):,}", *ms, at_a_time, memory])
     columns = ["all at once" if count == 1 else f"{count} slices" for count in counts]
@@ -115,7 +118,7 @@ def launches(path: pathlib.Path) -> str:
 
 
 def int8(path: pathlib.Path, matches: pathlib.Path) -> str:
-    """What networks lose with trunks other than f32, and matches against f32."""
+    """The loss of accuracy with trunks other than f32, and matches against f32."""
     played = {(row["size"], row["dtype"]): row for row in _read(matches)}
     (games,) = {row["games"] for row in played.values()}
     lines = []
@@ -137,19 +140,19 @@ def of_slices(path: pathlib.Path) -> str:
 def rented(*paths: pathlib.Path) -> str:
     """The cost of a million games of presets on one v5e and on slices."""
     price, rows = dry_run.CHIP_HOUR["v5e"], [row for path in paths for row in run.read(path)]
-    found = [row for row in rows if ahead.target(row["target"]).chip == "v5e"]
+    v5e_rows = [row for row in rows if ahead.target(row["target"]).chip == "v5e"]
     lines = []
     for preset in ("9x9-gpu", "19x19-slice"):
-        of_slices = slices.of_preset(found, preset)
+        of_slices = slices.of_preset(v5e_rows, preset)
         lines += [[f"`{preset}`", *_of_slice(of, price)] for of in of_slices]
     head = ["preset", "slice", "positions of a step", "memory of a device, self-play / learning"]
     return markdown([*head, "games/s", f"a million games at ${price:g} a chip-hour"], lines)
 
 
-def _of_slice(of: slices.OnSlice, price: float) -> list[str]:
-    config, devices = of.plan.config, of.plan.num_devices
-    memory, chip = (_gib(row) for row in (of.play, of.learn)), ahead.CHIPS["v5e"]
-    games_per_s = dry_run.speed(of.plan, of.times).games_per_s
+def _of_slice(on_slice: slices.OnSlice, price: float) -> list[str]:
+    config, devices = on_slice.plan.config, on_slice.plan.num_devices
+    memory, chip = (_gib(row) for row in (on_slice.play, on_slice.learn)), ahead.CHIPS["v5e"]
+    games_per_s = dry_run.speed(on_slice.plan, on_slice.times).games_per_s
     hours = 1e6 / games_per_s / 3600
     return [
         f"v5litepod-{devices}" if devices > 1 else "one v5e",
@@ -162,10 +165,10 @@ def _of_slice(of: slices.OnSlice, price: float) -> list[str]:
 
 def one_chip(*paths: pathlib.Path) -> str:
     """Speeds of presets' self-play and learning on one chip, from the files' newest rows."""
-    found, lines = [row for path in paths for row in run.read(path)], []
+    rows, lines = [row for path in paths for row in run.read(path)], []
     for preset in ("9x9-gpu", "19x19-slice"):
         for chip in ("v5e", "v6e", "v5p", "h100"):
-            play, learn = (_newest(found, f"{part}-{preset}", chip) for part in ("play", "learn"))
+            play, learn = (_newest(rows, f"{part}-{preset}", chip) for part in ("play", "learn"))
             speeds = (table.rate(row["units_per_s"], row["unit"]) for row in (play, learn))
             memory = f"{' / '.join(map(_gib, (play, learn)))} GiB"
             kernels = f"{play['kernels']}" if chip == "h100" else ""
@@ -183,8 +186,8 @@ def _by_program(path: pathlib.Path, column: str) -> dict[str, RowOf]:
     return {row["program"]: row for row in run.read(path) if column in row}
 
 
-def _newest(found: list[Any], name: str, target: str) -> Any:
-    return [row for row in found if (row["program"], row["target"]) == (name, target)][-1]
+def _newest(rows: list[Any], name: str, target: str) -> Any:
+    return [row for row in rows if (row["program"], row["target"]) == (name, target)][-1]
 
 
 def _read(path: pathlib.Path) -> list[dict[str, str]]:

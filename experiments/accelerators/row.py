@@ -27,12 +27,12 @@ from gozero.compile.estimate import LoopEstimate
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What is known about a program on a target; None: not known."""
+    """The figures of a program on a target; None: unknown."""
 
     program: str
     target: str
     error: str | None = None
-    """Why there are no figures: the compiler's error, or that it is not installed."""
+    """The reason why there are no figures: the compiler's error, or that it is not installed."""
     unit: str | None = None
     units: int | None = None
     """Units of work of a call, on all devices."""
@@ -61,7 +61,7 @@ class Row:
     host_loops_outside: int | None = None
     conditionals_outside: int | None = None
     custom_kernels: int | None = None
-    """Pallas kernels in the program; the text has no time for them, so the estimate lacks it."""
+    """Pallas kernels in the program; their time is not in the text, so the estimate excludes it."""
     collectives: float | None = None
     """Collective operations of a call."""
     sent_bytes: float | None = None
@@ -80,26 +80,27 @@ def compiled(program: Program, target: ahead.Target) -> Compiled:
     return ahead.compile(target, program.function, *shapes)
 
 
-def of_text(program: Program, whole: LoopEstimate) -> dict[str, Any]:
+def of_text(program: Program, total: LoopEstimate) -> dict[str, Any]:
     """A program's estimates from its compiled text, as fields of a row."""
-    hot = whole.find(*program.hot) or whole
-    around = (whole.find(*program.hot[:-1]) or whole) if hot is not whole else whole
-    outside = lambda name: getattr(around, name) - getattr(hot, name) if hot is not around else 0
-    timed = whole.seconds > 0
+    hot = total.find(*program.hot) or total
+    enclosing = (total.find(*program.hot[:-1]) or total) if hot is not total else total
+    own = lambda name: getattr(enclosing, name) - getattr(hot, name)
+    outside = lambda name: own(name) if hot is not enclosing else 0
+    has_times = total.seconds > 0
     return {
-        "call_ms": 1e3 * whole.seconds if timed else None,
-        "round_ms": 1e3 * hot.seconds if timed else None,
-        "units_per_s": program.units / whole.seconds if timed else None,
-        "network_share": hot.network_share if timed else None,
+        "call_ms": 1e3 * total.seconds if has_times else None,
+        "round_ms": 1e3 * hot.seconds if has_times else None,
+        "units_per_s": program.units / total.seconds if has_times else None,
+        "network_share": hot.network_share if has_times else None,
         "kernels": hot.kernels,
         "host_loops": hot.host_loops,
         "conditionals": hot.host_conditionals,
         "kernels_outside": outside("kernels"),
         "host_loops_outside": outside("host_loops"),
         "conditionals_outside": outside("host_conditionals"),
-        "custom_kernels": whole.custom_kernels,
-        "collectives": whole.collectives,
-        "sent_bytes": whole.sent_bytes,
+        "custom_kernels": total.custom_kernels,
+        "collectives": total.collectives,
+        "sent_bytes": total.sent_bytes,
     }
 
 
@@ -118,25 +119,25 @@ def measured(program: Program, compiled: Compiled, repeats: int) -> dict[str, An
 def make_row(name: str, target: ahead.Target, repeats: int, texts: pathlib.Path | None) -> Row:
     """Compiles a program and reads its text; also runs it, if the target is present."""
     program = PROGRAMS[name](target)
-    done = compiled(program, target)
-    whole = estimate.read(done.text, target.chip, program.rounds)
+    compiled_program = compiled(program, target)
+    loops = estimate.read(compiled_program.text, target.chip, program.rounds)
     if texts is not None:
         texts.mkdir(parents=True, exist_ok=True)
-        (texts / f"{name}.{target.name}.hlo").write_text(done.text)
-        (texts / f"{name}.{target.name}.txt").write_text(estimate.report(whole, 40))
+        (texts / f"{name}.{target.name}.hlo").write_text(compiled_program.text)
+        (texts / f"{name}.{target.name}.txt").write_text(estimate.report(loops, 40))
     return Row(
         program=name,
         target=target.name,
         unit=program.unit,
         units=program.units,
-        trace_s=done.trace_seconds,
-        compile_s=done.compile_seconds,
-        compile_cpu_s=done.compile_cpu_seconds,
-        temp_bytes=done.temp_bytes,
-        argument_bytes=done.argument_bytes,
-        output_bytes=done.output_bytes,
-        **of_text(program, whole),
-        **(measured(program, done, repeats) if target.is_here else {}),
+        trace_s=compiled_program.trace_seconds,
+        compile_s=compiled_program.compile_seconds,
+        compile_cpu_s=compiled_program.compile_cpu_seconds,
+        temp_bytes=compiled_program.temp_bytes,
+        argument_bytes=compiled_program.argument_bytes,
+        output_bytes=compiled_program.output_bytes,
+        **of_text(program, loops),
+        **(measured(program, compiled_program, repeats) if target.is_here else {}),
     )
 
 
@@ -147,15 +148,15 @@ def main() -> int:
     parser.add_argument("--here", action="store_true")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--texts", type=pathlib.Path)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     jax.config.update("jax_enable_compilation_cache", False)  # to measure compile times
     try:
-        target = ahead.target(asked.target, is_here=asked.here)
-        row = make_row(asked.program, target, asked.repeats, asked.texts)
+        target = ahead.target(args.target, is_here=args.here)
+        row = make_row(args.program, target, args.repeats, args.texts)
     except Exception as error:
         text = " ".join(str(error).split())[:500]
         kind = "" if isinstance(error, ahead.MissingCompiler) else f"{type(error).__name__}: "
-        row = Row(asked.program, asked.target, error=kind + text)
+        row = Row(args.program, args.target, error=kind + text)
     print(json.dumps(dataclasses.asdict(row)))
     return 0
 

@@ -43,39 +43,40 @@ _LOOK = "import jax; print(jax.devices()[0].device_kind)"
 def main(argv: Sequence[str] | None = None) -> int:
     config = command.parse(AcceleratorsConfig, argv, prog=PROG)
     with flags.failing(PROG):
-        names, targets = chosen(config.programs), [ahead.target(name) for name in config.target]
+        names = select_programs(config.programs)
+        targets = [ahead.target(name) for name in config.target]
         if not config.table:
-            command.say_estimate(MINUTES_A_ROW * len(names) * len(targets))
+            command.print_estimate(MINUTES_A_ROW * len(names) * len(targets))
             work(config, names, targets)
     if not config.json:
         print(table.of(read(config.out), read(config.before) if config.before else None))
-        command.say_results(config.out.parent)
+        command.print_results(config.out.parent)
     return 0
 
 
-def chosen(parts: Sequence[str]) -> list[str]:
+def select_programs(parts: Sequence[str]) -> list[str]:
     """The programs with these names, or whose names contain them; all, if `parts` is empty.
 
     Raises:
       ValueError: if no program matches one of them.
     """
-    found = {part: [name for name in PROGRAMS if part == name] for part in parts}
-    found |= {part: [n for n in PROGRAMS if part in n] for part in parts if not found[part]}
-    if unknown := [part for part, names in found.items() if not names]:
+    matches = {part: [name for name in PROGRAMS if part == name] for part in parts}
+    matches |= {part: [n for n in PROGRAMS if part in n] for part in parts if not matches[part]}
+    if unknown := [part for part, names in matches.items() if not names]:
         raise ValueError(f"--programs {unknown[0]}: expected some of {', '.join(PROGRAMS)}")
-    wanted = {name for names in found.values() for name in names}
-    return [name for name in PROGRAMS if name in wanted or not parts]
+    selected = {name for names in matches.values() for name in names}
+    return [name for name in PROGRAMS if name in selected or not parts]
 
 
 def work(config: AcceleratorsConfig, names: list[str], targets: list[ahead.Target]) -> None:
-    """Makes the rows and adds them to --out, one after the other."""
+    """Computes the rows and adds them to --out, one after the other."""
     code = code_hash()
-    known = {(row["program"], row["target"]) for row in read(config.out) if row["code"] == code}
+    done = {(row["program"], row["target"]) for row in read(config.out) if row["code"] == code}
     todo = [
         (name, target)
         for target in targets
         for name in names
-        if not (config.skip and (name, target.name) in known)
+        if not (config.skip and (name, target.name) in done)
     ]
     about = {"code": code, "jax": jax.__version__, "commit": folders.commit().get("git_commit")}
     kind, missing = device_here(targets), {}
@@ -99,7 +100,7 @@ def work(config: AcceleratorsConfig, names: list[str], targets: list[ahead.Targe
 def in_child(
     config: AcceleratorsConfig, name: str, target: ahead.Target, here: bool
 ) -> dict[str, Any]:
-    """A row made by `row.main` in a child; has an error if the child fails or takes too long."""
+    """The row of `row.main` in a child process; it has an error if the child fails or times out."""
     options = ["--repeats", str(config.repeats), *(["--here"] if here else [])]
     options += ["--texts", str(config.texts.resolve())] if config.texts else []
     command = [sys.executable, "-m", "experiments.accelerators.row", name, target.name, *options]
@@ -107,35 +108,35 @@ def in_child(
     if not here or target.platform == "cpu":
         env["JAX_PLATFORMS"] = "cpu"
     try:
-        done = subprocess.run(
+        child = subprocess.run(
             command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=config.timeout
         )
     except subprocess.TimeoutExpired:
-        error = f"not done after {config.timeout:g} s"
+        error = f"not finished within {config.timeout:g} s"
         return dataclasses.asdict(Row(name, target.name, error=error))
     try:
-        return json.loads(done.stdout.splitlines()[-1])
+        return json.loads(child.stdout.splitlines()[-1])
     except (IndexError, json.JSONDecodeError):
-        last = " ".join(done.stderr.split())[-400:]
-        error = f"the compiler's process ended with status {done.returncode}: {last}"
+        last = " ".join(child.stderr.split())[-400:]
+        error = f"the compiler's process ended with status {child.returncode}: {last}"
         return dataclasses.asdict(Row(name, target.name, error=error))
 
 
 def device_here(targets: list[ahead.Target]) -> str:
-    """JAX's name of this machine's device, from a child; "cpu" without one if that is enough."""
+    """JAX's name of this machine's device, from a child; "cpu" at once if all targets are CPUs."""
     if all(target.platform == "cpu" for target in targets):
         return "cpu"
     try:
-        done = subprocess.run(
+        child = subprocess.run(
             [sys.executable, "-c", _LOOK], capture_output=True, text=True, timeout=120
         )
     except subprocess.TimeoutExpired:
         return ""
-    return done.stdout.splitlines()[-1] if done.stdout else ""
+    return child.stdout.splitlines()[-1] if child.stdout else ""
 
 
 def code_hash() -> str:
-    """A hash of all sources that programs are made from; rows of equal code can be skipped."""
+    """A hash of all sources of the programs; rows of equal code can be skipped."""
     digest = hashlib.sha256()
     for path in _sources():
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())

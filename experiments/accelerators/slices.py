@@ -72,22 +72,24 @@ def of_preset(rows: Sequence[RowOf], preset: str) -> Iterator[OnSlice]:
     newest = {(row["target"], row["program"]): row for row in rows if not row["error"]}
     learners = {target: row for (target, name), row in newest.items() if name == f"learn-{preset}"}
     for target in sorted(learners, key=lambda target: ahead.target(target).num_devices):
-        of = ahead.target(target)
-        names = ((name, f"play-{preset}") for name in (target, of.chip))
+        target_slice = ahead.target(target)
+        names = ((name, f"play-{preset}") for name in (target, target_slice.chip))
         play = next((newest[name] for name in names if name in newest), None)
         if play is not None:
             learn = learners[target]
-            plan = _plan(preset, of.num_devices, learn)
+            plan = _plan(preset, target_slice.num_devices, learn)
             yield OnSlice(plan, times(play, learn), play, learn)
 
 
 def table(rows: Sequence[RowOf], preset: str) -> str:
     """A table with a line per slice."""
-    lines, least = [], 0.0
-    for of in of_preset(rows, preset):
-        each = dry_run.speed(of.plan, of.times).games_per_s / of.plan.num_devices
-        least = least or each
-        lines.append([*_cells(of), f"{each / least:.1%}"])
+    lines, base = [], 0.0
+    for on_slice in of_preset(rows, preset):
+        per_device = (
+            dry_run.speed(on_slice.plan, on_slice.times).games_per_s / on_slice.plan.num_devices
+        )
+        base = base or per_device
+        lines.append([*_cells(on_slice), f"{per_device / base:.1%}"])
     return markdown(_HEAD, lines)
 
 
@@ -97,18 +99,18 @@ def _plan(preset: str, num_devices: int, learn: RowOf) -> Plan:
     return make_plan(dataclasses.replace(PRESETS[preset], **batch), num_devices)
 
 
-def _cells(of: OnSlice) -> list[str]:
-    plan, found, play, learn = of
-    of_run = dry_run.speed(plan, found)
+def _cells(on_slice: OnSlice) -> list[str]:
+    plan, step_times, play, learn = on_slice
+    speed = dry_run.speed(plan, step_times)
     memory = (f"{(row['argument_bytes'] + row['temp_bytes']) / 2**30:.2f}" for row in (play, learn))
     return [
         learn["target"],
         f"{' / '.join(memory)} GiB",
-        f"{of_run.playing_s:.3g} s",
-        f"{of_run.steps:g} x {plan.config.batch_size // plan.num_devices}",
-        f"{of_run.learning_s:.3g} s, {found.step_s * 1e3:.3g} ms a step",
-        f"{found.exchanges:g} of {found.sent_bytes / 2**20:.1f} MiB",
-        f"{of_run.games_per_s:.4g}",
+        f"{speed.playing_s:.3g} s",
+        f"{speed.steps:g} x {plan.config.batch_size // plan.num_devices}",
+        f"{speed.learning_s:.3g} s, {step_times.step_s * 1e3:.3g} ms a step",
+        f"{step_times.exchanges:g} of {step_times.sent_bytes / 2**20:.1f} MiB",
+        f"{speed.games_per_s:.4g}",
     ]
 
 
@@ -118,8 +120,8 @@ def main() -> None:
     )
     parser.add_argument("rows", type=pathlib.Path, nargs="?", default=RESULTS / "slices.jsonl")
     parser.add_argument("--preset", default="19x19-slice", choices=sorted(PRESETS))
-    asked = parser.parse_args()
-    print(table(run.read(asked.rows), asked.preset))
+    args = parser.parse_args()
+    print(table(run.read(args.rows), args.preset))
 
 
 if __name__ == "__main__":

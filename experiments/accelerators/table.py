@@ -33,9 +33,9 @@ def of(rows: Sequence[RowOf], before: Sequence[RowOf] | None = None) -> str:
 def line(row: RowOf) -> str:
     """One row as a line of text."""
     cells = _cells(row, None)
-    named = zip(_HEAD[2:], cells[2:], strict=True)
-    told = ", ".join(f"{name} {cell}" for name, cell in named if cell)
-    return f"{cells[0]} for {cells[1]}: {told}"
+    pairs = zip(_HEAD[2:], cells[2:], strict=True)
+    figures = ", ".join(f"{name} {cell}" for name, cell in pairs if cell)
+    return f"{cells[0]} for {cells[1]}: {figures}"
 
 
 def _newest(rows: Sequence[RowOf]) -> dict[tuple[str, str], RowOf]:
@@ -43,11 +43,11 @@ def _newest(rows: Sequence[RowOf]) -> dict[tuple[str, str], RowOf]:
 
 
 def _cells(row: RowOf, before: RowOf | None) -> list[str]:
-    now, then = _figures(row), _figures(before) if before else None
-    if then:
-        pairs = zip(then, now, strict=True)
-        now = [f"{a} -> {b}" if a and b and a != b else b for a, b in pairs]
-    return [row["program"], row["target"], *now]
+    figures, earlier = _figures(row), _figures(before) if before else None
+    if earlier:
+        pairs = zip(earlier, figures, strict=True)
+        figures = [f"{a} -> {b}" if a and b and a != b else b for a, b in pairs]
+    return [row["program"], row["target"], *figures]
 
 
 def _figures(row: RowOf) -> list[str]:
@@ -72,17 +72,17 @@ def _figures(row: RowOf) -> list[str]:
 
 def _measured(row: RowOf) -> str:
     """The measured rate, and its ratio to the estimate."""
-    found, estimated = row["measured_units_per_s"], row["units_per_s"]
-    share = f", {found / estimated:.2f} of the estimate" if found and estimated else ""
-    return rate(found, row["unit"]) + share
+    measured, estimated = row["measured_units_per_s"], row["units_per_s"]
+    share = f", {measured / estimated:.2f} of the estimate" if measured and estimated else ""
+    return rate(measured, row["unit"]) + share
 
 
-def _launches(row: RowOf, where: str) -> str:
+def _launches(row: RowOf, suffix: str) -> str:
     """Kernels, loops and conditionals; only for GPUs, where the host launches or awaits each."""
     if row["target"].partition(":")[0] != "h100":
         return ""
     return " + ".join(
-        str(row[f"{what}{where}"]) for what in ("kernels", "host_loops", "conditionals")
+        str(row[f"{name}{suffix}"]) for name in ("kernels", "host_loops", "conditionals")
     )
 
 

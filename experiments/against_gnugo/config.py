@@ -12,13 +12,13 @@ from gozero.play.players import settings_of
 from gozero.runs.settings import setting
 
 
-def _ours(simulations: int = 3000, **more) -> Side:
+def _our_side(simulations: int = 3000, **more) -> Side:
     flags = {"search": "rave", "leaves": 2, "rave_bias": 0.01, "nakade": True}
     flags |= {"reuse": True, "resign": -0.95} | more
     return Side(simulations=simulations, **flags)
 
 
-_UCT = _ours(
+_UCT = _our_side(
     search="uct", playouts="mogo", leaves=1, exploration=0.25, first_play=1.0, rave_bias=None
 )
 _HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
@@ -50,36 +50,38 @@ _SMALL_K = {
     },
 }
 """Variants that might let k = 1 win as in Figure 5."""
-_AS_THERE = {"leaves": 1, "reuse": False, "resign": -0.9}
+_FIGURE_5 = {"leaves": 1, "reuse": False, "resign": -0.9}
 
 
-def _of_small_k(**flags) -> Match:
-    player = _ours(**(_AS_THERE | {"playouts": "mogo", "rave_bias": None, "rave_k": 1.0} | flags))
-    return Match(player, 40, opponent=_ours(**_AS_THERE, playouts="mogo"), openings=4)
+def _small_k_match(**flags) -> Match:
+    player = _our_side(
+        **(_FIGURE_5 | {"playouts": "mogo", "rave_bias": None, "rave_k": 1.0} | flags)
+    )
+    return Match(player, 40, opponent=_our_side(**_FIGURE_5, playouts="mogo"), openings=4)
 
 
 MATCHES = {
     "uct": Match(_UCT, 200, (0.12, 0.40), None, "24%"),
-    "rave": Match(_ours(), 200, (0.50, 1.0), 0.65, "50-60%"),
-    "heuristic": Match(_ours(**_HEURISTIC), 400, (0.65, 1.0), 0.80, "69%"),
-    "heuristic-10000": Match(_ours(10_000, **_HEURISTIC), 200, (0.75, 1.0), 0.90, "82%"),
+    "rave": Match(_our_side(), 200, (0.50, 1.0), 0.65, "50-60%"),
+    "heuristic": Match(_our_side(**_HEURISTIC), 400, (0.65, 1.0), 0.80, "69%"),
+    "heuristic-10000": Match(_our_side(10_000, **_HEURISTIC), 200, (0.75, 1.0), 0.90, "82%"),
     "playouts": Match(
-        _ours(400, nakade=False),
+        _our_side(400, nakade=False),
         200,
         (0.70, 1.0),
         0.85,
-        opponent=_ours(400, playouts="uniform", nakade=False),
+        opponent=_our_side(400, playouts="uniform", nakade=False),
         openings=2,
     ),
-    "literal": Match(_LITERAL, 200, opponent=_ours(**_PLAIN), openings=4),
+    "literal": Match(_LITERAL, 200, opponent=_our_side(**_PLAIN), openings=4),
 } | {
     f"literal-{name}": Match(
-        _ours(1000, **_PLAIN, **flags), 100, opponent=_ours(1000, **_PLAIN), openings=4
+        _our_side(1000, **_PLAIN, **flags), 100, opponent=_our_side(1000, **_PLAIN), openings=4
     )
     for name, flags in _DEVIATIONS.items()
 }
-MATCHES |= {name: _of_small_k(**flags) for name, flags in _SMALL_K.items()}
-MATCHES["small-k-uct"] = _of_small_k(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
+MATCHES |= {name: _small_k_match(**flags) for name, flags in _SMALL_K.items()}
+MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
 of it) and in `small-k*`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10."""

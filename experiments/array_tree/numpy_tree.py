@@ -35,13 +35,13 @@ class NumpyTree:
         """Selects `leaves` leaves, spread by virtual losses, then evaluates and backs them up."""
         if leaves == 1:
             return self._back_up(*self._find())
-        found = []
+        pending = []
         for _ in range(leaves):
             leaf, path = self._find()
             for edge in path:
                 self._add(edge, VIRTUAL_LOSS, -VIRTUAL_LOSS)
-            found.append((leaf, path))
-        for leaf, path in found:
+            pending.append((leaf, path))
+        for leaf, path in pending:
             for edge in path:
                 self._add(edge, -VIRTUAL_LOSS, VIRTUAL_LOSS)
             self._back_up(leaf, path)

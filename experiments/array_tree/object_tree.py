@@ -37,8 +37,8 @@ class ObjectTree:
 
     def step(self, leaves: int = 1) -> None:
         """Selects `leaves` leaves, spread by virtual losses, then evaluates and backs them up."""
-        found = [self._find(leaves > 1) for _ in range(leaves)]
-        for leaf in found:
+        pending = [self._find(leaves > 1) for _ in range(leaves)]
+        for leaf in pending:
             value = self._evaluate(leaf)
             node = leaf
             while node is not None:

@@ -64,7 +64,7 @@ def main() -> int:
             print(f"{kind}, {leaves} leaves a step ...", file=sys.stderr, flush=True)
             rows.append(_in_child(config, kind, leaves))
     _write(config, rows)
-    command.say_results(config.out)
+    command.print_results(config.out)
     return 0
 
 
@@ -100,7 +100,7 @@ def measure_peer(config: ArrayTreeConfig) -> Row:
     seconds = [first] + [search(steps)[-1] for _ in range(config.repeats - 1)]
     del tree
     # The long search gets the same capacity as ours.
-    _, long_simulations, long_seconds = search(_most(leaves) // leaves, config.seconds)
+    _, long_simulations, long_seconds = search(_max_simulations(leaves) // leaves, config.seconds)
     return Row(
         config.only,
         leaves,
@@ -139,8 +139,8 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
         started = time.perf_counter()
         result = jax.block_until_ready(compiled(roots, key))
         seconds.append(time.perf_counter() - started)
-    most = dataclasses.replace(settings, num_simulations=_most(leaves))
-    runner = Runner(game, Evaluator(evaluate), most, chunk=1024)
+    long_settings = dataclasses.replace(settings, num_simulations=_max_simulations(leaves))
+    runner = Runner(game, Evaluator(evaluate), long_settings, chunk=1024)
     arguments = (key, roots)
     long = jax.block_until_ready(runner.search(*arguments, Budget(visits=leaves)))
     started = time.perf_counter()
@@ -157,7 +157,7 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
     )
 
 
-def _most(leaves: int) -> int:
+def _max_simulations(leaves: int) -> int:
     """The most simulations that our tree can hold, in whole steps."""
     return MAX_NARROW // leaves * leaves
 

@@ -1,4 +1,4 @@
-"""How a network plays: its opening, games against plain MCTS, and solved positions."""
+"""Measures a network: its opening, games against plain MCTS, and solved positions."""
 
 from __future__ import annotations
 
@@ -70,16 +70,19 @@ def games(
 def known_results(
     player: Player, count: int, batch: int, seed: int, done: int = 0
 ) -> Iterator[dict]:
-    """Yields for each batch in how many positions the move keeps the best result, as `games`."""
+    """Yields, for each batch, the number of positions in which the move keeps the best result.
+
+    Skips `done` batches.
+    """
     rows = json.loads(POSITIONS.read_text())[:count]
     for start in range(done * batch, len(rows), batch):
-        some = rows[start : start + batch]
-        states = _after([row["columns"] for row in some])
+        part = rows[start : start + batch]
+        states = _after([row["columns"] for row in part])
         actions = _choose(player, seed, states)
-        best = [max(row["results"].values()) for row in some]
-        found = [row["results"].get(str(a)) for row, a in zip(some, actions, strict=True)]
-        right = sum(x == y for x, y in zip(found, best, strict=True))
-        yield {"positions": len(some), "right": right}
+        best = [max(row["results"].values()) for row in part]
+        results = [row["results"].get(str(a)) for row, a in zip(part, actions, strict=True)]
+        right = sum(x == y for x, y in zip(results, best, strict=True))
+        yield {"positions": len(part), "right": right}
 
 
 def _new(count: int) -> Any:

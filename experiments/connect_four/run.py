@@ -35,9 +35,9 @@ def main(argv: list[str] | None = None) -> int:
             return status
     with flags.failing(PROG):
         results = _Results(config)
-        measured(config, results)
+        measure_missing(config, results)
     print(results.table())
-    commands.say_results(config.out)
+    commands.print_results(config.out)
     return 0
 
 
@@ -52,20 +52,22 @@ class _Results:
 
     def __init__(self, config: ConnectFourConfig):
         if not config.network.exists():
-            raise ValueError(f"weights: there is no {config.network}; learn first, with --minutes")
+            raise ValueError(
+                f"--weights: there is no {config.network}; train it first with --minutes"
+            )
         self.path = config.out / "results.json"
         digest = hashlib.sha256(config.network.read_bytes()).hexdigest()
         names = ("simulations", "playouts", "games", "positions", "batch", "seed")
         about = {"weights": digest, **{name: getattr(config, name) for name in names}}
         self.all: dict[str, Any] = {"about": about, "parts": {}}
         if self.path.exists():
-            before = json.loads(self.path.read_text())
-            if before["about"] == about:
-                self.all = before
+            earlier = json.loads(self.path.read_text())
+            if earlier["about"] == about:
+                self.all = earlier
         config.out.mkdir(parents=True, exist_ok=True)
         self.all["manifest"] = folders.manifest(config.seed)
 
-    def take(self, name: str, measure: Callable[[int], Iterator[dict]]) -> None:
+    def record(self, name: str, measure: Callable[[int], Iterator[dict]]) -> None:
         """Measures the missing parts, and records each as it comes."""
         done = self.all["parts"].setdefault(name, [])
         for part in measure(len(done)):
@@ -78,15 +80,15 @@ class _Results:
         return {key: sum(part[key] for part in parts) for key in parts[0]}
 
     def table(self) -> str:
-        """The results, and whether each is as it should be."""
-        begins, against, known = map(self.sums, ("opening", "games", "positions"))
-        share = known["right"] / known["positions"]
+        """The results, and whether each meets its requirement."""
+        opening, against, positions = map(self.sums, ("opening", "games", "positions"))
+        share = positions["right"] / positions["positions"]
         return "\n".join(
             [
-                f"opens in column {begins['column'] + 1} of 7: {_holds(begins['holds'])}",
+                f"opens in column {opening['column'] + 1} of 7: {_holds(opening['holds'])}",
                 f"against plain MCTS {against['won']} won, {against['drawn']} drawn, "
                 f"{against['lost']} lost: {_holds(not against['lost'])}",
-                f"keeps the result in {share:.1%} of {known['positions']} positions: "
+                f"keeps the result in {share:.1%} of {positions['positions']} positions: "
                 f"{_holds(share >= LEAST_RIGHT)}",
             ]
         )
@@ -96,7 +98,7 @@ def _holds(is_so: bool) -> str:
     return "as it should" if is_so else "not as it should"
 
 
-def measured(config: ConnectFourConfig, results: _Results) -> None:
+def measure_missing(config: ConnectFourConfig, results: _Results) -> None:
     """Measures everything that has not been measured yet.
 
     Raises:
@@ -107,9 +109,9 @@ def measured(config: ConnectFourConfig, results: _Results) -> None:
     opponent = measure.plain_mcts(config.playouts)
     sizes = config.batch, config.seed
     part = functools.partial
-    results.take("opening", part(measure.opening, player, config.seed))
-    results.take("positions", part(measure.known_results, player, config.positions, *sizes))
-    results.take("games", part(measure.games, player, opponent, config.games, *sizes))
+    results.record("opening", part(measure.opening, player, config.seed))
+    results.record("positions", part(measure.known_results, player, config.positions, *sizes))
+    results.record("games", part(measure.games, player, opponent, config.games, *sizes))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from experiments.sweeps import run
 from experiments.sweeps.points import Contestant, Point, Sweep
 from gozero.play.player_config import PlayerConfig
 
-_CALLED = {
+_SERIES = {
     "even": "even game",
     "grandfather": "grandfather",
     "mogo": "MoGo's rules",
@@ -46,7 +46,7 @@ def sweep(config: HeuristicPriorConfig) -> Sweep:
             )
             anchor = confidence == config.anchor_confidence
             points.append(
-                Point(_CALLED[name], confidence, f"M = {confidence}", one, opponent, anchor)
+                Point(_SERIES[name], confidence, f"M = {confidence}", one, opponent, anchor)
             )
     return Sweep(
         "heuristic_prior",

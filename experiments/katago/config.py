@@ -30,22 +30,22 @@ def _visits(number: int, symmetries: Symmetries | None = None) -> Side:
 
 _KATAGO = Side(command="katago")
 
-LESS = (
+REDUCTIONS = (
     "useGraphSearch=false,subtreeValueBiasFactor=0,useNoisePruning=false,valueWeightExponent=0,"
     "rootEndingBonusPoints=0,rootSymmetryPruning=false"
 )
-"""Turns off what KataGo's search has and ours lacks."""
+"""Disables the parts of KataGo's search that ours lacks."""
 
-_ONE = "maxVisits=1,chosenMoveTemperature=0,chosenMoveTemperatureEarly=0"
+_ONE_VISIT = "maxVisits=1,chosenMoveTemperature=0,chosenMoveTemperatureEarly=0"
 
-OTHERWISE = {
-    Side(command="katago, reduced"): LESS,
-    Side(command="katago, one visit"): _ONE,
-    Side(command="katago, one visit, symmetries"): _ONE + ",rootNumSymmetriesToSample=8",
+VARIANTS = {
+    Side(command="katago, reduced"): REDUCTIONS,
+    Side(command="katago, one visit"): _ONE_VISIT,
+    Side(command="katago, one visit, symmetries"): _ONE_VISIT + ",rootNumSymmetriesToSample=8",
 }
 """KataGo with settings that override `PEER`'s."""
 
-_REDUCED, _PRIOR, _MEAN = OTHERWISE
+_REDUCED, _PRIOR, _MEAN = VARIANTS
 
 MATCHES = {
     "gnugo-1": Match(_visits(1, "one"), 200, (0.93, 1.0)),
@@ -60,8 +60,8 @@ MATCHES = {
     "katago-gnugo-1-symmetries": Match(_MEAN, 200),
 }
 """The matches, named by the opponent and our visits or the board. `katago-reduced` is KataGo with
-`LESS` against KataGo without, on 9x9; in the last two KataGo takes our place against GNU Go, with
-one visit, which also plays the move with the highest prior."""
+`REDUCTIONS` against KataGo without, on 9x9; in the last two KataGo takes our place against GNU Go,
+with one visit, which also plays the move with the highest prior."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +78,7 @@ class KataGoConfig(MatchesConfig):
     only: tuple[str, ...] = setting(tuple(MATCHES))
     """Which matches to play."""
 
-    weights: pathlib.Path | None = setting(None, unset="none, it must be given")
+    weights: pathlib.Path | None = setting(None, unset="none; the matches require it")
     """KataGo's network, NAME.bin.gz."""
 
     katago: str = setting("katago")
@@ -102,8 +102,8 @@ class KataGoConfig(MatchesConfig):
         """The side with the network filled in, and KataGo's with its full command line."""
         if side.evaluator == "network":
             return dataclasses.replace(side, weights=self.weights)
-        if side not in (_KATAGO, *OTHERWISE):
+        if side not in (_KATAGO, *VARIANTS):
             return side
         words = [self.katago, "gtp", "-model", str(self.weights), "-config", str(PEER)]
-        words += ["-override-config", OTHERWISE[side]] if side in OTHERWISE else []
+        words += ["-override-config", VARIANTS[side]] if side in VARIANTS else []
         return dataclasses.replace(side, command=shlex.join(words))

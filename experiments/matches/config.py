@@ -17,7 +17,7 @@ GNUGO = (
 )
 
 TIMEOUT_S = 1800.0
-"""A program's time for a move: many run at once on few cores, and none should lose on time."""
+"""A program's time for a move: long, because many run at once on few cores."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +67,7 @@ class MatchesConfig(ExperimentConfig):
                 raise ValueError(f"--only {name}: expected one of {', '.join(self.MATCHES)}")
 
     MINUTES_A_GAME: ClassVar[float] = 0.1
-    """On two cores with many games at once; about what the recorded matches took."""
+    """On two cores with many games at once, about as in the recorded matches."""
 
     @property
     def estimate(self) -> float:

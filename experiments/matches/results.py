@@ -21,7 +21,7 @@ class Row:
     games: int
     """Games that count."""
     asked: int
-    """Games asked for, by the match or by flags, whichever is more."""
+    """Games requested, by the match or by flags, whichever is more."""
     won: int
     drawn: int
     lost: int
@@ -46,13 +46,13 @@ class Row:
     must_high: float | None
     aim: float | None
     holds: bool | None
-    """Whether the score is from `must_low` to `must_high`. None before all games are played:
-    resigned games end first, which biases the score, and fewer games say less than was asked. None
-    also if more than 2% of the games asked for are void, or if there is no requirement."""
+    """Whether the score is from `must_low` to `must_high`. None before all games have been
+    played: resigned games end first, which biases the score. None also if more than 2% of the
+    requested games are void, or if there is no requirement."""
 
     @property
     def games_text(self) -> str:
-        """The games that count, and out of how many if some are left or void."""
+        """The number of games that count, and of how many if some are void or not played yet."""
         return str(self.games) if self.games >= self.asked else f"{self.games} of {self.asked}"
 
     @property
@@ -65,23 +65,23 @@ class Row:
 
 def rows(matches: Mapping[str, Match], out: pathlib.Path) -> list[Row]:
     """The rows of the matches that have games."""
-    found = []
+    results = []
     for name, spec in matches.items():
         path = out / name / "summary.json"
         if path.exists():
             summary = json.loads(path.read_text(encoding="utf-8"))
-            by_flags = json.loads((out / name / "config.json").read_text(encoding="utf-8"))
+            flags = json.loads((out / name / "config.json").read_text(encoding="utf-8"))
             if summary["games"]:
-                found.append(row_of(name, spec, by_flags["games"], summary))
-    return found
+                results.append(row_of(name, spec, flags["games"], summary))
+    return results
 
 
-def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
-    """A match's row, from the summary that `gozero match` writes and the games flags asked for."""
+def row_of(name: str, spec: Match, num_requested: int, summary: dict) -> Row:
+    """A match's row, from the summary of `gozero match` and the number of requested games."""
     seconds = summary["seconds_a_move"]
     low, high = spec.must or (None, None)
-    asked = max(by_flags, spec.games)
-    is_whole = summary["state"] == "complete" and summary["games"] >= asked - asked // 50
+    asked = max(num_requested, spec.games)
+    is_done = summary["state"] == "complete" and summary["games"] >= asked - asked // 50
     return Row(
         match=name,
         player=summary["player"],
@@ -104,7 +104,7 @@ def row_of(name: str, spec: Match, by_flags: int, summary: dict) -> Row:
         must_low=low,
         must_high=high,
         aim=spec.aim,
-        holds=spec.must[0] <= summary["score"] <= spec.must[1] if is_whole and spec.must else None,
+        holds=spec.must[0] <= summary["score"] <= spec.must[1] if is_done and spec.must else None,
     )
 
 
@@ -113,10 +113,10 @@ def _resigned(games: dict[str, int] | int) -> int:
     return games if isinstance(games, int) else sum(games.values())
 
 
-def table(found: Sequence[Row]) -> str:
+def table(results: Sequence[Row]) -> str:
     """The results as a Markdown table."""
     head = ["", "paper", "games", "won, drawn, lost", "score [95%]", "must", "aim"]
-    return markdown(head, map(_cells, found))
+    return markdown(head, map(_cells, results))
 
 
 def _cells(row: Row) -> list[str]:
@@ -139,26 +139,26 @@ def _must_text(row: Row) -> str:
     return f"{row.must_low:.0%}{upper}{' (missed)' if row.holds is False else ''}"
 
 
-def write(found: Sequence[Row], out: pathlib.Path) -> None:
+def write(results: Sequence[Row], out: pathlib.Path) -> None:
     """Writes results.csv and results.svg."""
-    write_csv(Row, found, out / "results.csv")
-    draw(found, out / "results.svg")
+    write_csv(Row, results, out / "results.csv")
+    draw(results, out / "results.svg")
 
 
 def draw(rows: Sequence[Row], out: pathlib.Path) -> None:
     """Draws an SVG: each match's score with its 95% interval, over the required range, if any."""
-    places = range(len(rows))
+    positions = range(len(rows))
     with picture(out, figsize=(7, 0.6 * len(rows) + 1.2)) as (_, axis):
-        for place, row in zip(places, rows, strict=True):
+        for y, row in zip(positions, rows, strict=True):
             if row.must_low is not None and row.must_high is not None:
                 left, width = 100 * row.must_low, 100 * (row.must_high - row.must_low)
-                axis.barh(place, width, left=left, height=0.8, color="#e6ede8", zorder=0)
+                axis.barh(y, width, left=left, height=0.8, color="#e6ede8", zorder=0)
             if row.aim is not None:
-                axis.plot([100 * row.aim] * 2, [place - 0.4, place + 0.4], color="#64707c", ls=":")
+                axis.plot([100 * row.aim] * 2, [y - 0.4, y + 0.4], color="#64707c", ls=":")
         scores = [100 * row.score for row in rows]
         below = [100 * (row.score - row.low) for row in rows]
         above = [100 * (row.high - row.score) for row in rows]
-        axis.errorbar(scores, places, xerr=[below, above], fmt="o", color="#2e8b57", capsize=3)
-        axis.set_yticks(list(places), [f"{row.match} ({row.games_text})" for row in rows])
+        axis.errorbar(scores, positions, xerr=[below, above], fmt="o", color="#2e8b57", capsize=3)
+        axis.set_yticks(list(positions), [f"{row.match} ({row.games_text})" for row in rows])
         axis.set(xlim=(0, 100), xlabel="score, % (shaded: must; dotted: aim)")
         axis.invert_yaxis()

@@ -13,21 +13,21 @@ from gozero.apps.match import run as match
 
 
 def play(config: MatchesConfig, prog: str) -> int:
-    """Plays all matches asked for, and returns the exit status of the program `prog`."""
+    """Plays all matches of --only, and returns the exit status of the program `prog`."""
     runtime.prepare()
     output.check_plots()
     with flags.failing(prog):
-        asked = {name: config.match(name) for name in config.only}
-        for one in asked.values():
-            gtp_opponent.player_names(one)
+        matches = {name: config.match(name) for name in config.only}
+        for match_config in matches.values():
+            gtp_opponent.player_names(match_config)
     status = 0
-    for name, one in asked.items():
+    for name, match_config in matches.items():
         print(f"{name}:", file=sys.stderr)
-        one.out.parent.mkdir(parents=True, exist_ok=True)
-        status = match.run(one)
+        match_config.out.parent.mkdir(parents=True, exist_ok=True)
+        status = match.run(match_config)
         write(rows(config.MATCHES, config.out), config.out)
         if status:
             break
     print(table(rows(config.MATCHES, config.out)))
-    command.say_results(config.out)
+    command.print_results(config.out)
     return status

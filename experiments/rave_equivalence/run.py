@@ -25,10 +25,12 @@ def sweep(config: RaveEquivalenceConfig) -> Sweep:
     points = [Point("UCT", None, "no RAVE", uct, opponent, anchor=True)]
     for initial in (None, *config.initials):
         curve = "MC-RAVE" if initial is None else f"MC-RAVE, initial Q {initial:g}"
-        said = "" if initial is None else f", Q = {initial:g}"
+        initial_text = "" if initial is None else f", Q = {initial:g}"
         for k in config.ks:
             own = player("rave", rave_k=k, rave_initial=initial)
-            points.append(Point(curve, k, f"k = {k:g}{said}", own, opponent, k in config.anchors))
+            points.append(
+                Point(curve, k, f"k = {k:g}{initial_text}", own, opponent, k in config.anchors)
+            )
     return Sweep(
         "rave_equivalence",
         tuple(points),

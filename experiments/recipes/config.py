@@ -117,16 +117,16 @@ class RecipesConfig(ExperimentConfig):
 
     def __post_init__(self):
         check(self)
-        odd = [name for name in self.only if name not in RECIPES]
-        if odd:
-            raise ValueError(f"--only {odd[0]}: expected of {', '.join(RECIPES)}")
+        unknown = [name for name in self.only if name not in RECIPES]
+        if unknown:
+            raise ValueError(f"--only {unknown[0]}: expected some of {', '.join(RECIPES)}")
 
     @property
     def names(self) -> list[str]:
         """The recipes to train, each reference before the recipes compared with it."""
-        wanted = {*self.only, *(RECIPES[name].against for name in self.only)}
-        wanted |= {RECIPES[name].against for name in wanted}
-        return [name for name in RECIPES if name in wanted]
+        needed = {*self.only, *(RECIPES[name].against for name in self.only)}
+        needed |= {RECIPES[name].against for name in needed}
+        return [name for name in RECIPES if name in needed]
 
     @property
     def estimate(self) -> float:

@@ -15,8 +15,8 @@ def elo(path: pathlib.Path) -> str:
     """Elo of recipes against their references."""
     lines = []
     for row in _rows(path):
-        found, low, high = (float(row[name]) for name in ("elo", "low", "high"))
-        cells = [row["recipe"], row["against"], f"{found:+.0f} [{low:+.0f}, {high:+.0f}]"]
+        difference, low, high = (float(row[name]) for name in ("elo", "low", "high"))
+        cells = [row["recipe"], row["against"], f"{difference:+.0f} [{low:+.0f}, {high:+.0f}]"]
         counts = [f"{float(row[name]):,.0f}" for name in ("seeds", "games", "iterations", "played")]
         lines.append([*cells, *counts, f"{float(row['cost']):.2f} s"])
     head = ["recipe", "against", "Elo [95%]", "seeds of each", "games of the matches"]

@@ -64,7 +64,7 @@ class Row:
     """Likewise, in the current format, by columns."""
 
 
-def played(size: int, root: Root, count: int, seed: int) -> tuple[dict, Rows]:
+def play_rows(size: int, root: Root, count: int, seed: int) -> tuple[dict, Rows]:
     """(the rules as recorded in shards, at least `count` rows of self-play)."""
     preset, path = NETWORKS[size]
     shape, params, _ = weights.load_own(ROOT / path, size)
@@ -78,33 +78,33 @@ def played(size: int, root: Root, count: int, seed: int) -> tuple[dict, Rows]:
     parts: list[Rows] = []
     while sum(part.num_rows for part in parts) < count:
         parts.append(player.play(params, config.iterations - 1)[0])
-    return make_plan(config).said, jax.tree.map(lambda *x: np.concatenate(x), *parts)
+    return make_plan(config).rules_record, jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
 
 def measure(config: RowBytesConfig) -> Iterator[Row]:
     """Yields the rows of the table as they are measured."""
     for size in config.sizes:
         for root in ("gumbel", "puct"):
-            said, rows = played(size, root, config.rows, config.seed)
-            found: dict[str, Any] = {}
+            rules_record, rows = play_rows(size, root, config.rows, config.seed)
+            sizes: dict[str, Any] = {}
             for dtype in ("float16", "uint8"):
                 stored, count = with_policies(rows, dtype), rows.num_rows
                 stored = worker.in_parts(stored) if dtype == "uint8" else stored
                 about = About("worker", 0, 1, 0, len(np.unique(rows.game)), count)
                 frequency = np.full(count, FREQUENCY_UNIT, np.uint16)
-                kept = sum(leaf.nbytes for leaf in jax.tree.leaves(stored))
-                found[f"replay_{dtype}"] = kept / count
+                replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(stored))
+                sizes[f"replay_{dtype}"] = replay_bytes / count
                 for kind in ("npz", "zst"):
                     pack = _by_rows if (kind, dtype) == ("zst", "float16") else shards.pack
-                    data = pack(said, about, stored, frequency, f".{kind}")
-                    found[f"{kind}_{dtype}"] = len(data) / count
-            yield Row(f"{size}x{size}", root, rows.num_rows, **found)
+                    data = pack(rules_record, about, stored, frequency, f".{kind}")
+                    sizes[f"{kind}_{dtype}"] = len(data) / count
+            yield Row(f"{size}x{size}", root, rows.num_rows, **sizes)
 
 
-def _by_rows(said: dict, about: About, rows: Rows, frequency: np.ndarray, _: str) -> bytes:
+def _by_rows(rules_record: dict, about: About, rows: Rows, frequency: np.ndarray, _: str) -> bytes:
     """A shard in the old bucket format, before columns."""
-    whole = shards.pack(said, about, rows, frequency)
-    with np.load(io.BytesIO(whole)) as archive:
+    shard = shards.pack(rules_record, about, rows, frequency)
+    with np.load(io.BytesIO(shard)) as archive:
         return zstandard.compress(safetensors.numpy.save(dict(archive)))
 
 
@@ -116,7 +116,7 @@ def main() -> int:
         write_csv(Row, rows, config.out / "row_bytes.csv", digits=4)
         files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     print(readme.row_bytes(config.out / "row_bytes.csv"))
-    command.say_results(config.out)
+    command.print_results(config.out)
     return 0
 
 

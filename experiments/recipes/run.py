@@ -85,24 +85,26 @@ def main() -> int:
         rows = [study.row(name) for name in config.only]
         write(rows, config.out)
     print(readme.elo(config.out / "results.csv"))
-    command.say_results(config.out)
+    command.print_results(config.out)
     return 0
 
 
 def _folder(config: RecipesConfig) -> RunFolder:
     """The run's folder, new or resumed: with more recipes or seeds, but the same terms."""
-    asked = {"experiment": "recipes", "terms": config.terms}
+    record = {"experiment": "recipes", "terms": config.terms}
 
-    def agree(before: dict) -> None:
-        if differ := folders.differences(before.get("terms", {}), config.terms):
-            raise ValueError(f"out: {config.out} is of other terms: {'; '.join(differ)}")
+    def check(before: dict) -> None:
+        if differences := folders.differences(before.get("terms", {}), config.terms):
+            raise ValueError(
+                f"--out {config.out}: begun with other terms: {'; '.join(differences)}"
+            )
 
-    folder = RunFolder(config.out, "comparison of recipes", agree, "run.lock")
+    folder = RunFolder(config.out, "comparison of recipes", check, "run.lock")
     with folder.opening():
         (config.out / NETWORKS).mkdir(exist_ok=True)
         for name in (COSTS, MATCHES):
             files.cut_torn_line(config.out / name)
-        folder.write_config(asked)
+        folder.write_config(record)
         folder.write_manifest(folders.manifest(0))
     return folder
 
@@ -115,7 +117,7 @@ def train_config(config: RecipesConfig, name: str, seed: int = 0):
 
 
 class Study:
-    """The runs and matches of a folder, both done and still to do."""
+    """The runs and matches of a folder, both complete and missing ones."""
 
     def __init__(self, config: RecipesConfig):
         self.config, self.mesh = config, devices.mesh_of(1)
@@ -157,7 +159,7 @@ class Study:
         self.__dict__.pop("costs", None)
 
     def iterations(self, name: str) -> int:
-        """Iterations of a run: as many as were asked for, or as the budget pays for."""
+        """Iterations of a run: those of --iterations, or as many as the budget allows."""
         return self.config.iterations or max(1, round(self.config.budget / self.costs[name]))
 
     def train(self, name: str, seed: int) -> None:
@@ -170,12 +172,12 @@ class Study:
             started = time.process_time()
             line = loop.iterate()
             seconds += time.process_time() - started
-        own = loop.plan.learner.network
+        network = loop.plan.learner.network
         facts = {name: line[name] for name in ("iteration", "games", "steps", "added", "losses")}
         about = {"recipe": name, "seed": seed, "processor_s": round(seconds, 2), **facts}
         files.write_json(path.with_suffix(".json"), about)
-        params = jax.device_get(loop.state.plays)
-        weights.save(path, params, own, self.config.size, **about)
+        params = jax.device_get(loop.state.play_params)
+        weights.save(path, params, network, self.config.size, **about)
         _say(f"{name}, seed {seed}: {line['games']:,} games in {seconds:.0f} s of processor time")
 
     def _network(self, name: str, seed: int) -> pathlib.Path:
@@ -213,9 +215,9 @@ class Study:
 
     def _score(self, name: str, i: int, against: str, j: int) -> float:
         """The score of a network against another, from 0 to 1; each match is played only once."""
-        asked = {"first": [name, i], "second": [against, j]}
+        identity = {"first": [name, i], "second": [against, j]}
         for line in _lines(self.config.out / MATCHES):
-            if asked.items() <= line.items():
+            if identity.items() <= line.items():
                 return float(line["score"])
         plan = make_plan(train_config(self.config, name))
         terms = Terms.of(plan.config, plan.rules)
@@ -228,7 +230,7 @@ class Study:
         )
         players = self._player(terms, name, i), self._player(terms, against, j)
         numbers = (sum(map(ord, name)), sum(map(ord, against)), i, j)
-        line: dict = asked | matches.line_of(matches.play(terms, *players, numbers), terms)
+        line: dict = identity | matches.line_of(matches.play(terms, *players, numbers), terms)
         files.add_line(self.config.out / MATCHES, line)
         _say(f"{name} {i} against {against} {j}: {line['score']:.3f} of {terms.games}")
         return float(line["score"])
@@ -253,18 +255,18 @@ def compare(scores: dict[tuple[int, int], float], seeds: int) -> tuple[float, fl
       scores: {(i, j): score from 0 to 1}; all pairs, or only those with i < j.
       seeds: the number of networks of each recipe.
     """
-    each = {pair: elo((score + 1 / 80) / (1 + 1 / 40)) for pair, score in scores.items()}
-    mean = statistics.mean(each.values())
-    if len(each) == seeds**2:
-        square = np.array([[each[i, j] for j in range(seeds)] for i in range(seeds)])
-        variance = sum(square.mean(axis=axis).var(ddof=1) / seeds for axis in (0, 1))
+    elos = {pair: elo((score + 1 / 80) / (1 + 1 / 40)) for pair, score in scores.items()}
+    mean = statistics.mean(elos.values())
+    if len(elos) == seeds**2:
+        matrix = np.array([[elos[i, j] for j in range(seeds)] for i in range(seeds)])
+        variance = sum(matrix.mean(axis=axis).var(ddof=1) / seeds for axis in (0, 1))
         freedom = 2 * (seeds - 1)
-    elif len(each) > 1:
-        variance, freedom = statistics.variance(each.values()) / len(each), len(each) - 1
+    elif len(elos) > 1:
+        variance, freedom = statistics.variance(elos.values()) / len(elos), len(elos) - 1
     else:
         return mean, -math.inf, math.inf
-    half = float(stats.t.ppf(0.975, freedom)) * math.sqrt(variance)
-    return mean, mean - half, mean + half
+    half_width = float(stats.t.ppf(0.975, freedom)) * math.sqrt(variance)
+    return mean, mean - half_width, mean + half_width
 
 
 def write(rows: list[Row], out: pathlib.Path) -> None:

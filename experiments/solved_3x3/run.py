@@ -50,7 +50,7 @@ def main() -> int:
             points += learn(control, seed, config.iterations)
             write(points, config.out)
     print(table(last(points)))
-    command.say_results(config.out)
+    command.print_results(config.out)
     return 0
 
 
@@ -58,15 +58,15 @@ def learn(control: Control, seed: int, iterations: int | None = None) -> list[Po
     """Runs the preset; returns the network's outputs after each iteration."""
     rate = {"learning_rate": 0.0} if control == "zero learning rate" else {}
     preset = PRESETS["3x3"]
-    asked = dataclasses.replace(
+    train_config = dataclasses.replace(
         preset, seed=seed, iterations=iterations or preset.iterations, devices=1, **rate
     )
-    plan, mesh = make_plan(asked), devices.mesh_of(1)
+    plan, mesh = make_plan(train_config), devices.mesh_of(1)
     points = []
-    with _spoilt_backup() if control == "flipped backup" else contextlib.nullcontext():
+    with _flipped_backup() if control == "flipped backup" else contextlib.nullcontext():
         make = Shuffled if control == "shuffled values" else Loop
         loop = make(plan, mesh, steps.begin(plan, mesh))
-        for _ in range(asked.iterations):
+        for _ in range(train_config.iterations):
             loop.iterate()
             points.append(look(plan, loop, control, seed))
             print(_line(points[-1]), file=sys.stderr, flush=True)
@@ -74,7 +74,7 @@ def learn(control: Control, seed: int, iterations: int | None = None) -> list[Po
 
 
 @contextlib.contextmanager
-def _spoilt_backup() -> Iterator[None]:
+def _flipped_backup() -> Iterator[None]:
     """Backs values up from the wrong player's perspective, along the whole path."""
     flipped = lambda value, plies: jnp.where(plies % 2 == 0, -value, value)
     with mock.patch.object(values, "opponent", flipped):
@@ -98,8 +98,8 @@ def look(plan: Plan, loop: Loop, control: str, seed: int) -> Point:
     """The outputs of the averaged network, which plays, for the empty board."""
     states = jax.vmap(lambda komi: init(plan.rules, komi))(jnp.array([WON, LOST]))
     observe = jax.vmap(lambda state: plan.evaluator.observe(state, state.position, None))
-    said = network.apply(plan.learner.network, loop.state.learner.ema, observe(states))
-    prior = jax.nn.softmax(said.policy_logits[0])
+    output = network.apply(plan.learner.network, loop.state.learner.ema, observe(states))
+    prior = jax.nn.softmax(output.policy_logits[0])
     return Point(
         control,
         seed,
@@ -108,8 +108,8 @@ def look(plan: Plan, loop: Loop, control: str, seed: int) -> Point:
         loop.games,
         loop.steps,
         round(float(prior[CENTRE]), 5),
-        round(float(said.value[0]), 5),
-        round(float(said.value[1]), 5),
+        round(float(output.value[0]), 5),
+        round(float(output.value[1]), 5),
     )
 
 

@@ -78,18 +78,18 @@ def main() -> int:
         f"Black won {row.won} of {row.games}, {row.score:.1%} [{row.low:.1%}, {row.high:.1%}]; "
         f"first move {row.first_move}, prior {row.prior:.3f}, value {row.value:+.3f}"
     )
-    command.say_results(config.out)
+    command.print_results(config.out)
     return 0
 
 
 def look(rules: Rules, evaluator: Evaluator, shape, komi: float) -> tuple[str, float, float]:
     """(move with the highest prior, its prior, value) of the empty board, without a search."""
     state = init(rules, komi)
-    seen = jax.tree.map(lambda x: x[None], evaluator.observe(state, state.position, None))
-    said = network.apply(shape, evaluator.params, seen)
-    prior = jax.nn.softmax(said.policy_logits[0])
+    observation = jax.tree.map(lambda x: x[None], evaluator.observe(state, state.position, None))
+    output = network.apply(shape, evaluator.params, observation)
+    prior = jax.nn.softmax(output.policy_logits[0])
     action = int(prior.argmax())
-    return to_gtp(rules.size, action), float(prior[action]), float(said.value[0])
+    return to_gtp(rules.size, action), float(prior[action]), float(output.value[0])
 
 
 def network_player(rules: Rules, evaluator: Evaluator, simulations: int) -> Player:
@@ -119,19 +119,19 @@ def measure(
         opening_key, match_key = jax.random.split(key)
         opened = openings(rules, black, opening_key, count, config.komi, config.replies)
         match = arena.play_match(rules, black, white, match_key, openings=opened)
-        ours = match.first_colour == BLACK  # in a pair's other game White has the network
-        points += match.points[ours].tolist()
-        unsound += int((~match.ok[ours]).sum())
+        is_black = match.first_colour == BLACK  # in a pair's other game White has the network
+        points += match.points[is_black].tolist()
+        unsound += int((~match.ok[is_black]).sum())
         print(f"{len(points)}/{config.games}: {sum(points):g} won", file=sys.stderr, flush=True)
-    counted = statistics.Tally.of(points)
-    low, high = statistics.wilson(counted.score, counted.games)
-    holds = counted.score >= MUST and not unsound and first == to_gtp(SIZE, 12)
+    tally = statistics.Tally.of(points)
+    low, high = statistics.wilson(tally.score, tally.games)
+    holds = tally.score >= MUST and not unsound and first == to_gtp(SIZE, 12)
     return Row(
-        counted.games,
-        counted.wins,
-        counted.draws,
-        counted.losses,
-        round(counted.score, 4),
+        tally.games,
+        tally.wins,
+        tally.draws,
+        tally.losses,
+        round(tally.score, 4),
         round(low, 4),
         round(high, 4),
         unsound,
@@ -160,8 +160,8 @@ def _moved(rules: Rules, choose, key: jax.Array, states: GameState) -> GameState
     @jax.jit
     def move(key, states):
         legal = jax.vmap(lambda state: legal_actions(rules, state))(states)
-        nothing = jnp.full((2, legal.shape[0]), -1, jnp.int32)
-        action = choose(key, Turn(states, legal, nothing))
+        no_moves = jnp.full((2, legal.shape[0]), -1, jnp.int32)
+        action = choose(key, Turn(states, legal, no_moves))
         return jax.vmap(lambda state, a: play(rules, state, a))(states, action)
 
     return move(key, states)

@@ -1,7 +1,7 @@
 """Playouts guided by territory statistics, after Bouzy's Indigo.
 
 In "History and territory heuristics for Monte-Carlo Go" (2006) Bouzy biases the moves of later
-playouts by each point's owner at the end of earlier ones. The published weights were not at hand;
+playouts by each point's owner at the end of earlier ones. The published weights were not available;
 those here are ours. A point's weight is 1 - m^2, where m in [-1, 1] is its mean owner, and at least
 1/20: contested points are played first, and points that one player owns anyway are filled last. In
 each playout a player has a list of all points, drawn without replacement in proportion to the
@@ -34,7 +34,7 @@ LEAST = 0.05
 _CHANGE = Change("territory statistics in place of the values", lambda rules, setup: setup)
 
 
-class Known(NamedTuple):
+class Statistics(NamedTuple):
     """Statistics of the playouts so far from the positions of B games."""
 
     values: Values
@@ -47,24 +47,24 @@ def weights(owners: jax.Array, count: jax.Array) -> jax.Array:
     return jnp.maximum(1 - mean**2, LEAST)
 
 
-def learn(config: Annealing, key: jax.Array, states: go.GameState) -> Known:
+def learn(config: Annealing, key: jax.Array, states: go.GameState) -> Statistics:
     """The statistics of all rounds of playouts. Trip bound: `config.rounds`."""
     rules, lanes, num_games = config.rules, config.lanes, states.komi.shape[0]
     positions = jax.tree.map(lambda x: jnp.repeat(x, lanes, axis=0), states.position)
 
-    def one_round(i, known):
+    def one_round(i, statistics):
         # Sorting by exponential variates of mean 1 / weight gives such a list.
-        mean = jnp.repeat(1 / weights(known.owners, i * lanes), lanes, axis=0).T
+        mean = jnp.repeat(1 / weights(statistics.owners, i * lanes), lanes, axis=0).T
         both = jnp.broadcast_to(mean, (2, *mean.shape))
         policy = ordered.policy(ordered.Order(jnp.zeros_like(both), both))
         own_key = jax.random.fold_in(key, i)
         played = engine.play_out(policy, rules, positions, own_key, ends=True, first_plays=True)
-        values = annealing.with_playouts(rules, played, states.komi, known.values)
+        values = annealing.with_playouts(rules, played, states.komi, statistics.values)
         owners = engine.ownership(rules, played).reshape(num_games, lanes, -1)
-        return Known(values, known.owners + jnp.sum(owners, axis=1, dtype=jnp.int32))
+        return Statistics(values, statistics.owners + jnp.sum(owners, axis=1, dtype=jnp.int32))
 
-    none = jnp.zeros((num_games, rules.num_points), jnp.int32)
-    start = Known(annealing.nothing(config, num_games), none)
+    zeros = jnp.zeros((num_games, rules.num_points), jnp.int32)
+    start = Statistics(annealing.nothing(config, num_games), zeros)
     return lax.fori_loop(0, config.rounds, one_round, start)
 
 

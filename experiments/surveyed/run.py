@@ -32,24 +32,24 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
     rave = {"search": "rave", "rave_bias": 0.01}
     patterns = {"playouts": "mm", "priors": "mm", "widening": 10.0}
 
-    def made(change=None, playouts: Any = "mogo", **flags) -> Contestant:
+    def contestant(change=None, playouts: Any = "mogo", **flags) -> Contestant:
         flags |= {"playouts": playouts, "simulations": config.simulations}
         return Contestant(PlayerConfig(**flags), change=change)
 
     return {
-        "Gobble": made(playouts=None, search="annealing"),
-        "TD territory": made(_TERRITORY, playouts=None),
-        "Indigo": made(_ONE_PLY, **indigo),
-        "Indigo, a tree": made(**indigo),
+        "Gobble": contestant(playouts=None, search="annealing"),
+        "TD territory": contestant(_TERRITORY, playouts=None),
+        "Indigo": contestant(_ONE_PLY, **indigo),
+        "Indigo, a tree": contestant(**indigo),
         "Indigo, territory": indigo_by_territory(config.simulations),
-        "Crazy Stone 2006": made(**crazy_stone),
-        "Crazy Stone 2007": made(**crazy_stone, **patterns),
-        "MoGo, UCT": made(**uct),
-        "MoGo": made(**rave),
-        "MoGo Titan": made(**rave, trees=4),
-        "Fuego": made(**rave, rave_above=0.05),
-        "RLGO": made(playouts=None, search="td"),
-        "Erica": made(**rave, playouts="balanced"),
+        "Crazy Stone 2006": contestant(**crazy_stone),
+        "Crazy Stone 2007": contestant(**crazy_stone, **patterns),
+        "MoGo, UCT": contestant(**uct),
+        "MoGo": contestant(**rave),
+        "MoGo Titan": contestant(**rave, trees=4),
+        "Fuego": contestant(**rave, rave_above=0.05),
+        "RLGO": contestant(playouts=None, search="td"),
+        "Erica": contestant(**rave, playouts="balanced"),
     }
 
 
@@ -69,8 +69,8 @@ def sweep(config: SurveyedConfig, speeds: equal_time.Speeds | None = None) -> Sw
 def play(config: SurveyedConfig) -> int:
     """Plays both sweeps; returns the exit status."""
     players = contestants(config)
-    asked = {name: players[name] for name in PROGRAMS if name in (*config.programs, _OPPONENT)}
-    return equal_time.play(config, sweep, asked, _OPPONENT, config.equal_time)
+    chosen = {name: players[name] for name in PROGRAMS if name in (*config.programs, _OPPONENT)}
+    return equal_time.play(config, sweep, chosen, _OPPONENT, config.equal_time)
 
 
 if __name__ == "__main__":

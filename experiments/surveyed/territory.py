@@ -82,7 +82,7 @@ def targets(ended: jax.Array, final: jax.Array, next_logits: jax.Array) -> jax.A
 
 def step(rules: Rules, config: NetworkConfig, state: State, key: jax.Array):
     """Plays a move in each game and updates the network: (the new state, the mean loss f32[])."""
-    game, see = go_game(rules), _seeing(rules, config)
+    game, observe = go_game(rules), _observer(rules, config)
     legal = jax.vmap(functools.partial(legal_actions, rules))(state.games)
     action = any_sensible_play(game, key, state.games, legal)
     after = jax.vmap(functools.partial(play, rules))(state.games, action)
@@ -90,12 +90,12 @@ def step(rules: Rules, config: NetworkConfig, state: State, key: jax.Array):
     owners = jax.vmap(functools.partial(scoring.ownership, rules))(after)
     owners = owners.reshape(owners.shape[0], -1)
     for_mover = jnp.where((state.games.to_play == WHITE)[:, None], -owners, owners)
-    next_logits = network.apply(config, state.params, see(after)).ownership_logits
+    next_logits = network.apply(config, state.params, observe(after)).ownership_logits
     assert next_logits is not None  # the network has that head
     target = lax.stop_gradient(targets(ended, for_mover, next_logits))
 
     def loss(params):
-        logits = network.apply(config, params, see(state.games)).ownership_logits
+        logits = network.apply(config, params, observe(state.games)).ownership_logits
         # tanh(x) is 2 sigmoid(2 x) - 1.
         return jnp.mean(optax.sigmoid_binary_cross_entropy(2 * logits, (1 + target) / 2))
 
@@ -107,7 +107,7 @@ def step(rules: Rules, config: NetworkConfig, state: State, key: jax.Array):
     return State(games, optax.apply_updates(state.params, change), optimizer), value
 
 
-def _seeing(rules: Rules, config: NetworkConfig):
+def _observer(rules: Rules, config: NetworkConfig):
     features = feature_set(config.features)
     return jax.vmap(lambda state: features.observe(rules, state, state.position))
 
@@ -139,36 +139,38 @@ def shipped(rules: Rules) -> Evaluator:
       ValueError: if the weights are missing, or for another board size.
     """
     config, params, about = weights.load_own(SHIPPED, rules.size)
-    found = territory_evaluator(rules, config, params)
-    return found._replace(about={**found.about, "weights_sha256": about["sha256"]})
+    evaluator = territory_evaluator(rules, config, params)
+    return evaluator._replace(about={**evaluator.about, "weights_sha256": about["sha256"]})
 
 
-def learn(asked: TerritoryFlags) -> int:
+def learn(options: TerritoryFlags) -> int:
     """Trains the network and saves it; returns the exit status."""
-    rules = Rules(asked.size, ko="simple")
-    if asked.weights is None:
-        config = NetworkConfig(asked.blocks, asked.channels, auxiliary=True, board_size=asked.size)
-        params = network.init(config, jax.random.key(asked.seed))
+    rules = Rules(options.size, ko="simple")
+    if options.weights is None:
+        config = NetworkConfig(
+            options.blocks, options.channels, auxiliary=True, board_size=options.size
+        )
+        params = network.init(config, jax.random.key(options.seed))
     else:
-        config, params, _ = weights.load_own(asked.weights, asked.size)
-    games = jax.vmap(functools.partial(init, rules))(jnp.full(asked.games, 7.0))
+        config, params, _ = weights.load_own(options.weights, options.size)
+    games = jax.vmap(functools.partial(init, rules))(jnp.full(options.games, 7.0))
     state = State(games, params, optax.adam(_RATE).init(params))
-    key = jax.random.key(asked.seed)
+    key = jax.random.key(options.seed)
 
     # One step per call: on a CPU, gradients of convolutions take far longer inside a loop.
-    one = jax.jit(functools.partial(step, rules, config), donate_argnums=0)
-    found: list[float] = []
-    taken = 0
-    with runtime.StopRequest() as stop, Progress("territory", asked.steps, "steps") as progress:
-        while taken < asked.steps and not stop.requested:
-            state, value = one(state, jax.random.fold_in(key, taken))
-            taken += 1
-            if taken % _STEPS_A_LINE == 0:
-                found.append(float(value))
-                progress.show(taken, {"loss": f"{found[-1]:.4f}"})
-    about: dict[str, Any] = {"steps": taken, "loss": found[-1:]}
-    about |= {} if asked.weights is None else {"begun_with": asked.weights.name}
-    weights.save(asked.out, state.params, config, command=[PROG, *sys.argv[1:]], **about)
+    one_step = jax.jit(functools.partial(step, rules, config), donate_argnums=0)
+    losses: list[float] = []
+    steps_taken = 0
+    with runtime.StopRequest() as stop, Progress("territory", options.steps, "steps") as progress:
+        while steps_taken < options.steps and not stop.requested:
+            state, value = one_step(state, jax.random.fold_in(key, steps_taken))
+            steps_taken += 1
+            if steps_taken % _STEPS_A_LINE == 0:
+                losses.append(float(value))
+                progress.show(steps_taken, {"loss": f"{losses[-1]:.4f}"})
+    about: dict[str, Any] = {"steps": steps_taken, "loss": losses[-1:]}
+    about |= {} if options.weights is None else {"begun_with": options.weights.name}
+    weights.save(options.out, state.params, config, command=[PROG, *sys.argv[1:]], **about)
     return runtime.STOPPED if stop.requested else 0
 
 

@@ -26,23 +26,25 @@ def matches(sweep: Sweep, config: SweepConfig) -> dict[Point, MatchConfig]:
     """
     if config.anchor_command is None:
         return {}
-    found = {point: match_of(point, config) for point in sweep.points if point.anchor}
-    if not found:
+    anchors = {point: match_of(point, config) for point in sweep.points if point.anchor}
+    if not anchors:
         names = ", ".join(point.label for point in sweep.points)
         raise ValueError(
-            f"anchor_command: none of the points plays it; name some as anchors: {names}"
+            f"anchor_command: no point is an anchor, to play against it; choose some of: {names}"
         )
-    for one in found.values():
-        gtp_opponent.player_names(one)
+    for match_config in anchors.values():
+        gtp_opponent.player_names(match_config)
         break
-    return found
+    return anchors
 
 
 def match_of(point: Point, config: SweepConfig) -> MatchConfig:
     """A point's match against the program."""
     player = point.player
     if player.change is not None:
-        raise ValueError(f"anchor: {point.name!r} has {player.change.about!r}, which no flag says")
+        raise ValueError(
+            f"anchor: {point.name!r} has {player.change.about!r}, which no flag can express"
+        )
     return MatchConfig(
         player=Side(**vars(player.flags), reuse=player.reuse),
         opponent=Side(command=config.anchor_command),
@@ -63,7 +65,7 @@ def folder(point: Point, config: SweepConfig) -> pathlib.Path:
 
 
 def play(config: MatchConfig) -> int:
-    """Plays the rest of a match; returns its exit status."""
+    """Plays the missing games of a match; returns its exit status."""
     config.out.parent.mkdir(exist_ok=True)
     return match.run(config)
 

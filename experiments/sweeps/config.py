@@ -13,7 +13,7 @@ from gozero.runs.settings import check, seed_setting, setting
 
 SWEEP_FOLDER = (
     "The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new "
-    "one, or one to go on with."
+    "one, or one to resume."
 )
 
 

@@ -27,8 +27,8 @@ def points(
     speeds: Speeds | None = None,
 ) -> tuple[Point, ...]:
     """Each named player against the opponent, with equal simulations; given speeds, with as many
-    simulations as take equal time."""
-    found = []
+    simulations as take the same time."""
+    sweep_points = []
     for x, name in enumerate(names):
         player = players[name]
         if speeds is not None:
@@ -38,8 +38,8 @@ def points(
             player = dataclasses.replace(player, flags=flags)
         series = "equal simulations" if speeds is None else "equal time"
         is_anchor = speeds is None and name in anchors
-        found.append(Point(series, float(x), name, player, players[opponent], is_anchor))
-    return tuple(found)
+        sweep_points.append(Point(series, float(x), name, player, players[opponent], is_anchor))
+    return tuple(sweep_points)
 
 
 def play(
@@ -57,8 +57,8 @@ def play(
     if status or not with_time:
         return status
     speeds = measured(config, players, opponent, config.out / "speeds.json")
-    later = dataclasses.replace(config, out=config.out / "equal_time", anchor_command=None)
-    return run.run(sweep(later, speeds), later)
+    second = dataclasses.replace(config, out=config.out / "equal_time", anchor_command=None)
+    return run.run(sweep(second, speeds), second)
 
 
 def measured(
@@ -67,17 +67,17 @@ def measured(
     """The players' speeds, from the file `path`; measures and adds those it lacks.
 
     They are measured with one tree per pair of a piece, together with the opponent, and scaled by
-    the opponent's speed in the file: only times of one run are compared with each other.
+    the opponent's speed in the file, so that only times of one run are compared.
     """
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    left = [name for name in players if name not in known and name != opponent]
-    if left or opponent not in known:
-        print("how fast are they? ...", file=sys.stderr, flush=True)
-        asked, trees = [opponent, *left], config.piece // 2
-        contestants = [players[name] for name in asked]
-        found = speed.measure(Rules(config.size), contestants, trees, config.komi, config.seed)
-        rates = dict(zip(asked, (one.simulations_per_s for one in found), strict=True))
-        scale = known.get(opponent, rates[opponent]) / rates[opponent]
-        known = {name: round(rate * scale) for name, rate in rates.items()} | known
-        files.write_json(path, {name: known[name] for name in players})
-    return known
+    speeds = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    missing = [name for name in players if name not in speeds and name != opponent]
+    if missing or opponent not in speeds:
+        print("measuring the players' speeds ...", file=sys.stderr, flush=True)
+        names, trees = [opponent, *missing], config.piece // 2
+        contestants = [players[name] for name in names]
+        results = speed.measure(Rules(config.size), contestants, trees, config.komi, config.seed)
+        rates = dict(zip(names, (one.simulations_per_s for one in results), strict=True))
+        scale = speeds.get(opponent, rates[opponent]) / rates[opponent]
+        speeds = {name: round(rate * scale) for name, rate in rates.items()} | speeds
+        files.write_json(path, {name: speeds[name] for name in players})
+    return speeds

@@ -28,12 +28,12 @@ def _draw(sweep: Sweep, rows: Sequence[Row], figure, axis) -> None:
         if all(map(math.isfinite, height)):
             name = f"{row.series}, against {row.opponent}" if row.anchor else row.series
             groups.setdefault((row.series, name), []).append((row, height))
-    aside = transforms.ScaledTranslation(5 / 72, 0, figure.dpi_scale_trans)
+    shift = transforms.ScaledTranslation(5 / 72, 0, figure.dpi_scale_trans)
     colours: dict[str, str] = {}
-    for (series, name), found in groups.items():
+    for (series, name), members in groups.items():
         colour = colours.setdefault(series, _COLOURS[len(colours) % len(_COLOURS)])
-        at = axis.transData + aside if found[0][0].anchor else axis.transData
-        _curve(axis, name, found, colour, at, joined=sweep.x_scale != "names")
+        transform = axis.transData + shift if members[0][0].anchor else axis.transData
+        _curve(axis, name, members, colour, transform, joined=sweep.x_scale != "names")
     unit = "Elo above the first opponent" if sweep.chained else "score, %"
     axis.set(title=sweep.title, xlabel=sweep.x_label, ylabel=unit)
     if sweep.x_scale == "names":
@@ -54,22 +54,22 @@ def _draw(sweep: Sweep, rows: Sequence[Row], figure, axis) -> None:
 def _heights(sweep: Sweep, rows: Sequence[Row]) -> list[tuple[float, float, float]]:
     """(y, low, high) of each row; the latter are the ends of its interval."""
     if sweep.chained:
-        ours = [row for row in rows if not row.anchor]
-        at = dict(zip(map(id, ours), chained(ours), strict=True))
-        return [at.get(id(row), (math.nan, math.nan, math.nan)) for row in rows]
+        own_rows = [row for row in rows if not row.anchor]
+        by_row = dict(zip(map(id, own_rows), chained(own_rows), strict=True))
+        return [by_row.get(id(row), (math.nan, math.nan, math.nan)) for row in rows]
     return [(100 * row.score, 100 * row.low, 100 * row.high) for row in rows]
 
 
-def _curve(axis, name, found, colour, at, joined: bool) -> None:
-    anchor = found[0][0].anchor
+def _curve(axis, name, members, colour, transform, joined: bool) -> None:
+    anchor = members[0][0].anchor
     dashes = "--" if anchor else "-"
-    levels = [height for row, height in found if row.x is None]
+    levels = [height for row, height in members if row.x is None]
     for middle, low, high in levels:
         axis.axhline(middle, color=colour, linestyle=dashes, label=name)
         axis.axhspan(low, high, color=colour, alpha=0.12, linewidth=0)
-    on = sorted((row.x, height) for row, height in found if row.x is not None)
-    if on:
-        x, heights = zip(*on, strict=True)
+    on_curve = sorted((row.x, height) for row, height in members if row.x is not None)
+    if on_curve:
+        x, heights = zip(*on_curve, strict=True)
         middle, low, high = (list(side) for side in zip(*heights, strict=True))
         below = [a - b for a, b in zip(middle, low, strict=True)]
         above = [a - b for a, b in zip(high, middle, strict=True)]
@@ -84,6 +84,6 @@ def _curve(axis, name, found, colour, at, joined: bool) -> None:
             markerfacecolor="white" if anchor else colour,
             elinewidth=0.8 if anchor else None,
             capsize=2 if anchor else 3,
-            transform=at,
+            transform=transform,
             label=None if levels else name,
         )

@@ -64,11 +64,11 @@ class Contestant:
     @property
     def text(self) -> str:
         """A short description."""
-        said = {k: v for k, v in self._asked.items() if k not in _IN_TEXT}
+        shown = {k: v for k, v in self._changed_flags.items() if k not in _IN_TEXT}
         number = lambda value: f"{value:g}" if isinstance(value, int | float) else str(value)
         words = [
-            _CALLED.get(name, name) + ("" if value is True else f" {number(value)}")
-            for name, value in said.items()
+            _SYMBOLS.get(name, name) + ("" if value is True else f" {number(value)}")
+            for name, value in shown.items()
         ]
         words += ["reuse"] if self.reuse else []
         words += [self.change.about] if self.change else []
@@ -77,23 +77,23 @@ class Contestant:
     def record(self, rules: Rules) -> dict[str, str]:
         """Everything that defines it, as plain data, including the SHA-256 of learnt weights."""
         about = {} if self.change is None else {"change": self.change.about}
-        told = (
+        evaluator_facts = (
             self.setup(rules).evaluator.about
             if self.has_tree
             else make_player(rules, self.flags).about
         )
-        about |= {k: v for k, v in told.items() if k.endswith("_sha256")}
-        return {k: str(v) for k, v in (self._asked | {"reuse": self.reuse} | about).items()}
+        about |= {k: v for k, v in evaluator_facts.items() if k.endswith("_sha256")}
+        return {k: str(v) for k, v in (self._changed_flags | {"reuse": self.reuse} | about).items()}
 
     @property
-    def _asked(self) -> dict[str, Any]:
+    def _changed_flags(self) -> dict[str, Any]:
         """The flags that differ from their defaults."""
         fields = {field.name: field.default for field in dataclasses.fields(self.flags)}
         return {k: v for k, v in vars(self.flags).items() if v != fields[k]}
 
 
 _IN_TEXT = {"evaluator", "playouts", "search", "simulations", "leaves", "heuristic"}
-_CALLED = {
+_SYMBOLS = {
     "rave_bias": "b",
     "rave_k": "k",
     "exploration": "c",
@@ -129,7 +129,7 @@ class Point:
         return f"{self.series}, {self.label}"
 
     def record(self, rules: Rules) -> dict[str, str]:
-        """What must be equal for games to count for the same point."""
+        """The settings that must be equal for games to count for the same point."""
         player = {f"player.{k}": v for k, v in self.player.record(rules).items()}
         return player | {f"opponent.{k}": v for k, v in self.opponent.record(rules).items()}
 
@@ -158,11 +158,11 @@ class Sweep:
 
     def __post_init__(self):
         names = [point.name for point in self.points]
-        twice = next((name for name in names if names.count(name) > 1), None)
+        duplicate = next((name for name in names if names.count(name) > 1), None)
         if not names:
-            raise ValueError("points: there are none")
-        if twice is not None:
-            raise ValueError(f"points: two are called {twice!r}")
+            raise ValueError("points: the sweep has none")
+        if duplicate is not None:
+            raise ValueError(f"points: two have the name {duplicate!r}")
 
     def resigning(self, below: float | None) -> Sweep:
         """The same sweep with players that resign below a value; None: they never resign."""

@@ -105,11 +105,11 @@ def write(rows: Iterable[Row], path: pathlib.Path) -> None:
 
 def read(path: pathlib.Path) -> list[Row]:
     """The rows of a CSV."""
-    kinds = {"float": float, "float | None": lambda x: float(x) if x else None, "int": int}
-    kinds |= {"str": str, "bool": lambda x: x == "True"}
-    of = {field.name: kinds[str(field.type)] for field in dataclasses.fields(Row)}
+    by_type = {"float": float, "float | None": lambda x: float(x) if x else None, "int": int}
+    by_type |= {"str": str, "bool": lambda x: x == "True"}
+    parsers = {field.name: by_type[str(field.type)] for field in dataclasses.fields(Row)}
     with path.open(newline="") as file:
-        return [Row(**{k: of[k](v) for k, v in row.items()}) for row in csv.DictReader(file)]
+        return [Row(**{k: parsers[k](v) for k, v in row.items()}) for row in csv.DictReader(file)]
 
 
 def chained(rows: Sequence[Row]) -> list[tuple[float, float, float]]:
@@ -119,23 +119,23 @@ def chained(rows: Sequence[Row]) -> list[tuple[float, float, float]]:
     above and below. If a match was won or lost outright its Elo is unknown: nan, there and in the
     rest of its series.
     """
-    at: dict[str, tuple[float, float, float]] = {}
-    found = []
+    last: dict[str, tuple[float, float, float]] = {}
+    heights = []
     for row in rows:
-        elo, below, above = at.get(row.series, (0.0, 0.0, 0.0))
+        elo, below, above = last.get(row.series, (0.0, 0.0, 0.0))
         if not math.isfinite(row.elo):
             elo = math.nan
         below = math.hypot(below, row.elo - row.elo_low)
         above = math.hypot(above, row.elo_high - row.elo)
-        at[row.series] = (elo + row.elo, below, above)
-        found.append((elo + row.elo, elo + row.elo - below, elo + row.elo + above))
-    return found
+        last[row.series] = (elo + row.elo, below, above)
+        heights.append((elo + row.elo, elo + row.elo - below, elo + row.elo + above))
+    return heights
 
 
 def table(sweep: Sweep, rows: Sequence[Row]) -> str:
     """The results as a Markdown table."""
-    ours = [row for row in rows if not row.anchor]
-    ratings = dict(zip(map(id, ours), chained(ours), strict=True)) if sweep.chained else {}
+    own_rows = [row for row in rows if not row.anchor]
+    ratings = dict(zip(map(id, own_rows), chained(own_rows), strict=True)) if sweep.chained else {}
     head = ["series", "", "opponent", "games", "won, drawn, lost", "score [95%]", "Elo [95%]"]
     head += ["Elo in all [95%]"] if ratings else []
     lines = []
@@ -143,14 +143,14 @@ def table(sweep: Sweep, rows: Sequence[Row]) -> str:
         cells = [row.series, row.label, row.opponent, str(row.games)]
         cells += [f"{row.won}, {row.drawn}, {row.lost}"]
         cells += [f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]"]
-        cells += [elo_words(row.elo, row.elo_low, row.elo_high)]
+        cells += [elo_text(row.elo, row.elo_low, row.elo_high)]
         if ratings:
-            cells += [elo_words(*ratings[id(row)]) if id(row) in ratings else ""]
+            cells += [elo_text(*ratings[id(row)]) if id(row) in ratings else ""]
         lines.append(cells)
     return markdown(head, lines)
 
 
-def elo_words(middle: float, low: float, high: float) -> str:
+def elo_text(middle: float, low: float, high: float) -> str:
     if math.isnan(middle):
         return "unknown: a match was won or lost outright"
     return f"{middle:+.0f} [{low:+.0f}, {high:+.0f}]"

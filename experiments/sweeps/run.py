@@ -1,4 +1,4 @@
-"""Play the rest of a sweep, and print its results."""
+"""Play the missing games of a sweep, and print its results."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from gozero.search.memory import Memory, memory_of
 
 
 def main(config: type[SweepConfig], sweep: Callable[..., Sweep], name: str) -> int:
-    """An experiment's command: parses its flags, makes the sweep from them, and runs it."""
-    return command(config, lambda asked: run(sweep(asked), asked), name)
+    """An experiment's command: parses its flags, builds the sweep from them, and runs it."""
+    return command(config, lambda settings: run(sweep(settings), settings), name)
 
 
 def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> int:
-    """An experiment's command: runs ``play(settings)``, and prints a user's error as one line."""
+    """An experiment's command: runs ``play(settings)``, and prints errors of input as one line."""
     prog = f"python -m experiments.{name}.run"
-    asked = commands.parse(config, prog=prog)
+    settings = commands.parse(config, prog=prog)
     output.check_plots()
     runtime.cores_as_devices()
-    with folders.gone_if_empty(asked.out), flags.failing(prog):
-        status = play(asked)
+    with folders.gone_if_empty(settings.out), flags.failing(prog):
+        status = play(settings)
     if status == runtime.STOPPED:
         runtime.end_at_once()
     return status
@@ -49,43 +49,43 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
     with fewer games.
 
     Raises:
-      ValueError: if a player's settings are invalid, the folder holds other games, or the GTP
+      ValueError: if a player's settings are invalid, the folder contains other games, or the GTP
         program is missing or refuses the game.
     """
     sweep = sweep.resigning(config.resign)
-    commands.say_estimate(minutes(sweep, config))
+    commands.print_estimate(minutes(sweep, config))
     rules = Rules(config.size, "positional", max_moves=roomy_limit(config.size))
     memory = _memory(rules, sweep, config)
     against_programs = anchors.matches(sweep, config)
     with SweepFolder(sweep, config) as folder:
         print(f"trees: at most {memory} at a time", file=sys.stderr)
         complete = _play(rules, sweep, config, folder)
-        for one in against_programs.values():
-            complete = complete and anchors.play(one) == 0
+        for match in against_programs.values():
+            complete = complete and anchors.play(match) == 0
         rows = _write(sweep, config, folder)
     if rows:
         plot.draw(sweep, rows, config.out / "results.svg")
         print(results.table(sweep, rows))
-        commands.say_results(config.out)
+        commands.print_results(config.out)
     if not complete:
-        print("stopped; the same command plays the games that are left")
+        print("stopped; run the same command again to play the missing games")
     return 0 if complete else runtime.STOPPED
 
 
 COMPILING_S, SIMULATIONS_PER_S = 25.0, 25_000.0
-"""Compile time of a point, and simulations a second of both sides: about those of the recorded
+"""Compile time of a point, and simulations per second of both sides, about as in the recorded
 sweeps, on two cores."""
 
 
 def minutes(sweep: Sweep, config: SweepConfig) -> float:
     """Estimated minutes for the games between our players, on two cores."""
     plies = (0.7 if config.resign else 1.1) * config.size**2
-    spent = 0.0
+    seconds = 0.0
     for point in sweep.points:
-        each = (point.player.flags.simulations + point.opponent.flags.simulations) / 2
-        playouts = config.piece * config.num_pieces * plies * each * config.size**2 / 81
-        spent += COMPILING_S + playouts / SIMULATIONS_PER_S
-    return spent / 60
+        simulations = (point.player.flags.simulations + point.opponent.flags.simulations) / 2
+        playouts = config.piece * config.num_pieces * plies * simulations * config.size**2 / 81
+        seconds += COMPILING_S + playouts / SIMULATIONS_PER_S
+    return seconds / 60
 
 
 def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> bool:
@@ -101,7 +101,7 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
     if todo:
         folder.write_manifest(folders.manifest(config.seed))
         if done:
-            print(f"{done} games are played; going on", file=sys.stderr)
+            print(f"resuming after {done} games", file=sys.stderr)
     players = _Players(rules, config.piece // 2)
     with runtime.StopRequest() as stop, Progress(sweep.name, total, done=done) as progress:
         try:
@@ -121,18 +121,18 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
 
 
 class _Players:
-    """Maps contestants to arena players, each made and so compiled only once; each device of this
-    host searches its share of the games."""
+    """Maps contestants to arena players, each created, and so compiled, only once; each device of
+    this host searches its share of the games."""
 
     def __init__(self, rules: Rules, games_at_once: int):
         self._rules, self._mesh = rules, devices.make_mesh(games_at_once)
-        self._made: dict[Contestant, arena.Player] = {}
+        self._players: dict[Contestant, arena.Player] = {}
 
     def __call__(self, contestant: Contestant) -> arena.Player:
-        if contestant not in self._made:
+        if contestant not in self._players:
             player = contestant.player(self._rules)
-            self._made[contestant] = devices.over_mesh(player, self._mesh)
-        return self._made[contestant]
+            self._players[contestant] = devices.over_mesh(player, self._mesh)
+        return self._players[contestant]
 
 
 def play_piece(
@@ -149,7 +149,7 @@ def play_piece(
       RuntimeError: if in any game an evaluation was not finite, or an action not legal.
     """
     started = time.monotonic()
-    played = arena.play_match(
+    match = arena.play_match(
         rules,
         players(point.player),
         players(point.opponent),
@@ -159,36 +159,36 @@ def play_piece(
         config.openings,
         progress,
     )
-    if not played.ok.all():
+    if not match.ok.all():
         raise RuntimeError(f"{point.name}: an evaluation was not finite, or an action not legal")
     return Piece(
         point.name,
         number,
-        tuple(played.points.tolist()),
-        int(played.plies.sum()),
-        int(played.truncated.sum()),
+        tuple(match.points.tolist()),
+        int(match.plies.sum()),
+        int(match.truncated.sum()),
         round(time.monotonic() - started, 3),
     )
 
 
 def _write(sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> list[results.Row]:
     pieces = {point: folder.of(point.name) for point in sweep.points}
-    rows = [results.row_of(sweep, point, of) for point, of in pieces.items() if of]
+    rows = [results.row_of(sweep, point, own) for point, own in pieces.items() if own]
     rows += anchors.rows(sweep, config)
     results.write(rows, config.out / "results.csv")
     return rows
 
 
 def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> Memory:
-    """The memory of the largest trees of any player. Makes all players, which checks them."""
-    half, found = config.piece // 2, []
-    for one in {c for point in sweep.points for c in (point.player, point.opponent)}:
-        if not one.has_tree:
-            one.player(rules)
+    """The memory of the largest trees of any player. Creates all players, which checks them."""
+    half, memories = config.piece // 2, []
+    for contestant in {c for point in sweep.points for c in (point.player, point.opponent)}:
+        if not contestant.has_tree:
+            contestant.player(rules)
             continue
-        setup, lanes = one.setup(rules), config.piece if one.reuse else half
+        setup, lanes = contestant.setup(rules), config.piece if contestant.reuse else half
         roots = jax.eval_shape(jax.vmap(lambda komi: init(rules, komi).position), jnp.zeros(lanes))
-        search = setup.search.roomy if one.reuse else setup.search
-        args = rules.num_actions, search, one.reuse, setup.prior_counts
-        found.append(memory_of(roots, *args))
-    return max(found, key=lambda memory: memory.total)
+        search = setup.search.roomy if contestant.reuse else setup.search
+        args = rules.num_actions, search, contestant.reuse, setup.prior_counts
+        memories.append(memory_of(roots, *args))
+    return max(memories, key=lambda memory: memory.total)

@@ -59,25 +59,25 @@ def measure(
     key = jax.random.key(seed)
     runs = [_searcher(rules, one, states, key) for one in contestants]
     seconds = in_turn([make_timed(run, lambda: ()) for run in runs], repeats)
-    found = []
+    speeds = []
     for one, run, times in zip(contestants, runs, seconds, strict=True):
         if not one.has_tree:
             simulations = num_trees * one.flags.simulations
-            found.append(Speed(simulations / statistics.median(times), 1.0, 0.0, 0.0))
+            speeds.append(Speed(simulations / statistics.median(times), 1.0, 0.0, 0.0))
             continue
         _, config, prior_counts, _ = one.setup(rules)
-        kept = config.roomy if one.reuse else config
-        memory = memory_of(states.position, rules.num_actions, kept, one.reuse, prior_counts)
+        tree_config = config.roomy if one.reuse else config
+        memory = memory_of(states.position, rules.num_actions, tree_config, one.reuse, prior_counts)
         simulations = num_trees * one.flags.num_simulations
-        found.append(
+        speeds.append(
             Speed(
                 simulations_per_s=simulations / statistics.median(times),
                 evaluated=int(run()[1]) / simulations,
-                bytes_a_node=memory.tree / num_trees / kept.num_nodes,
+                bytes_a_node=memory.tree / num_trees / tree_config.num_nodes,
                 mb=memory.total / 1e6,
             )
         )
-    return found
+    return speeds
 
 
 def _searcher(rules: Rules, contestant: Contestant, states: GameState, key: jax.Array):
@@ -89,10 +89,10 @@ def _searcher(rules: Rules, contestant: Contestant, states: GameState, key: jax.
 
     @jax.jit
     def run(params, states, key):
-        found = search(game, evaluator._replace(params=params), key, states, config)
+        result = search(game, evaluator._replace(params=params), key, states, config)
         simulations = states.komi.shape[0] * contestant.flags.num_simulations
-        shared = found.evaluations
-        return found.action, simulations if shared is None else jnp.sum(shared)
+        shared = result.evaluations
+        return result.action, simulations if shared is None else jnp.sum(shared)
 
     return functools.partial(run, evaluator.params, states, key)
 

@@ -1,4 +1,4 @@
-"""This checkout compared with another, program by program, timed in turn.
+"""Compares this checkout with another, program by program, timed in turn.
 
     git worktree add ../before COMMIT
     python -m experiments.throughput.beside ../before [--programs answer puct] [--out FILE]
@@ -28,14 +28,14 @@ from typing import Any
 Run = Callable[[], Any]
 
 
-def answer(leaves: int, size: int = 9, **given: Any) -> Run:
+def answer(leaves: int, size: int = 9, **flags: Any) -> Run:
     """3,000 simulations of MC-RAVE with MoGo playouts, as in `gozero gtp`."""
     from gozero.apps.gtp.config import GtpConfig
     from gozero.apps.gtp.search import TreeSearcher
     from gozero.go import rules as go
 
     rules = go.Rules(size=size, ko="positional")
-    config = GtpConfig(search="rave", simulations=3000, leaves=leaves, reuse=False, **given)
+    config = GtpConfig(search="rave", simulations=3000, leaves=leaves, reuse=False, **flags)
     searcher, state = TreeSearcher(rules, config), go.init(rules, 7.0)
     return functools.partial(searcher.search, state, 0, 1)
 
@@ -65,8 +65,8 @@ def tree(num_actions: int, batch: int, simulations: int, rave: bool = False) -> 
     from gozero.search.config import Amaf, SearchConfig
     from gozero.search.rules.rave import MinimumMse, Rave
 
-    more = {"select": Rave(MinimumMse(0.1)), "amaf": Amaf()} if rave else {}
-    settings = SearchConfig(simulations, max_depth=64, **more)
+    options = {"select": Rave(MinimumMse(0.1)), "amaf": Amaf()} if rave else {}
+    settings = SearchConfig(simulations, max_depth=64, **options)
     evaluate = hash_game.evaluator(num_actions, 8.0 if batch > 1 else 2.0, 1.0, playouts=rave)
     run = trees._runner(num_actions, settings, evaluate)
     return lambda: run(hash_game.roots(batch, 0), jax.random.key(0))
@@ -77,8 +77,8 @@ def playouts(size: int, policy: str, refills: int) -> Run:
 
     rows.SECONDS = 1e-4  # less than a call takes
     lanes = rows.MOGO_LANES if policy == "mogo" else rows.LANES
-    given = {"policy": policy, "refills": refills, "first_plays": policy == "mogo"}
-    return rows.make_rate(size, 0, lanes=lanes[size], **given)
+    options = {"policy": policy, "refills": refills, "first_plays": policy == "mogo"}
+    return rows.make_rate(size, 0, lanes=lanes[size], **options)
 
 
 def moves(size: int, batch: int) -> Run:
@@ -184,11 +184,11 @@ class _Side:
     """A child process of a checkout, with a compiled program."""
 
     def __init__(self, checkout: pathlib.Path, program: str):
-        given = {"PYTHONPATH": str(checkout), "PYTHONSAFEPATH": "1", "JAX_PLATFORMS": "cpu"}
+        variables = {"PYTHONPATH": str(checkout), "PYTHONSAFEPATH": "1", "JAX_PLATFORMS": "cpu"}
         self._child = subprocess.Popen(
             [sys.executable, __file__, "--side", program],
             cwd=checkout,
-            env=os.environ | given | {"GOZERO_COMPILE_CACHE": "off"},
+            env=os.environ | variables | {"GOZERO_COMPILE_CACHE": "off"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -198,11 +198,11 @@ class _Side:
         """Seconds of a run, the median of `RUNS`; the first call waits for compilation."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # the child has ended, and gives no answer
+        with contextlib.suppress(BrokenPipeError):  # the child has ended, and will not answer
             self._child.stdin.write("\n")
             self._child.stdin.flush()
         if not (line := self._child.stdout.readline()):
-            raise RuntimeError(f"a program ended with status {self._child.wait()}")
+            raise RuntimeError(f"the process of a program ended with status {self._child.wait()}")
         return statistics.median(json.loads(line))
 
     def close(self) -> None:
@@ -218,9 +218,9 @@ def _serve(program: str) -> None:
     import gozero
 
     if pathlib.Path(gozero.__file__).parents[1] != pathlib.Path.cwd():
-        sys.exit(f"{pathlib.Path.cwd()}: it has no gozero/, so {gozero.__file__} would be timed")
-    make, given = PROGRAMS[program]
-    run = make(**given)
+        sys.exit(f"{pathlib.Path.cwd()} has no gozero/, so {gozero.__file__} would be timed")
+    make, arguments = PROGRAMS[program]
+    run = make(**arguments)
     jax.block_until_ready(run())
     for _ in sys.stdin:
         seconds = []
@@ -246,8 +246,8 @@ def measure(program: str, other: pathlib.Path, rounds: int) -> Row:
         for side in sides:
             side.close()
     ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
-    of = [round(x, 3) for x in (statistics.median(ours), statistics.median(theirs), ratio)]
-    return Row(program, *of, rounds, *map(_commit, checkouts))
+    figures = [round(x, 3) for x in (statistics.median(ours), statistics.median(theirs), ratio)]
+    return Row(program, *figures, rounds, *map(_commit, checkouts))
 
 
 def _commit(checkout: pathlib.Path) -> str:
@@ -268,13 +268,13 @@ def main() -> int:
     prog = "python -m experiments.throughput.beside"
     config = command.parse(BesideConfig, prog=prog)
     parts = config.programs
-    wanted = [x for x in PROGRAMS if not parts or any(part in x for part in parts)]
-    if not wanted:
+    programs = [x for x in PROGRAMS if not parts or any(part in x for part in parts)]
+    if not programs:
         flags.fail(prog, f"--programs {' '.join(parts)}: expected parts of {', '.join(PROGRAMS)}")
     if not (config.other / "gozero").is_dir():
         flags.fail(prog, f"{config.other}: expected the folder of another checkout")
     rows = []
-    for program in wanted:
+    for program in programs:
         rows.append(row := measure(program, config.other, config.rounds))
         print(f"{program}: {row.this_ms} ms, other {row.other_ms} ms, {row.ratio}", flush=True)
         if config.out is not None:

@@ -85,10 +85,10 @@ def _seconds_to_a_move(size: int, cache: str) -> float:
         assert engine.stdout is not None
         engine.stdin.write("genmove b\n")
         engine.stdin.flush()
-        answer, took = engine.stdout.readline(), time.perf_counter() - started
+        answer, seconds = engine.stdout.readline(), time.perf_counter() - started
         engine.communicate("quit\n")
     coords.from_gtp(size, answer.removeprefix("=").strip())
-    return took
+    return seconds
 
 
 def _entrances(config: ThroughputConfig, report: Report) -> None:
@@ -99,11 +99,11 @@ def _entrances(config: ThroughputConfig, report: Report) -> None:
         experiment = ["-m", "experiments.schedules.run", "--quick", "--out", f"{folder}/out"]
         words = {"its search": ["-c", code], "experiments.schedules --quick": experiment}
         for name, arguments in list(words.items())[: 1 if config.quick else 2]:
-            environment, said = _environment(f"{folder}/cache"), subprocess.DEVNULL
+            environment, null = _environment(f"{folder}/cache"), subprocess.DEVNULL
             command, started = [sys.executable, *arguments], time.perf_counter()
-            subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=said, stderr=said)
-            took = time.perf_counter() - started
-            report.add(_bound(f"README, {name}, nothing is compiled", took, _JOY))
+            subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=null, stderr=null)
+            seconds = time.perf_counter() - started
+            report.add(_bound(f"README, {name}, nothing is compiled", seconds, _JOY))
 
 
 def _review(config: ThroughputConfig, report: Report) -> None:
@@ -120,8 +120,8 @@ def _review(config: ThroughputConfig, report: Report) -> None:
         def seconds() -> float:
             started = time.perf_counter()
             environment = _environment(f"{folder}/cache")
-            command, said = _command(*words), subprocess.DEVNULL
-            subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=said)
+            command, null = _command(*words), subprocess.DEVNULL
+            subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=null)
             return time.perf_counter() - started
 
         seconds()  # compiles
@@ -190,8 +190,8 @@ class _Analysis:
     def seconds(self, lines: Sequence[str], at_once: bool) -> float:
         """Seconds until all queries are answered."""
         started = time.perf_counter()
-        for asked in [lines] if at_once else [[line] for line in lines]:
-            self._ask(asked)
+        for batch in [lines] if at_once else [[line] for line in lines]:
+            self._ask(batch)
         return time.perf_counter() - started
 
     def _ask(self, lines: Sequence[str]) -> None:

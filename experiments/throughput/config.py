@@ -59,7 +59,7 @@ class ThroughputConfig(ExperimentConfig):
     def __post_init__(self):
         check(self)
         if self.subject == "katago" and self.weights is None:
-            raise ValueError("--weights: katago measures a network, NAME.bin.gz; give it")
+            raise ValueError("--weights: the subject katago needs a KataGo network, NAME.bin.gz")
 
 
 @dataclasses.dataclass(frozen=True)

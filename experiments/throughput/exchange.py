@@ -65,23 +65,23 @@ def _share(report: Report, seconds: float) -> None:
         player = worker.SelfPlay(plan, *writer.seeds, mesh_of(1))
         source.refresh()
         player.play(source.params, 0)
-        spent, began = _Spent(), time.perf_counter()
-        spent.of(source, "refresh", publish)
-        spent.of(writer, "write")
-        spent.of(player, "taken", lambda: jax.block_until_ready(player.playing))
-        until = _Until(time.monotonic() + seconds)
-        worker._play_on(player, source, writer, until)  # pyright: ignore[reportArgumentType]
-        whole = time.perf_counter() - began - spent.before
+        times, started = _MethodTimes(), time.perf_counter()
+        times.of(source, "refresh", publish)
+        times.of(writer, "write")
+        times.of(player, "collect", lambda: jax.block_until_ready(player.playing))
+        deadline = _Deadline(time.monotonic() + seconds)
+        worker._play_on(player, source, writer, deadline)  # pyright: ignore[reportArgumentType]
+        total = time.perf_counter() - started - times.before
     report.add(
         Result(
             row="a worker of 9x9-cpu, its exchange with a run",
-            ours=100 * spent.seconds / whole,
+            ours=100 * times.seconds / total,
             unit="% of its time",
             must=1.0,
             bounds="ours",
             better="less",
             note=f"{writer.number} shards of {writer.rows:,} rows, {source.newest.version - 1} "
-            f"newer weights in {whole:.0f} s",
+            f"newer weights in {total:.0f} s",
         )
     )
 
@@ -101,7 +101,7 @@ def _publisher(config: TrainConfig) -> Callable[[], None]:
     return publish
 
 
-class _Until:
+class _Deadline:
     """A stop request that comes at a given time."""
 
     def __init__(self, end: float):
@@ -112,7 +112,7 @@ class _Until:
         return time.monotonic() >= self.end
 
 
-class _Spent:
+class _MethodTimes:
     """Seconds in wrapped methods (`seconds`), and before each `refresh` in `first` (`before`)."""
 
     def __init__(self):
@@ -137,8 +137,8 @@ class _Spent:
 
 def _together(config: ThroughputConfig, report: Report, seconds: float) -> None:
     """A run with two workers against one alone, as real programs on the same cores, in games/s."""
-    seen = _Seen([], [])
-    rates = lambda workers: lambda: _games_per_s(workers, seconds, seen)
+    delays = _Delays([], [])
+    rates = lambda workers: lambda: _games_per_s(workers, seconds, delays)
     ours, peer = in_turn([rates(2), rates(0)], min(config.repeats, 2))
     report.add(
         Result(
@@ -150,29 +150,29 @@ def _together(config: ThroughputConfig, report: Report, seconds: float) -> None:
             **against(ours, peer, "one program"),
         )
     )
-    for row, found, must in (
-        ("a worker's first shard after its start, the run starting too", seen.first_shards, 90.0),
-        ("weights at a worker after they are published, 95% of them", seen.lags, 15.0),
+    for row, samples, must in (
+        ("a worker's first shard after its start, the run starting too", delays.first_shards, 90.0),
+        ("weights at a worker after they are published, 95% of them", delays.lags, 15.0),
     ):
-        ours = sorted(found)[math.ceil(0.95 * len(found)) - 1]
-        note = f"of {len(found)}; least {min(found):.1f}, most {max(found):.1f}"
+        ours = sorted(samples)[math.ceil(0.95 * len(samples)) - 1]
+        note = f"of {len(samples)}; least {min(samples):.1f}, most {max(samples):.1f}"
         report.add(
             Result(row=row, ours=ours, unit="s", must=must, bounds="ours", better="less", note=note)
         )
 
 
-class _Seen(NamedTuple):
-    """What was observed of workers, in seconds."""
+class _Delays(NamedTuple):
+    """Delays of workers, in seconds."""
 
-    first_shards: list[float]  # from their start
+    first_shards: list[float]  # from the start of the worker
     lags: list[float]  # from publication of weights to the first rows played with them
 
 
-def _games_per_s(workers: int, seconds: float, seen: _Seen) -> float:
+def _games_per_s(workers: int, seconds: float, delays: _Delays) -> float:
     """Games/s of a new run with `workers` workers, once all of them play."""
     started = time.time()
-    with tempfile.TemporaryDirectory() as place:
-        out = pathlib.Path(place) / "run"
+    with tempfile.TemporaryDirectory() as parent:
+        out = pathlib.Path(parent) / "run"
         flags = [*_FLAGS, "--devices", "1", *(["--workers"] if workers else [])]
         commands = [flags, *[["worker"]] * workers]
         with contextlib.ExitStack() as programs:
@@ -183,18 +183,18 @@ def _games_per_s(workers: int, seconds: float, seen: _Seen) -> float:
             time.sleep(seconds)
             own = (_games(out) - first) / (time.time() - began)
             ended = time.time()
-            _wait_for(lambda: all(them[-1][0] > ended for them in _by_worker(out).values()))
-        for them in _by_worker(out).values():
-            seen.first_shards.append(them[0][0] - started)
-            seen.lags.extend(_lags(out, them))
-        return own + sum(_rate(them, began) for them in _by_worker(out).values())
+            _wait_for(lambda: all(written[-1][0] > ended for written in _by_worker(out).values()))
+        for written in _by_worker(out).values():
+            delays.first_shards.append(written[0][0] - started)
+            delays.lags.extend(_lags(out, written))
+        return own + sum(_rate(written, began) for written in _by_worker(out).values())
 
 
 def _come_back(report: Report) -> None:
-    """Recovery: one process of a gang is killed, the other is told to end, as launchers do, and
-    both are restarted by the same commands."""
-    with tempfile.TemporaryDirectory() as place:
-        out = pathlib.Path(place) / "run"
+    """Recovery: one process of a gang is killed, the other is terminated, as launchers do, and both
+    are restarted by the same commands."""
+    with tempfile.TemporaryDirectory() as parent:
+        out = pathlib.Path(parent) / "run"
         with _gang(out) as programs:
             _wait_for(lambda: _iterations(out) >= 8)
             began = time.time()
@@ -202,19 +202,19 @@ def _come_back(report: Report) -> None:
         ended, before = time.time() - began, _iterations(out)
         with _gang(out):
             _wait_for(lambda: _iterations(out) > before + 1)
-            back = time.time() - began
+            recovered = time.time() - began
     note = f"the other one ended after {ended:.0f} s; two processes of 5x5 on one machine"
     row = "a gang, from the kill of a process to its second iteration after"
     bound: dict[str, Any] = {"must": 180.0, "bounds": "ours", "better": "less", "note": note}
-    report.add(Result(row=row, ours=back, unit="s", **bound))
+    report.add(Result(row=row, ours=recovered, unit="s", **bound))
 
 
 @contextlib.contextmanager
 def _gang(out: pathlib.Path) -> Iterator[list[subprocess.Popen]]:
     """Starts two processes that train together."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        coordinator = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as port_socket:
+        port_socket.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{port_socket.getsockname()[1]}"
     flags = [*_FLAGS, "--out", str(out), "--coordinator", coordinator, "--processes", "2"]
     with contextlib.ExitStack() as programs:
         yield [
@@ -236,10 +236,10 @@ def _program(arguments: list[str]) -> Iterator[subprocess.Popen]:
 
 
 def _wait_for(ready: Callable[[], bool]) -> None:
-    until = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _PATIENCE_S
     while not ready():
-        if time.monotonic() > until:
-            raise RuntimeError(f"the programs did not play within {_PATIENCE_S} s")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the programs did not start to play within {_PATIENCE_S} s")
         time.sleep(1)
 
 
@@ -262,10 +262,10 @@ def _last_line(out: pathlib.Path) -> dict[str, Any]:
 def _by_worker(out: pathlib.Path) -> dict[str, list[tuple[float, pathlib.Path]]]:
     """{worker: [(time written, path) of its shards, in order]}."""
     written = sorted((path.stat().st_mtime, path) for path in (out / shards.FOLDER).rglob("*.npz"))
-    found: dict[str, list[tuple[float, pathlib.Path]]] = {}
+    by_worker: dict[str, list[tuple[float, pathlib.Path]]] = {}
     for when, path in written:
-        found.setdefault(path.stem.rpartition("-")[0], []).append((when, path))
-    return found
+        by_worker.setdefault(path.stem.rpartition("-")[0], []).append((when, path))
+    return by_worker
 
 
 def _lags(out: pathlib.Path, written: list[tuple[float, pathlib.Path]]) -> Iterator[float]:
@@ -280,7 +280,7 @@ def _lags(out: pathlib.Path, written: list[tuple[float, pathlib.Path]]) -> Itera
 
 def _rate(written: list[tuple[float, pathlib.Path]], began: float) -> float:
     """Games/s of a worker, from its first shard after `began` to its last."""
-    said = make_plan(PRESETS["5x5"]).said
+    rules_record = make_plan(PRESETS["5x5"]).rules_record
     (first, _), *others = [one for one in written if one[0] >= began]
-    games = sum(shards.read(path, said).about.games for _, path in others)
+    games = sum(shards.read(path, rules_record).about.games for _, path in others)
     return games / (others[-1][0] - first)

@@ -45,8 +45,8 @@ def lengths(rules: go.Rules, actions: jax.Array) -> np.ndarray:
         return states, ~states.ended
 
     batch = actions.shape[1]
-    goes_on = jax.jit(lambda s, a: lax.scan(move, s, a)[1])(start(rules, batch), actions)
-    return np.asarray(goes_on.sum(axis=0) + 1)
+    is_open = jax.jit(lambda s, a: lax.scan(move, s, a)[1])(start(rules, batch), actions)
+    return np.asarray(is_open.sum(axis=0) + 1)
 
 
 def step(rules: go.Rules, state: go.GameState, action: jax.Array):
@@ -65,8 +65,8 @@ def replay(rules: go.Rules):
     def run(states, actions):
         def body(carry, row):
             states, total = carry
-            states, seen = jax.vmap(counted)(states, row)
-            return (states, total + seen.sum()), None
+            states, counts = jax.vmap(counted)(states, row)
+            return (states, total + counts.sum()), None
 
         return lax.scan(body, (states, jnp.int32(0)), actions)[0]
 

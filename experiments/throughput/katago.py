@@ -59,16 +59,16 @@ def _in_play(config: ThroughputConfig, rules: go.Rules, evaluator: Evaluator) ->
     would have other ladders to read."""
 
     def moves(params, states):
-        def move(states, drawn):
-            ply, key = drawn
-            seen = _observe(evaluator, states)
-            logits = evaluator.evaluate(params, key, seen).prior_logits
+        def move(states, ply_and_key):
+            ply, key = ply_and_key
+            observations = _observe(evaluator, states)
+            logits = evaluator.evaluate(params, key, observations).prior_logits
             legal = jax.vmap(lambda s: go.legal_actions(rules, s))(states)
             actions = jax.random.categorical(key, jnp.where(legal, logits, -jnp.inf))
-            goes_on = jnp.arange(_BATCH) > ply
-            later = jax.vmap(lambda s, a: go.play(rules, s, a))(states, actions.astype(jnp.int32))
-            keep = lambda new, old: jnp.where(goes_on.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-            return jax.tree.map(keep, later, states), None
+            active = jnp.arange(_BATCH) > ply
+            after = jax.vmap(lambda s, a: go.play(rules, s, a))(states, actions.astype(jnp.int32))
+            keep = lambda new, old: jnp.where(active.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+            return jax.tree.map(keep, after, states), None
 
         keys = jax.random.split(jax.random.key(config.seed), _BATCH - 1)
         return lax.scan(move, states, (jnp.arange(_BATCH - 1), keys))[0]
@@ -84,10 +84,10 @@ def _evaluations(config, report, size: int, calls: int, visits: int) -> None:
         return evaluator.evaluate(params, jax.random.key(0), _observe(evaluator, states))
 
     once = jax.jit(run)
-    several = lambda *given: [once(*given) for _ in range(calls)]
+    several = lambda *arguments: [once(*arguments) for _ in range(calls)]
     ours = make_timed(several, lambda: (evaluator.params, states))
     katago = shutil.which(config.katago)
-    sides = [ours] if katago is None else [ours, lambda: _of_katago(config, katago, size, visits)]
+    sides = [ours] if katago is None else [ours, lambda: _katago_rate(config, katago, size, visits)]
     seconds, *peer = in_turn(sides, config.repeats)
     rates = [calls * _BATCH / x for x in seconds]
     report.add(
@@ -100,22 +100,22 @@ def _evaluations(config, report, size: int, calls: int, visits: int) -> None:
     )
 
 
-def _of_katago(config: ThroughputConfig, program: str, size: int, visits: int) -> float:
+def _katago_rate(config: ThroughputConfig, program: str, size: int, visits: int) -> float:
     """KataGo's evaluations/s, with as many threads as cores."""
     threads = len(os.sched_getaffinity(0))
-    given = {"-model": config.weights, "-config": PEER, "-boardsize": size, "-visits": visits}
-    given |= {"-threads": threads, "-n": 2}
-    words = [program, "benchmark", *(str(x) for pair in given.items() for x in pair)]
-    said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    found = re.findall(r"nnEvals/s = ([\d.]+)", said)
-    return float(found[-1])
+    options = {"-model": config.weights, "-config": PEER, "-boardsize": size, "-visits": visits}
+    options |= {"-threads": threads, "-n": 2}
+    command = [program, "benchmark", *(str(x) for pair in options.items() for x in pair)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    rates = re.findall(r"nnEvals/s = ([\d.]+)", output)
+    return float(rates[-1])
 
 
 def _bare(evaluator: Evaluator, states: go.GameState):
     """A timer of `_CALLS` calls of the bare network on the games' observations."""
     planes = jax.jit(functools.partial(_observe, evaluator))(states)
     once = jax.jit(lambda params, x: evaluator.evaluate(params, jax.random.key(0), x))
-    several = lambda *given: [once(*given) for _ in range(_CALLS)]
+    several = lambda *arguments: [once(*arguments) for _ in range(_CALLS)]
     return make_timed(several, lambda: (evaluator.params, planes))
 
 

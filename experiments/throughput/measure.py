@@ -44,12 +44,12 @@ class Result:
         if self.device is None:
             object.__setattr__(self, "device", jax.devices()[0].device_kind)
 
-    def reaches(self, wanted: float | None) -> bool | None:
+    def reaches(self, bound: float | None) -> bool | None:
         """Whether our figure or ratio meets a bound; None without a bound or without a peer."""
         figure = self.ours if self.bounds == "ours" else self.ratio
-        if figure is None or wanted is None:
+        if figure is None or bound is None:
             return None
-        return figure >= wanted if self.better == "more" else figure <= wanted
+        return figure >= bound if self.better == "more" else figure <= bound
 
     def as_dict(self) -> dict:
         return {**dataclasses.asdict(self), "holds": self.reaches(self.must)}
@@ -148,11 +148,11 @@ def _cells(row: Result) -> list[str]:
     ]
 
 
-def _bound(row: Result, wanted: float | None) -> str:
-    if wanted is None:
+def _bound(row: Result, bound: float | None) -> str:
+    if bound is None:
         return "-"
     sign = "\N{GREATER-THAN OR EQUAL TO}" if row.better == "more" else "\N{LESS-THAN OR EQUAL TO}"
-    return f"{sign} {wanted:g}" + ("x" if row.bounds == "ratio" else f" {row.unit}")
+    return f"{sign} {bound:g}" + ("x" if row.bounds == "ratio" else f" {row.unit}")
 
 
 def _number(figure: float) -> str:

@@ -62,13 +62,13 @@ def measure(config: ThroughputConfig, report: Report) -> None:
         _programs(config, report, NetworkConfig(4, 32), "4x32 network")
 
 
-def _programs(config: ThroughputConfig, report: Report, shape: NetworkConfig, of: str) -> None:
+def _programs(config: ThroughputConfig, report: Report, shape: NetworkConfig, label: str) -> None:
     """Adds rows for a whole search and for self-play."""
     searched = lambda evaluator: _search(config, evaluator, 64)
-    name = f"search 9x9 B=64, {_SIMULATIONS} sims, {of}, against convolutions"
+    name = f"search 9x9 B=64, {_SIMULATIONS} sims, {label}, against convolutions"
     _both(config, report, name, selfplay.RULES, shape, searched, 64 * _SIMULATIONS)
     played = lambda evaluator: selfplay._training_play(config, evaluator, 256, moves=1)
-    name = f"self-play 9x9 B=256, {selfplay._SIMULATIONS} sims, {of}, against convolutions"
+    name = f"self-play 9x9 B=256, {selfplay._SIMULATIONS} sims, {label}, against convolutions"
     evaluations = 256 * (selfplay._SIMULATIONS + 1)
     _both(config, report, name, selfplay.RULES, shape, played, evaluations)
 
@@ -84,31 +84,33 @@ def _both(
 ) -> None:
     """Adds a row: times evaluators that differ only in their convolutions."""
     evaluator = network_evaluator(rules, shape)
-    sides = [evaluator, evaluator._replace(evaluate=_plainly(shape))]
-    spent: list[list[float]] = [[], []]
-    timers = [_spending(make_timer(side), of) for side, of in zip(sides, spent, strict=True)]
+    sides = [evaluator, evaluator._replace(evaluate=_plain_evaluate(shape))]
+    cpu_s: list[list[float]] = [[], []]
+    timers = [
+        _with_cpu_time(make_timer(side), record) for side, record in zip(sides, cpu_s, strict=True)
+    ]
     ours, peer = ([evaluations / x for x in side] for side in in_turn(timers, config.repeats))
     fields = against(ours, peer, "plain convolutions")
-    note = f"by processor time {median_ratio(spent[1], spent[0]):.2f}x"
+    note = f"by processor time {median_ratio(cpu_s[1], cpu_s[0]):.2f}x"
     report.add(Result(row=name, unit="evaluations/s", note=note, **fields))
 
 
-def _spending(timer: Callable[[], float], spent: list[float]) -> Callable[[], float]:
+def _with_cpu_time(timer: Callable[[], float], cpu_s: list[float]) -> Callable[[], float]:
     """The timer, extended to append the seconds of CPU time to `spent`."""
 
     def timed() -> float:
         started = time.process_time()
         seconds = timer()
-        spent.append(time.process_time() - started)
+        cpu_s.append(time.process_time() - started)
         return seconds
 
     return timed
 
 
-def _plainly(shape: NetworkConfig) -> Callable:
+def _plain_evaluate(shape: NetworkConfig) -> Callable:
     def evaluate(params: Any, key: jax.Array, inputs: Any) -> Evaluation:
-        said = network.apply(shape, params, inputs)
-        return Evaluation(said.policy_logits, said.value)
+        output = network.apply(shape, params, inputs)
+        return Evaluation(output.policy_logits, output.value)
 
     return evaluate
 
@@ -122,11 +124,11 @@ def _alone(rules: Rules, batch: int, mesh: Mesh, evaluator: Evaluator) -> Callab
     def run(params: Any, planes: jax.Array) -> jax.Array:
         prepared = evaluator._replace(params=params).prepared()
 
-        def again(_: Any, planes: jax.Array) -> jax.Array:
-            said = evaluator.evaluate(prepared.params, jax.random.key(0), planes)
-            return planes + 0 * said.value[:, None, None, None]
+        def evaluate_once(_: Any, planes: jax.Array) -> jax.Array:
+            evaluation = evaluator.evaluate(prepared.params, jax.random.key(0), planes)
+            return planes + 0 * evaluation.value[:, None, None, None]
 
-        return lax.fori_loop(0, _CALLS, again, planes)
+        return lax.fori_loop(0, _CALLS, evaluate_once, planes)
 
     specs = devices.EVERYWHERE, devices.DIVIDED
     run = jax.jit(devices.over_devices(run, mesh, specs))
@@ -139,8 +141,8 @@ def _search(config: ThroughputConfig, evaluator: Evaluator, batch: int) -> Calla
     states, game = games.start(selfplay.RULES, batch), go_game(selfplay.RULES)
 
     def run(params: Any, states: Any, key: jax.Array) -> jax.Array:
-        given = evaluator._replace(params=params)
-        return search(game, given, key, states, SearchConfig(_SIMULATIONS)).visits
+        own = evaluator._replace(params=params)
+        return search(game, own, key, states, SearchConfig(_SIMULATIONS)).visits
 
     arguments = evaluator.params, states, jax.random.key(config.seed)
     return make_timed(jax.jit(run), lambda: arguments)

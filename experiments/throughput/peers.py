@@ -60,8 +60,8 @@ def mctx_search(size: int, num_simulations: int, max_depth: int, spread: float):
 
     def evaluate(states):
         board = (jnp.sign(states._x.board).astype(jnp.int32) + 1).astype(jnp.uint32)
-        seen = mix((board * code[None, :]).sum(axis=1, dtype=jnp.uint32))
-        logits, value = hashed_evaluation(seen, size * size + 1, spread)
+        code_sum = mix((board * code[None, :]).sum(axis=1, dtype=jnp.uint32))
+        logits, value = hashed_evaluation(code_sum, size * size + 1, spread)
         lowest = jnp.finfo(logits.dtype).min
         return jnp.where(states.legal_action_mask, logits, lowest), value
 
@@ -70,13 +70,13 @@ def mctx_search(size: int, num_simulations: int, max_depth: int, spread: float):
         mover = states.current_player
         states = step(states, action)
         logits, value = evaluate(states)
-        over = states.terminated
+        ended = states.terminated
         reward = states.rewards[jnp.arange(mover.shape[0]), mover]
         output = mctx.RecurrentFnOutput(
             reward=reward,
-            discount=jnp.where(over, 0.0, -1.0),
+            discount=jnp.where(ended, 0.0, -1.0),
             prior_logits=logits,
-            value=jnp.where(over, 0.0, value),
+            value=jnp.where(ended, 0.0, value),
         )
         return output, states
 
@@ -120,12 +120,12 @@ def pgx_selfplay(size: int, evaluate: Callable, num_simulations: int, num_moves:
         mover = states.current_player
         states = step(states, action)
         logits, value = evaluate_states(params, states)
-        over = states.terminated
+        ended = states.terminated
         output = mctx.RecurrentFnOutput(
             reward=states.rewards[jnp.arange(mover.shape[0]), mover],
-            discount=jnp.where(over, 0.0, -1.0),
+            discount=jnp.where(ended, 0.0, -1.0),
             prior_logits=logits,
-            value=jnp.where(over, 0.0, value),
+            value=jnp.where(ended, 0.0, value),
         )
         return output, states
 
@@ -144,15 +144,15 @@ def pgx_selfplay(size: int, evaluate: Callable, num_simulations: int, num_moves:
         )
         mover = states.current_player
         after = step(states, policy.action)
-        over = after.terminated | after.truncated
+        ended = after.terminated | after.truncated
         row = (
             states.observation,
             policy.action_weights,
             after.rewards[jnp.arange(mover.shape[0]), mover],
-            over,
+            ended,
         )
-        fresh = init(jax.random.split(fresh_key, over.shape[0]))
-        choose = lambda new, old: jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+        fresh = init(jax.random.split(fresh_key, ended.shape[0]))
+        choose = lambda new, old: jnp.where(ended.reshape(-1, *[1] * (new.ndim - 1)), new, old)
         return jax.tree.map(choose, fresh, after), row
 
     def run(params, states, key):

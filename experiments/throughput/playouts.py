@@ -42,7 +42,7 @@ YARDSTICK_GAMES = {9: 80_000, 13: 40_000, 19: 16_000}  # about half a second's
 
 def measure(config: ThroughputConfig, report: Report) -> None:
     if not yardstick.installed():
-        report.say("no gcc, no yardstick: our figures alone")
+        report.say("gcc is not installed, so there is no yardstick: only our figures")
     kinds = [
         ("refilled lanes", REFILLED, {"refills": REFILLS}),
         ("one a lane", ONE_A_LANE, {}),
@@ -80,7 +80,7 @@ def measure_per_core(
             games = {"program": program, "playouts": YARDSTICK_GAMES[size], "amaf": amaf}
             sides["C with first plays" if amaf else "C"] = ("yardstick:make_rate", games)
     rates = _rates_in_turn(
-        {side: (task, 1, given) for side, (task, given) in sides.items()}, config
+        {side: (task, 1, parameters) for side, (task, parameters) in sides.items()}, config
     )
     note = "" if yardstick.installed() else "no gcc"
     if "C with first plays" in rates:
@@ -113,10 +113,10 @@ def measure_mogo(
     Uniform playouts are also timed, for the note; the bounds are on our own figure.
     """
     report.say(f"MoGo playouts {name}: {config.repeats} rounds")
-    given = {"size": size, "seed": config.seed, "refills": refills, "first_plays": True}
-    given |= {"lanes": MOGO_LANES[size], "processor_time": True}
+    parameters = {"size": size, "seed": config.seed, "refills": refills, "first_plays": True}
+    parameters |= {"lanes": MOGO_LANES[size], "processor_time": True}
     task = "playouts:make_rate"
-    sides = {policy: (task, 1, {**given, "policy": policy}) for policy in ("mogo", "uniform")}
+    sides = {policy: (task, 1, {**parameters, "policy": policy}) for policy in ("mogo", "uniform")}
     rates = _rates_in_turn(sides, config)
     ratio = median_ratio(rates["mogo"], rates["uniform"])
     report.add(
@@ -140,8 +140,8 @@ def measure_both_cores(config: ThroughputConfig, report: Report) -> None:
         report.say("playouts on both cores: this process may use one core only")
         return
     report.say(f"playouts {size}x{size}, both cores: {config.repeats} rounds")
-    given = {"size": size, "seed": config.seed, "refills": REFILLS, "lanes": lanes}
-    sides = {cores: ("playouts:make_rate", cores, given) for cores in (2, 1)}
+    parameters = {"size": size, "seed": config.seed, "refills": REFILLS, "lanes": lanes}
+    sides = {cores: ("playouts:make_rate", cores, parameters) for cores in (2, 1)}
     rates = _rates_in_turn(sides, config)
     report.add(
         Result(
@@ -159,8 +159,8 @@ def _rates_in_turn(sides: dict[Any, tuple[str, int, dict]], config: ThroughputCo
     """{side: its figures}; a side is (task of this package, number of cores, parameters)."""
     with contextlib.ExitStack() as children:
         measures = [
-            children.enter_context(Worker(f"experiments.throughput.{task}", cores, **given))
-            for task, cores, given in sides.values()
+            children.enter_context(Worker(f"experiments.throughput.{task}", cores, **parameters))
+            for task, cores, parameters in sides.values()
         ]
         return dict(zip(sides, in_turn(measures, config.repeats), strict=True))
 

@@ -12,8 +12,8 @@ def checkouts(path: pathlib.Path) -> str:
     """The results of `beside`."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    of = {(row["this"], row["other"]) for row in rows}
-    this, other = of.pop() if len(of) == 1 else ("this", "other")
+    commits = {(row["this"], row["other"]) for row in rows}
+    this, other = commits.pop() if len(commits) == 1 else ("this", "other")
     cells = [
         [row["program"], f"{row['this_ms']} ms", f"{row['other_ms']} ms", f"{row['ratio']}x"]
         for row in rows

@@ -64,19 +64,19 @@ def measure_games(
     seconds = dict(zip(sides, in_turn(list(sides.values()), rounds), strict=True))
 
     rates = {side: [actions.size / s for s in figures] for side, figures in seconds.items()}
-    where = f"rules {size}x{size} B={batch}"
+    row_name = f"rules {size}x{size} B={batch}"
     note = f"{len(actions)} plies" if "pgx" in sides else "no pgx"
     for ko in ("positional", "simple"):
-        wanted = {"must": must, "aim": aim} if ko == "positional" else {}
+        bounds = {"must": must, "aim": aim} if ko == "positional" else {}
         figures = against(rates[ko], rates.get("pgx"), "pgx env.step")
-        row = f"{where}, {ko} ko"
-        report.add(Result(row=row, unit="positions/s", note=note, **figures, **wanted))
-    report.say(f"{where}: {config.repeats} rounds of situational and positional ko")
+        row = f"{row_name}, {ko} ko"
+        report.add(Result(row=row, unit="positions/s", note=note, **figures, **bounds))
+    report.say(f"{row_name}: {config.repeats} rounds of situational and positional ko")
     costs = in_turn([ours["situational"], ours["positional"]], config.repeats)
     costs = [[1e9 * s / actions.size for s in side] for side in costs]
     report.add(
         Result(
-            row=f"{where}, cost of situational ko",
+            row=f"{row_name}, cost of situational ko",
             unit="ns/position",
             must=1.1,
             aim=1.0,

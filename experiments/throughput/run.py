@@ -51,8 +51,8 @@ PROG = "python -m experiments.throughput.run"
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not {*arguments} & {*MEASURES, "-h", "--help"}:
-        what = " ".join(arguments) or "no subject"
-        flags.fail(PROG, f"{what}: expected {PROG} {'|'.join(MEASURES)} [--json] [--quick]")
+        subject = " ".join(arguments) or "no subject"
+        flags.fail(PROG, f"{subject}: expected {PROG} {'|'.join(MEASURES)} [--json] [--quick]")
     config = command.parse(ThroughputConfig, arguments, prog=PROG)
     report = Report(config.json)
     MEASURES[config.subject](config, report)

@@ -66,16 +66,16 @@ _ROWS = (
 
 def measure(config: ThroughputConfig, report: Report) -> None:
     """Adds rows: PUCT on Go with exact superko in the tree, stub evaluator, against mctx on pgx."""
-    timed = {}  # {simulations: a timer of a simulation of a 9x9 tree}
+    timers = {}  # {simulations: a timer of a simulation of a 9x9 tree}
     for row in _ROWS[:1] if config.quick else _ROWS:
         again = _against_mctx(row, config, report)
         if row.size == 9 and row.batch == 64 and row.spread == NETWORK_SPREAD:
-            timed[row.simulations] = again
+            timers[row.simulations] = again
     _compile(report)
     trees.measure(config, report)
     genmove.measure(config, report)
-    if 1600 in timed:
-        sides = in_turn([timed[1600], timed[400]], max(config.repeats, 5))
+    if 1600 in timers:
+        sides = in_turn([timers[1600], timers[400]], max(config.repeats, 5))
         ours, peer = ([x * 1e6 for x in side] for side in sides)
         report.add(
             Result(
@@ -99,16 +99,16 @@ def _against_mctx(row: _Row, config: ThroughputConfig, report: Report) -> Callab
     settings = SearchConfig(num_simulations=row.simulations, max_depth=MAX_DEPTH)
     states, _ = games.replay(rules)(games.start(rules, row.batch), opening)
     run = jax.jit(functools.partial(_search_stub, rules, row.spread, settings))
-    found = run(states, key)
-    mean, lockstep = trees.depth(found), trees.lockstep_depth(found, row.simulations)
-    note = f"prior {_entropy(found):.1f} nats, mean depth {mean:.1f}, lockstep {lockstep:.1f}"
+    result = run(states, key)
+    mean, lockstep = trees.depth(result), trees.lockstep_depth(result, row.simulations)
+    note = f"prior {_entropy(result):.1f} nats, mean depth {mean:.1f}, lockstep {lockstep:.1f}"
     sides, rounds = [make_timed(run, lambda: (states, key), warm_up=False)], config.repeats
     if row.with_mctx and peers.installed("mctx") and peers.installed("pgx"):
-        theirs = peers.mctx_search(row.size, row.simulations, MAX_DEPTH, row.spread)
+        mctx_run = peers.mctx_search(row.size, row.simulations, MAX_DEPTH, row.spread)
         step = jax.jit(jax.vmap(peers.pgx_go(row.size).step))
         roots = functools.reduce(step, opening, peers.pgx_start(row.size, row.batch))
-        note += f", mctx {peers.mean_depth(theirs(roots, key)):.1f}"
-        sides.append(make_timed(theirs, lambda: (roots, key), warm_up=False))
+        note += f", mctx {peers.mean_depth(mctx_run(roots, key)):.1f}"
+        sides.append(make_timed(mctx_run, lambda: (roots, key), warm_up=False))
         rounds = max(2, min(rounds, 3))
     total = row.batch * row.simulations
     figures = [[total / seconds for seconds in side] for side in in_turn(sides, rounds)]
@@ -125,9 +125,9 @@ def _against_mctx(row: _Row, config: ThroughputConfig, report: Report) -> Callab
     return lambda: sides[0]() / total
 
 
-def _entropy(found: SearchResult) -> float:
+def _entropy(result: SearchResult) -> float:
     """Mean entropy of the roots' priors, in nats."""
-    prior = np.asarray(all_edges(found.tree, ROOT).prior)
+    prior = np.asarray(all_edges(result.tree, ROOT).prior)
     prior = np.where(prior > 0, prior, 1.0)
     return float(-(prior * np.log(prior)).sum(axis=1).mean())
 

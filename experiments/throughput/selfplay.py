@@ -1,5 +1,5 @@
-"""Self-play and its rows: its speed as a share of the bare network's, and how fast a learner reads
-the shards that workers have written."""
+"""Self-play and its rows: its speed as a share of the bare network's, and the speed at which a
+learner reads workers' shards."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
     _recipe(config, report, blocks=2, channels=16, batch=256, must=1.7)
     if not config.quick:
         _recipe(config, report, blocks=6, channels=64, batch=256)
-    _intake(config, report, count=2**11 if config.quick else 2**15)
+    _read_shards(config, report, count=2**11 if config.quick else 2**15)
 
 
 def _evaluator(blocks: int, channels: int) -> Evaluator:
@@ -66,9 +66,9 @@ def _training_play(
     """A timer of some moves of self-play as in training: Gumbel search, games at all stages; the
     rows of finished games go into the replay buffer."""
     settings = SelfPlayConfig(go_game(RULES), batch, gumbel_search(_SIMULATIONS), komi=7.0)
-    kept = BufferConfig(capacity=64 * RULES.move_limit)
-    play = training_games.make_play(settings, kept, evaluator, moves)
-    start = lambda: (evaluator.params, training_games.start(settings, kept, config.seed))
+    buffer = BufferConfig(capacity=64 * RULES.move_limit)
+    play = training_games.make_play(settings, buffer, evaluator, moves)
+    start = lambda: (evaluator.params, training_games.start(settings, buffer, config.seed))
     return make_timed(play, start)
 
 
@@ -98,15 +98,15 @@ def _recipe(config, report, blocks, channels, batch, must=None) -> None:
     """Self-play for training, with its rows kept, against pgx's AlphaZero recipe: pgx's Go and
     mctx's Gumbel search, with the same network on the same 17 planes, simulations and lanes."""
     if not (peers.installed("pgx") and peers.installed("mctx")):
-        report.say("pgx's recipe: left out, without pgx and mctx")
+        report.say("pgx's recipe: skipped, because pgx and mctx are not installed")
         return
     moves = 4
     shape = NetworkConfig(blocks, channels, features="zero")
     evaluator = network_evaluator(RULES, shape)
 
     def evaluate(params, observations):
-        said = network.apply(shape, params, observations)
-        return said.policy_logits, said.value
+        output = network.apply(shape, params, observations)
+        return output.policy_logits, output.value
 
     theirs = peers.pgx_selfplay(RULES.size, evaluate, _SIMULATIONS, moves)
     pgx_start = lambda: (
@@ -128,42 +128,42 @@ def _recipe(config, report, blocks, channels, batch, must=None) -> None:
     )
 
 
-def _intake(config, report, count) -> None:
+def _read_shards(config, report, count) -> None:
     """Reads whole shards of self-play, as workers write them to a bucket: unpacks them and checks
     every row by the rules. Measured in CPU time."""
     settings = SelfPlayConfig(go_game(RULES), 64, gumbel_search(4), komi=7.0)
-    kept = BufferConfig(capacity=64 * RULES.move_limit)
+    buffer = BufferConfig(capacity=64 * RULES.move_limit)
     evaluator = _evaluator(blocks=1, channels=8)
-    play = training_games.make_play(settings, kept, evaluator, 32)
-    playing = training_games.start(settings, kept, config.seed)
+    play = training_games.make_play(settings, buffer, evaluator, 32)
+    playing = training_games.start(settings, buffer, config.seed)
     while not int(playing.buffer.size) > 2000:
         playing, _ = play(evaluator.params, playing)
     size = int(playing.buffer.size)
     repeated = lambda x: np.resize(np.asarray(x)[:size], (count, *x.shape[1:]))
-    rows, said = jax.tree.map(repeated, playing.buffer.rows), shards.rules_of(RULES)
+    rows, rules_record = jax.tree.map(repeated, playing.buffer.rows), shards.rules_of(RULES)
     frequency = np.full(count, FREQUENCY_UNIT)
 
     def timer(suffix: str) -> Callable[[], float]:
         about = About("worker", 0, 1, 0, len(np.unique(rows.game)), count)
-        data = shards.pack(said, about, rows, frequency, suffix)
+        data = shards.pack(rules_record, about, rows, frequency, suffix)
         name = shards.key_of(Place(0, "worker", 1), suffix)
 
         def seconds() -> float:
             started = time.process_time()
-            shards.read(name, said, data=data)
+            shards.read(name, rules_record, data=data)
             return time.process_time() - started
 
         seconds()
         return seconds
 
     suffixes = [".npz", *([".zst"] if importlib.util.find_spec("zstandard") else [])]
-    for suffix, spent in zip(
+    for suffix, cpu_seconds in zip(
         suffixes, in_turn([timer(one) for one in suffixes], config.repeats), strict=True
     ):
         report.add(
             Result(
                 row=f"shards of 9x9, {suffix}, read and checked",
-                ours=count / statistics.median(spent),
+                ours=count / statistics.median(cpu_seconds),
                 unit="rows/s of a core",
                 must=500_000 if suffix == ".zst" else None,
                 bounds="ours",
@@ -179,21 +179,21 @@ def _leaves(config, report, blocks, channels, leaves) -> None:
     game = go_game(RULES)
     states = games.start(RULES, 1)
 
-    def timer(simulations, at_once):
-        settings = SearchConfig(simulations, leaves=at_once)
+    def timer(simulations, leaves_per_step):
+        settings = SearchConfig(simulations, leaves=leaves_per_step)
 
         def run(params, states, key):
-            found = search(game, evaluator._replace(params=params), key, states, settings)
-            return found.visits
+            result = search(game, evaluator._replace(params=params), key, states, settings)
+            return result.visits
 
         arguments = (evaluator.params, states, jax.random.key(config.seed))
         return make_timed(jax.jit(run), lambda: arguments)
 
-    many, one = 512, 64
-    timers = [timer(many, leaves), timer(one, 1)]
+    num_batched, num_single = 512, 64
+    timers = [timer(num_batched, leaves), timer(num_single, 1)]
     timers += [bare_network(evaluator, leaves, 8), bare_network(evaluator, 1, 64)]
     rounds = list(zip(*in_turn(timers, config.repeats), strict=True))
-    gains = [(many / a) / (one / b) for a, b, _, _ in rounds]
+    gains = [(num_batched / a) / (num_single / b) for a, b, _, _ in rounds]
     bare = [(8 * leaves / c) / (64 / d) for _, _, c, d in rounds]
     speed = lambda x: f"{x:,.0f}"
     a, b, c, d = (statistics.median(side) for side in zip(*rounds, strict=True))
@@ -203,7 +203,7 @@ def _leaves(config, report, blocks, channels, leaves) -> None:
             unit="x",
             must=0.8,
             aim=0.95,
-            note=f"{speed(many / a)} and {speed(one / b)} sims/s; the network alone "
+            note=f"{speed(num_batched / a)} and {speed(num_single / b)} sims/s; the network alone "
             f"{speed(8 * leaves / c)} and {speed(64 / d)} evaluations/s",
             **against(gains, bare, "the network's gain"),
         )

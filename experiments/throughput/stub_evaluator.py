@@ -20,25 +20,25 @@ VALUE_SCALE = 0.1
 
 
 def hashed_evaluation(
-    seen: jax.Array, num_actions: int, spread: float
+    hashes: jax.Array, num_actions: int, spread: float
 ) -> tuple[jax.Array, jax.Array]:
     """u32[M] -> (logits f32[M, A] with standard deviation `spread`, values f32[M])."""
     action = jnp.arange(num_actions, dtype=jnp.uint32)[None, :] * np.uint32(0x27D4EB2D)
-    bits = mix(seen[:, None] ^ (action + np.uint32(12345)))
+    bits = mix(hashes[:, None] ^ (action + np.uint32(12345)))
     total = sum(
         ((bits >> np.uint32(8 * k)) & np.uint32(0xFF)).astype(jnp.float32) for k in range(4)
     )
-    value = mix(seen ^ np.uint32(0xABCDEF)).astype(jnp.float32) * (2 / 2**32) - 1
+    value = mix(hashes ^ np.uint32(0xABCDEF)).astype(jnp.float32) * (2 / 2**32) - 1
     return (total - 510) * (spread / 147.8), value * VALUE_SCALE
 
 
 def observe(state: GameState, position: Position, trail: Trail) -> jax.Array:
     """u32[]: a hash of the stones and the player to move."""
     del state, trail
-    seen = position.to_play.astype(jnp.uint32)
+    code = position.to_play.astype(jnp.uint32)
     for word in (*position.black, *position.white):
-        seen = mix(seen * np.uint32(31) + word)
-    return seen
+        code = mix(code * np.uint32(31) + word)
+    return code
 
 
 def evaluate(

@@ -55,19 +55,26 @@ def _million(config: ThroughputConfig, report: Report) -> None:
     # A long search lasts as long as a hundred short ones, so each is compared with several.
     sides = in_turn([timed, lambda: statistics.median(again() for _ in range(20))], 3)
     row = f"one tree, {_ACTIONS} actions, {_LONG:,} sims"
-    room = f"room for {_NODES:,} nodes"
+    capacity = f"room for {_NODES:,} nodes"
     bound: Any = {"bounds": "ours", "better": "less"}
-    note = f"{room}, mean depth of those kept {depths[0]:.1f}, {depths[1]:.1f} after {_SHORT:,}"
+    note = f"{capacity}, mean depth of those kept {depths[0]:.1f}, {depths[1]:.1f} after {_SHORT:,}"
     seconds = statistics.median(sides[0])
     report.add(Result(row=row, ours=seconds, unit="s", must=20.0, note=note, **bound))
     ours, peer = ([x / n * 1e6 for x in y] for y, n in zip(sides, (_LONG, _SHORT), strict=True))
-    beside = against(ours, peer, f"at {_SHORT:,}")
+    comparison = against(ours, peer, f"at {_SHORT:,}")
     report.add(
-        Result(row=f"{row}, a simulation", unit="us", must=1.5, better="less", note=room, **beside)
+        Result(
+            row=f"{row}, a simulation",
+            unit="us",
+            must=1.5,
+            better="less",
+            note=capacity,
+            **comparison,
+        )
     )
     mb = (stats.temp_size_in_bytes + stats.output_size_in_bytes) / 1e6
     row = f"{row}: tree and XLA's temporary memory"
-    report.add(Result(row=row, ours=mb, unit="MB", must=1200.0, note=room, **bound))
+    report.add(Result(row=row, ours=mb, unit="MB", must=1200.0, note=capacity, **bound))
 
 
 def _by_size(config: ThroughputConfig, report: Report) -> None:
@@ -80,15 +87,15 @@ def _by_size(config: ThroughputConfig, report: Report) -> None:
         run = trees._runner(_ACTIONS, SearchConfig(simulations, max_depth=64), evaluate)
         depth = trees.depth(run(*arguments))
         timed = make_timed(run, lambda: arguments, warm_up=False)
-        spent = [_with_faults(timed) for _ in range(3)]
-        seconds, faults, system = (statistics.median(x) for x in zip(*spent, strict=True))
+        measurements = [_with_faults(timed) for _ in range(3)]
+        seconds, faults, system = (statistics.median(x) for x in zip(*measurements, strict=True))
         per = 1e6 / simulations
         note = (
             f"depth {depth:.2f}, {faults / simulations:.2f} page faults, {system * per:.2f} us in "
         )
         note += "the system; sums of " + ("two words" if simulations > MAX_VISITS else "one word")
-        named = f"{row}: {simulations:,} sims, a simulation"
-        report.add(Result(row=named, ours=seconds * per, unit="us", note=note, better="less"))
+        row_name = f"{row}: {simulations:,} sims, a simulation"
+        report.add(Result(row=row_name, ours=seconds * per, unit="us", note=note, better="less"))
     full = SearchConfig(_NODES - 1, max_depth=64, capacity=_NODES, prune=True)
     prune = jax.jit(lambda tree: reuse.with_room(tree, full), donate_argnums=0)
     grow = trees._runner(_ACTIONS, dataclasses.replace(full, prune=False), evaluate)
@@ -136,12 +143,12 @@ class _Device:
         self._lock, self._free = threading.Lock(), 0.0
 
     def __call__(self, codes: jax.Array) -> Evaluation:
-        which = np.asarray(codes) % len(self._values)
+        index = np.asarray(codes) % len(self._values)
         with self._lock:  # batches are served in order of arrival
             self._free = ends = max(time.perf_counter(), self._free) + _LATENCY
-        said = Evaluation(jnp.asarray(self._logits[which]), jnp.asarray(self._values[which]))
+        evaluation = Evaluation(jnp.asarray(self._logits[index]), jnp.asarray(self._values[index]))
         time.sleep(max(0.0, ends - time.perf_counter()))
-        return said
+        return evaluation
 
 
 def _by_turns(groups: int, batch: int, seed: int) -> Callable[[], float]:

@@ -47,14 +47,14 @@ def lockstep_depth(result: SearchResult, num_simulations: int) -> float:
     """
     tree = result.tree
     parent = np.asarray(tree.parent).reshape(tree.num_trees, -1).astype(np.int64)
-    whole = np.asarray(tree.size) > num_simulations
+    full = np.asarray(tree.size) > num_simulations
     depths = np.zeros(parent.shape, np.int64)
     for node in range(1, num_simulations + 1):
         depths[:, node] = np.take_along_axis(depths, np.maximum(parent[:, node : node + 1], 0), 1)[
             :, 0
         ]
         depths[:, node] += 1
-    return float(depths[whole, 1 : num_simulations + 1].max(axis=0).mean()) if whole.any() else 0.0
+    return float(depths[full, 1 : num_simulations + 1].max(axis=0).mean()) if full.any() else 0.0
 
 
 def _runner(num_actions: int, settings: SearchConfig, evaluate):
@@ -106,11 +106,11 @@ def _single_tree(config: ThroughputConfig, report: Report) -> None:
     priors = np.exp(rng.rand(1000, num_actions).astype(np.float32) * spread)
     priors /= priors.sum(axis=1, keepdims=True)
     values = (rng.rand(1000) * 2 - 1).astype(np.float32)
-    last = {}
+    latest = {}
 
     def numpy_seconds():
         started = time.perf_counter()
-        tree = last["tree"] = NumpyTree(num_actions, simulations + 1, priors, values)
+        tree = latest["tree"] = NumpyTree(num_actions, simulations + 1, priors, values)
         for _ in range(simulations):
             tree.step()
         return time.perf_counter() - started
@@ -119,10 +119,10 @@ def _single_tree(config: ThroughputConfig, report: Report) -> None:
     run = _runner(num_actions, SearchConfig(simulations, max_depth=64), evaluate)
     arguments = (hash_game.roots(1, config.seed), jax.random.key(config.seed))
     ours, peer = in_turn([make_timed(run, lambda: arguments), numpy_seconds], config.repeats)
-    theirs = last["tree"]
-    note = f"mean depth {depth(run(*arguments)):.1f}, NumPy {theirs.edges / simulations:.1f}"
+    numpy_tree = latest["tree"]
+    note = f"mean depth {depth(run(*arguments)):.1f}, NumPy {numpy_tree.edges / simulations:.1f}"
     row = f"one tree, {num_actions} actions, {simulations:,} sims"
-    faster = [1.0 / x for x in ours], [1.0 / x for x in peer]
+    speeds = [1.0 / x for x in ours], [1.0 / x for x in peer]
     report.add(
         Result(
             row=row,
@@ -130,7 +130,7 @@ def _single_tree(config: ThroughputConfig, report: Report) -> None:
             must=1.0,
             aim=2.0,
             note=note,
-            **against(*faster, "flat NumPy"),
+            **against(*speeds, "flat NumPy"),
         )
     )
     compiled = run.lower(*arguments).compile()
@@ -141,7 +141,7 @@ def _single_tree(config: ThroughputConfig, report: Report) -> None:
             row=f"{row}: tree and XLA's temporary memory",
             ours=mib,
             unit="MiB",
-            peer=theirs.nbytes / 2**20,
+            peer=numpy_tree.nbytes / 2**20,
             peer_name="flat NumPy",
             must=60.0,
             aim=40.0,
@@ -169,11 +169,11 @@ def _bytes(report: Report) -> None:
                 aim=aim,
             )
         )
-    more = (bytes_of(9, 1001, amaf=True) - bytes_of(9, 1001)) / 1001 / 82
+    amaf_bytes = (bytes_of(9, 1001, amaf=True) - bytes_of(9, 1001)) / 1001 / 82
     report.add(
         bound(
             row="bytes an edge, with all-moves-as-first statistics",
-            ours=more + 6.0,
+            ours=amaf_bytes + 6.0,
             must=24.0,
             aim=14.0,
             note="a prior of 4 bytes and a child of 2 among them",
@@ -186,10 +186,10 @@ def _reroot(config: ThroughputConfig, report: Report) -> None:
     settings = SearchConfig(simulations, max_depth=64, select=Puct()).roomy
     run = _runner(num_actions, settings, hash_game.evaluator(num_actions, 8.0, 1.0))
     arguments = (hash_game.roots(num_trees, config.seed), jax.random.key(config.seed))
-    found = run(*arguments)
+    result = run(*arguments)
     move_on = jax.jit(reuse.reroot)
     sides = [
-        make_timed(move_on, lambda: (found.tree, found.action)),
+        make_timed(move_on, lambda: (result.tree, result.action)),
         make_timed(run, lambda: arguments),
     ]
     ours, peer = ([x * 1e3 for x in side] for side in in_turn(sides, max(config.repeats, 5)))

@@ -35,11 +35,14 @@ def tiny(target: ahead.Target) -> Program:
 
 
 def test_programs_are_chosen_by_names_and_by_parts_of_names():
-    assert run.chosen([]) == list(PROGRAMS)
-    assert run.chosen(["rules-9x9"]) == ["rules-9x9"]  # but not rules-9x9-simple
-    assert run.chosen(["learn", "pgx-9x9"]) == ["pgx-9x9", *(f"learn-{name}" for name in PRESETS)]
+    assert run.select_programs([]) == list(PROGRAMS)
+    assert run.select_programs(["rules-9x9"]) == ["rules-9x9"]  # but not rules-9x9-simple
+    assert run.select_programs(["learn", "pgx-9x9"]) == [
+        "pgx-9x9",
+        *(f"learn-{name}" for name in PRESETS),
+    ]
     with pytest.raises(ValueError, match="--programs chess: expected some of rules-9x9, "):
-        run.chosen(["rules-9x9", "chess"])
+        run.select_programs(["rules-9x9", "chess"])
 
 
 def test_a_row_of_a_target_that_is_here_is_measured_too(monkeypatch, tmp_path):
@@ -97,7 +100,7 @@ def test_what_goes_wrong_in_a_child_is_the_error_of_its_row(asked):
     found = run.in_child(
         dataclasses.replace(asked, timeout=0.01), "rules-9x9", ahead.target("cpu"), True
     )
-    assert found["error"] == "not done after 0.01 s"
+    assert found["error"] == "not finished within 0.01 s"
 
 
 def test_a_child_that_crashes_is_a_row_with_an_error(asked, monkeypatch):

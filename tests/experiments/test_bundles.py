@@ -24,7 +24,7 @@ def test_bundles_are_counted_by_loop():
 
 def test_a_round_has_the_inner_loops_at_their_lengths():
     assert bundles.cycles_of_an_advance(TEXT, (10, 5, 3)) == 2 + 2 * 10 + 5 + 3
-    with pytest.raises(ValueError, match="expected 2 within one"):
+    with pytest.raises(ValueError, match="expected 2 inner loops in one outer loop"):
         bundles.cycles_of_an_advance(TEXT, (10, 4))
 
 

@@ -117,4 +117,4 @@ def _count(turn):
 def test_a_network_that_is_not_there(tmp_path, capsys):
     with pytest.raises(SystemExit):
         run.main(["--out", str(tmp_path)])
-    assert "learn first, with --minutes" in capsys.readouterr().err
+    assert "train it first with --minutes" in capsys.readouterr().err

@@ -58,7 +58,7 @@ def test_flags_beside_quick_count():
 
 def test_an_estimate_in_words(capsys):
     for amount in (0.3, 20.2, 129.0):
-        command.say_estimate(amount)
+        command.print_estimate(amount)
     assert capsys.readouterr().err.splitlines() == [
         "estimate: a minute on two idle cores",
         "estimate: 20 minutes on two idle cores",
@@ -68,5 +68,5 @@ def test_an_estimate_in_words(capsys):
 
 def test_the_last_lines_say_where_the_results_are(tmp_path, capsys):
     (tmp_path / "results.csv").touch()
-    command.say_results(tmp_path)
+    command.print_results(tmp_path)
     assert capsys.readouterr().out == f"folder: {tmp_path}\ntable: {tmp_path / 'results.csv'}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from experiments.katago.config import LESS, MATCHES, PEER, KataGoConfig
+from experiments.katago.config import MATCHES, PEER, REDUCTIONS, KataGoConfig
 from experiments.matches.config import GNUGO
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
         if name != "katago-reduced":
             assert (match.player.weights, match.player.simulations) == (NETWORK, 199)
             assert match.player.plays_by == "bound"
-    assert asked["katago-reduced"].player.words() == [*command, "-override-config", LESS]
+    assert asked["katago-reduced"].player.words() == [*command, "-override-config", REDUCTIONS]
     prior, mean = (asked[f"katago-{name}"] for name in ("gnugo-1", "gnugo-1-symmetries"))
     assert prior.opponent.command == mean.opponent.command == GNUGO
     *_, one = prior.player.words()

@@ -19,7 +19,7 @@ from train.plan import make_plan
 def test_references_are_trained_first():
     names = RecipesConfig(only=("puct, reuse", "surprise")).names
     assert names == ["gumbel", "puct", "puct, reuse", "surprise"]
-    with pytest.raises(ValueError, match="--only pcut: expected of gumbel, puct"):
+    with pytest.raises(ValueError, match="--only pcut: expected some of gumbel, puct"):
         RecipesConfig(only=("pcut",))
 
 
@@ -84,5 +84,5 @@ def test_a_folder_of_other_terms_is_refused(tmp_path):
         pass
     with run._folder(RecipesConfig(out=tmp_path, only=("puct",), seeds=5)):
         pass
-    with pytest.raises(ValueError, match=r"is of other terms: .*budget"):
+    with pytest.raises(ValueError, match=r"begun with other terms: .*budget"):
         run._folder(RecipesConfig(out=tmp_path, budget=1.0))

@@ -42,7 +42,7 @@ def test_only_the_outcomes_of_the_rows_that_there_are_change_places(monkeypatch)
 
 def test_the_backup_is_spoilt_for_as_long_as_it_is_asked():
     value, plies = jnp.array([3, 3, 3]), jnp.array([0, 1, 2])
-    with run._spoilt_backup():
+    with run._flipped_backup():
         assert values.opponent(value, plies).tolist() == [-3, 3, -3]
     assert values.opponent(value, plies).tolist() == [3, -3, 3]
 

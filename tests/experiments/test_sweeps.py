@@ -99,7 +99,7 @@ def test_pieces_are_played_once_and_go_on_after_a_kill(tmp_path, chance, capsys)
     del chance[:]
     assert run.run(sweep, config_of(broken)) == 0
     assert chance == every[2:]
-    assert "8 games are played; going on" in capsys.readouterr().err
+    assert "resuming after 8 games" in capsys.readouterr().err
     assert without_seconds(lines(broken)) == without_seconds(lines(whole))
     sessions = [
         json.loads((path / "manifest.json").read_text())["sessions"] for path in (whole, broken)
@@ -311,11 +311,13 @@ def test_anchors_play_a_program(tmp_path, chance):
         run.run(sweep, missing)
     assert chance == []
     config = config_of(tmp_path / "out", anchor_command=sys.executable)
-    with pytest.raises(ValueError, match="'area', which no flag says"):
+    with pytest.raises(ValueError, match="'area', which no flag can express"):
         anchors.matches(
             Sweep("test", (Point("s", 0.0, "a", BY_AREA, BY_AREA, True),), "title", "x"), config
         )
-    with pytest.raises(ValueError, match="none of the points plays it; name some as anchors: b"):
+    with pytest.raises(
+        ValueError, match="no point is an anchor, to play against it; choose some of: b"
+    ):
         anchors.matches(Sweep("test", sweep.points[1:], "title", "x"), config)
     (found,) = anchors.matches(sweep, config_of(tmp_path / "x", anchor_command=SCRIPTED)).values()
     assert found.timeout == 1800
@@ -366,9 +368,9 @@ def test_pieces_are_whole():
 
 
 def test_points_have_names_of_their_own():
-    with pytest.raises(ValueError, match="two are called 'curve, a'"):
+    with pytest.raises(ValueError, match="two have the name 'curve, a'"):
         sweep_of("a", "a")
-    with pytest.raises(ValueError, match="there are none"):
+    with pytest.raises(ValueError, match="the sweep has none"):
         sweep_of()
 
 

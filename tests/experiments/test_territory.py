@@ -52,6 +52,6 @@ def test_it_learns():
         losses.append(float(loss))
     assert np.mean(losses[-50:]) < 0.9 * np.mean(losses[:50])
     centre = play(RULES, init(RULES, 7.0), 4)
-    seen = territory._seeing(RULES, CONFIG)(jax.tree.map(lambda x: x[None], centre))
+    seen = territory._observer(RULES, CONFIG)(jax.tree.map(lambda x: x[None], centre))
     owners = network.apply(CONFIG, state.params, seen).ownership[0]
     assert owners[4] < -0.2  # White is to move
