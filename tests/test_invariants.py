@@ -337,9 +337,9 @@ def test_invariant_7_a_match_lowers_for_every_platform():
         lanes = arena.MatchLanes(
             states, jnp.full((2, 2), -1), jnp.ones(2, bool), jnp.zeros(2, bool)
         )
-        turn = Turn(states, arena.look(game, states), lanes.recent)
+        turn = Turn(states, arena.legal_actions(game, states), lanes.recent)
         key, memory = jax.random.wrap_key_data(bits), player.begin(params, states)
-        choice = arena.think(player.choose, params, key, jnp.int32(1), turn, memory)
+        choice = arena.choose_actions(player.choose, params, key, jnp.int32(1), turn, memory)
         moved = arena.advance(game, lanes, turn.legal, choice)
         return moved, jax.tree.leaves(choice.memory)
 

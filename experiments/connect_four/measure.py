@@ -41,8 +41,8 @@ def plain_mcts(num_simulations: int) -> Player:
 def _choose(player: Player, seed: int, states: Any) -> np.ndarray:
     """i32[B]: the player's actions, each from a fresh search."""
     unseen = jnp.full((2, len(jax.tree.leaves(states)[0])), NO_ACTION, jnp.int32)
-    turn = Turn(states, arena.look(GAME, states), unseen)
-    choice = arena.think(player.choose, player.params, jax.random.key(seed), 0, turn, None)
+    turn = Turn(states, arena.legal_actions(GAME, states), unseen)
+    choice = arena.choose_actions(player.choose, player.params, jax.random.key(seed), 0, turn, None)
     return np.asarray(choice.action)
 
 

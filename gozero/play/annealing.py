@@ -78,8 +78,8 @@ class Annealing:
 
 def nothing(config: Annealing, num_games: int) -> Values:
     """The values before the first round: no visits."""
-    none = jnp.zeros((num_games, 2, config.rules.num_points), jnp.int32)
-    return Values(none, none)
+    zeros = jnp.zeros((num_games, 2, config.rules.num_points), jnp.int32)
+    return Values(zeros, zeros)
 
 
 def one_round(
@@ -87,7 +87,7 @@ def one_round(
     key: jax.Array,
     states: go.GameState,
     number: jax.Array,
-    left: jax.Array,
+    remaining: jax.Array,
     values: Values,
 ) -> Values:
     """The values of the points of B games after one more round; those of game b do not depend on
@@ -96,33 +96,37 @@ def one_round(
     Args:
       config, key, states: those of the whole search.
       number: i32[], the round's number.
-      left: f32[]: the share of the search that remains, by which the temperature is scaled.
+      remaining: f32[]: the share of the search that remains, by which the temperature is scaled.
       values: the values so far.
     """
     rules = config.rules
     order_key, play_key = jax.random.split(jax.random.fold_in(key, number))
-    of_lanes = lambda x: jnp.repeat(x, config.lanes, axis=0)
-    rank = jnp.moveaxis(of_lanes(_ranks(order_key, values.q)), 0, -1)
-    temperature = jnp.full_like(rank, config.temperature * left)
+    repeat = lambda x: jnp.repeat(x, config.lanes, axis=0)
+    rank = jnp.moveaxis(repeat(_ranks(order_key, values.q)), 0, -1)
+    temperature = jnp.full_like(rank, config.temperature * remaining)
     policy = ordered.policy(ordered.Order(rank, temperature))
-    positions = jax.tree.map(of_lanes, states.position)
-    played = engine.play_out(policy, rules, positions, play_key, first_plays=True)
-    return with_playouts(rules, played, states.komi, values)
+    positions = jax.tree.map(repeat, states.position)
+    playouts = engine.play_out(policy, rules, positions, play_key, first_plays=True)
+    return with_playouts(rules, playouts, states.komi, values)
 
 
 def with_playouts(
-    rules: go.Rules, played: engine.Playouts, komi: jax.Array, values: Values
+    rules: go.Rules, playouts: engine.Playouts, komi: jax.Array, values: Values
 ) -> Values:
     """The values of B games with the results of playouts [B L] added; a game's L playouts are
     adjacent."""
-    assert played.first_plays is not None
+    assert playouts.first_plays is not None
     num_games = komi.shape[0]
     unpack = jax.vmap(functools.partial(bb.unpack, rules.layout))
-    first = jnp.stack([unpack(board) for board in played.first_plays], axis=1).astype(jnp.int32)
-    won = engine.outcomes(played, jnp.repeat(komi, len(first) // num_games)).astype(jnp.int32)
-    gained = first * jnp.stack([won, -won], axis=1)[..., None]
-    of_game = lambda x: jnp.sum(x.reshape(num_games, -1, *x.shape[1:]), axis=1)
-    return Values(values.visits + of_game(first), values.sums + of_game(gained))
+    first_plays = jnp.stack([unpack(board) for board in playouts.first_plays], axis=1).astype(
+        jnp.int32
+    )
+    results = engine.outcomes(playouts, jnp.repeat(komi, len(first_plays) // num_games)).astype(
+        jnp.int32
+    )
+    signed = first_plays * jnp.stack([results, -results], axis=1)[..., None]
+    sum_by_game = lambda x: jnp.sum(x.reshape(num_games, -1, *x.shape[1:]), axis=1)
+    return Values(values.visits + sum_by_game(first_plays), values.sums + sum_by_game(signed))
 
 
 def learn(config: Annealing, key: jax.Array, states: go.GameState) -> Values:
@@ -145,8 +149,8 @@ def best(
     q = jax.vmap(lambda q, mover: q[mover])(values.q, mover)
     q = jnp.pad(q, ((0, 0), (0, 1)))
     allowed = no_own_eyes(config.rules, states.position, legal[:, :-1])
-    noisy = q + _TIES * _uniform(jax.random.fold_in(key, config.rounds), q)
-    action = jnp.argmax(jnp.where(allowed, noisy, -jnp.inf), axis=1).astype(jnp.int32)
+    noisy_q = q + _TIES * _uniform(jax.random.fold_in(key, config.rounds), q)
+    action = jnp.argmax(jnp.where(allowed, noisy_q, -jnp.inf), axis=1).astype(jnp.int32)
     return action, jnp.take_along_axis(q, action[:, None], axis=1)[:, 0]
 
 

@@ -11,7 +11,7 @@ So each player chooses in half the games at once. A lane whose game is over take
 begun by the player whose turn it is in that batch; with as many lanes as games, as in `play_match`,
 this does not occur.
 
-The host only dispatches to the device, two plies ahead of the results that it has seen. Each
+The host only dispatches to the device, two plies ahead of the results that it has read. Each
 player's turn is a separate program: in a sweep of many players against one, that one is compiled
 once, and so are players that differ only in their parameters.
 """
@@ -142,23 +142,23 @@ def play_match(
     opening_key, play_key = jax.random.split(key)
     if isinstance(openings, int | np.integer):
         start = _new_games(game, num_pairs)
-        opened, opening = draw(game, opening_key, start, int(openings))
+        after_opening, opening = draw(game, opening_key, start, int(openings))
     else:
-        start = opened = jax.tree.map(jnp.asarray, openings)
+        start = after_opening = jax.tree.map(jnp.asarray, openings)
         opening = jnp.zeros((0, num_pairs), jnp.int32)
 
     def states(numbers: np.ndarray) -> Any:
-        return _with_komi(jax.tree.map(lambda x: x[numbers // 2], opened), komi, numbers)
+        return _with_komi(jax.tree.map(lambda x: x[numbers // 2], after_opening), komi, numbers)
 
-    numbers, begins = np.arange(2 * num_pairs), lambda number: number % 2
+    numbers, first_mover = np.arange(2 * num_pairs), lambda number: number % 2
     players = first, second
     games = play_games(
-        game, players, play_key, numbers.tolist(), begins, num_pairs, states, progress
+        game, players, play_key, numbers.tolist(), first_mover, num_pairs, states, progress
     )
-    played = sorted(games, key=lambda one: one.number)
+    finished = sorted(games, key=lambda one: one.number)
     start = jax.tree.map(lambda x: np.asarray(x)[numbers // 2], jax.device_get(start))
     opening = np.repeat(np.asarray(opening), 2, axis=1)
-    return _result(game, played, _with_komi(start, komi, numbers), opening)
+    return _result(game, finished, _with_komi(start, komi, numbers), opening)
 
 
 def play_games(
@@ -225,22 +225,22 @@ class _Match:
 
     def _states(self, numbers: np.ndarray) -> Any:
         """States [P] of the games; lanes without a game get any game's state."""
-        some = max(numbers) if max(numbers) != _IDLE else self._any
-        states = self._start(np.where(numbers == _IDLE, some, numbers))
+        filler = max(numbers) if max(numbers) != _IDLE else self._any
+        states = self._start(np.where(numbers == _IDLE, filler, numbers))
         return jax.tree.map(jnp.asarray, states)
 
     def play(self, progress: Callable[[int, int], None] | None) -> Iterator[FinishedGame]:
-        asked: deque = deque()
+        in_flight: deque = deque()
         for ply in itertools.count():
-            asked.append([self._take_turns(ply, half) for half in range(2)])
+            in_flight.append([self._take_turns(ply, half) for half in range(2)])
             if ply == 0:  # everything is compiled by now
                 self._clock = time.monotonic()
-            if len(asked) > _PLIES_AHEAD:
-                known = ply - _PLIES_AHEAD
-                for half, turn in enumerate(asked.popleft()):
-                    yield from self._settle(known, half, turn)
+            if len(in_flight) > _PLIES_AHEAD:
+                settled_ply = ply - _PLIES_AHEAD
+                for half, turn in enumerate(in_flight.popleft()):
+                    yield from self._settle(settled_ply, half, turn)
                 if progress is not None:
-                    progress(known + 1, self._num_open())
+                    progress(settled_ply + 1, self._num_open())
                 if not self._num_open():
                     return
 
@@ -254,12 +254,12 @@ class _Match:
         batch, who = self._batches[half], (ply + half) % 2
         self._refill(batch, ply, who)
         lanes, player, number = batch.lanes, self._players[who], np.int32(2 * ply + half)
-        turn = Turn(lanes.states, look(self._game, lanes.states), lanes.recent)
+        turn = Turn(lanes.states, legal_actions(self._game, lanes.states), lanes.recent)
         memory = batch.memories[who]
-        choice = think(player.choose, player.params, self._key, number, turn, memory)
+        choice = choose_actions(player.choose, player.params, self._key, number, turn, memory)
         batch.memories[who] = choice.memory
-        moved = advance(self._game, lanes, turn.legal, choice._replace(memory=None))
-        batch.lanes, played, over = moved
+        advanced = advance(self._game, lanes, turn.legal, choice._replace(memory=None))
+        batch.lanes, played, over = advanced
         return played, over
 
     def _refill(self, batch: _Batch, ply: int, who: int) -> None:
@@ -283,21 +283,21 @@ class _Match:
         """Wait for a turn's results, record them, and yield the games that have ended."""
         batch, who = self._batches[half], (ply + half) % 2
         played, over = jax.device_get(turn)
-        known = (batch.numbers != _IDLE) & (batch.begun <= ply)
+        in_play = (batch.numbers != _IDLE) & (batch.begun <= ply)
         now = time.monotonic()
-        batch.seconds[known, who] += (now - self._clock) / max(int(known.sum()), 1)
+        batch.seconds[in_play, who] += (now - self._clock) / max(int(in_play.sum()), 1)
         self._clock = now
-        for lane in np.flatnonzero(known & (played != NO_ACTION)):
+        for lane in np.flatnonzero(in_play & (played != NO_ACTION)):
             batch.actions[lane].append(int(played[lane]))
-        ended = np.flatnonzero(known & over)
+        ended = np.flatnonzero(in_play & over)
         if len(ended):
             ends = jax.device_get(_ends(self._game, batch.lanes))
             for lane in ended.tolist():
-                yield _played(batch, lane, ends)
+                yield _finished_game(batch, lane, ends)
             batch.numbers[ended] = _IDLE
 
 
-def _played(batch: _Batch, lane: int, ends: _Ends) -> FinishedGame:
+def _finished_game(batch: _Batch, lane: int, ends: _Ends) -> FinishedGame:
     actions, resigned = tuple(batch.actions[lane]), bool(ends.resigned[lane])
     for_mover = -1 if resigned else int(np.sign(ends.value[lane]))
     return FinishedGame(
@@ -313,13 +313,13 @@ def _played(batch: _Batch, lane: int, ends: _Ends) -> FinishedGame:
 
 
 @functools.partial(jax.jit, static_argnames="game")
-def look(game: Game, states: Any) -> jax.Array:
+def legal_actions(game: Game, states: Any) -> jax.Array:
     """bool[P, A]: the legal actions of each game."""
     return jax.vmap(game.legal)(states)
 
 
 @functools.partial(jax.jit, static_argnames="choose", donate_argnames="memory")
-def think(
+def choose_actions(
     choose: Choose, params: Any, key: jax.Array, number: Any, turn: Turn, memory: Any
 ) -> Choice:
     """A player's turn in [P] games; `number`, i32[], is folded into the key."""
@@ -332,7 +332,7 @@ def advance(
 ) -> tuple[MatchLanes, jax.Array, jax.Array]:
     """Play the chosen actions in [P] games.
 
-    In finished games it plays passes, so that little is left to search there.
+    In finished games it plays passes, so that later searches there cost little.
 
     Returns:
       (lanes; i32[P]: the actions played, NO_ACTION where the game had ended; bool[P]: it is over).
@@ -342,11 +342,11 @@ def advance(
     if choice.resigns is not None:
         resigned = resigned | (~was_over & choice.resigns)
     ended = was_over | resigned
-    within = jnp.clip(chosen, 0, game.num_actions - 1)
-    is_legal = jnp.take_along_axis(legal, within[:, None], axis=1)[:, 0] & (chosen == within)
-    last = jnp.full_like(chosen, game.num_actions - 1)
-    instead = jnp.argmax(legal, axis=1).astype(jnp.int32) if game.points is None else last
-    action = jnp.where(is_legal & ~ended, chosen, instead)
+    clipped = jnp.clip(chosen, 0, game.num_actions - 1)
+    is_legal = jnp.take_along_axis(legal, clipped[:, None], axis=1)[:, 0] & (chosen == clipped)
+    passes = jnp.full_like(chosen, game.num_actions - 1)
+    fallback = jnp.argmax(legal, axis=1).astype(jnp.int32) if game.points is None else passes
+    action = jnp.where(is_legal & ~ended, chosen, fallback)
     after = jax.vmap(game.play)(states, action)
     played = jnp.where(ended, NO_ACTION, action)
     ok = lanes.ok & (was_over | (choice.ok & is_legal))
@@ -424,16 +424,16 @@ def _result(
     numbers = np.arange(len(games))
     mover = (_colours(start) + np.sum(opening != NO_ACTION, axis=0)) % 2  # after the opening
     first_colour = np.where(numbers % 2 == 0, mover, 1 - mover).astype(np.int8)
-    lengths = np.array([len(one.actions) for one in games])
+    lengths = np.array([len(finished.actions) for finished in games])
     actions = np.full((max(lengths), len(games)), NO_ACTION, np.int16)
-    for number, one in enumerate(games):
-        actions[: len(one.actions), number] = one.actions
+    for number, finished in enumerate(games):
+        actions[: len(finished.actions), number] = finished.actions
     actions = np.concatenate([opening.astype(np.int16), actions])
-    outcome = np.array([one.outcome for one in games], np.int8)
+    outcome = np.array([finished.outcome for finished in games], np.int8)
     outcome = np.where(numbers % 2 == 0, outcome, -outcome)  # of the first player
-    resigned = np.array([one.resigned for one in games])
+    resigned = np.array([finished.resigned for finished in games])
     resigner = np.where(resigned, (mover + lengths) % 2, NO_ONE).astype(np.int8)
-    score = np.array([one.score for one in games], np.float32)
+    score = np.array([finished.score for finished in games], np.float32)
     plies = np.asarray(np.sum(actions != NO_ACTION, axis=0, dtype=np.int32))
     if game.points is None:
         score = np.where(first_colour == 0, outcome, -outcome).astype(np.float32)
@@ -444,9 +444,9 @@ def _result(
         score=score,
         outcome=outcome,
         plies=plies,
-        truncated=np.array([one.truncated for one in games]),
+        truncated=np.array([finished.truncated for finished in games]),
         resigned=resigner,
-        ok=np.array([one.ok for one in games]),
+        ok=np.array([finished.ok for finished in games]),
         actions=actions,
         start=start,
         opening_plies=len(opening),
@@ -457,16 +457,20 @@ def _num_pairs(game: Game, num_games: int | None, openings: Any) -> int:
     if not isinstance(openings, int | np.integer):
         shape = np.shape(jax.tree.leaves(openings)[0])
         if len(shape) < 1 or shape[0] < 1:
-            raise ValueError(f"openings: states of shape {shape}; expected a batch, one a pair")
+            raise ValueError(
+                f"openings: states of shape {shape}; expected a batch of states, one for each pair"
+            )
         if num_games not in (None, 2 * shape[0]):
             raise ValueError(
-                f"num_games: {num_games}, and {shape[0]} openings are for {2 * shape[0]} games"
+                f"num_games: {num_games}, but {shape[0]} openings are for {2 * shape[0]} games"
             )
         return shape[0]
     if not 0 <= openings < game.max_moves:
         raise ValueError(f"openings: {openings} plies; expected 0 to {game.max_moves - 1}")
     if num_games is None or num_games < 2 or num_games % 2:
-        raise ValueError(f"num_games: {num_games}; games come in pairs, give an even number")
+        raise ValueError(
+            f"num_games: {num_games}; games are played in pairs, so give an even number"
+        )
     return num_games // 2
 
 
@@ -474,7 +478,7 @@ def _check_komi(game: Game, komi: Any, num_games: int) -> None:
     if komi is None:
         return
     if game.points is None:
-        raise ValueError(f"komi: {komi}, of a game without points; leave it out")
+        raise ValueError(f"komi: {komi}; this game has no points, so omit komi")
     values = np.asarray(komi, np.float64)
     if values.shape not in ((), (num_games,)):
         raise ValueError(f"komi: shape {values.shape}; expected one number or ({num_games},)")

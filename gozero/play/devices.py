@@ -24,7 +24,7 @@ TURN: Any = Turn(*cast(Any, (DIVIDED, DIVIDED, BY_LANE)))
 """How a `Turn` is sharded: by games."""
 
 FEWEST = 8
-"""The fewest games for a device: fewer hardly take less time."""
+"""The fewest games for a device: fewer games take hardly less time."""
 
 
 def make_mesh(num_games: int, round_up: bool = False) -> Mesh:
@@ -47,14 +47,16 @@ def mesh_of(num_devices: int | None = None) -> Mesh:
 
     Raises:
       ValueError: there are fewer devices, or there are several hosts and not all of their devices
-        are asked for.
+        are requested.
     """
     devices = jax.devices()
     count = len(devices) if num_devices is None else num_devices
     if count > len(devices):
-        raise ValueError(f"--devices {count}: there are {len(devices)}")
+        raise ValueError(f"--devices {count}: only {len(devices)} devices are available")
     if count < len(devices) and jax.process_count() > 1:
-        raise ValueError(f"--devices {count}: expected all {len(devices)} of several hosts")
+        raise ValueError(
+            f"--devices {count}: with several hosts, all {len(devices)} devices must be used"
+        )
     return _mesh(devices[:count])
 
 
@@ -107,10 +109,10 @@ def on_each(
     mapped = jax.shard_map(
         function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )
-    where = jax.tree.map(
+    out_shardings = jax.tree.map(
         lambda spec: NamedSharding(mesh, spec), out_specs, is_leaf=lambda x: isinstance(x, Spec)
     )
-    return jax.jit(mapped, out_shardings=where, donate_argnums=donated)
+    return jax.jit(mapped, out_shardings=out_shardings, donate_argnums=donated)
 
 
 def stack(tree: Any) -> Any:

@@ -45,19 +45,19 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
       ValueError: a game without symmetries.
     """
     image, num_images = _image_of(rules)
-    images = jax.vmap(image, in_axes=(None, 0))
+    all_images = jax.vmap(image, in_axes=(None, 0))
 
     def evaluate(params: Any, key: jax.Array, inputs: Any) -> Evaluation:
-        seen, moved = jax.vmap(images, in_axes=(0, None))(inputs, jnp.arange(num_images))
-        num_games = moved.shape[0]
-        seen = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), seen)
-        found = evaluator.evaluate(params, key, seen)
+        images, sources = jax.vmap(all_images, in_axes=(0, None))(inputs, jnp.arange(num_images))
+        num_games = sources.shape[0]
+        images = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), images)
+        evaluation = evaluator.evaluate(params, key, images)
         logits, value, score = jax.tree.map(
             lambda x: x.reshape(num_games, num_images, *x.shape[1:]),
-            (found.prior_logits, found.value, found.score),
+            (evaluation.prior_logits, evaluation.value, evaluation.score),
         )
         score = None if score is None else _mean_score(score)
-        return Evaluation(_moved_back(logits, moved).mean(1), value.mean(1), score=score)
+        return Evaluation(_undo_symmetry(logits, sources).mean(1), value.mean(1), score=score)
 
     about = {**evaluator.about, "symmetries": "all"}
     return evaluator._replace(evaluate=evaluate, about=about)
@@ -72,12 +72,13 @@ def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
     image, num_images = _image_of(rules)
 
     def evaluate(params: Any, key: jax.Array, inputs: Any) -> Evaluation:
-        own, rest = jax.random.split(key)
-        count = jax.tree.leaves(inputs)[0].shape[0]
-        seen, moved = jax.vmap(image)(inputs, jax.random.randint(own, (count,), 0, num_images))
-        found = evaluator.evaluate(params, rest, seen)
-        logits = _moved_back(found.prior_logits, moved)
-        return Evaluation(logits, found.value, score=found.score)
+        symmetry_key, evaluation_key = jax.random.split(key)
+        num_games = jax.tree.leaves(inputs)[0].shape[0]
+        index = jax.random.randint(symmetry_key, (num_games,), 0, num_images)
+        images, sources = jax.vmap(image)(inputs, index)
+        evaluation = evaluator.evaluate(params, evaluation_key, images)
+        logits = _undo_symmetry(evaluation.prior_logits, sources)
+        return Evaluation(logits, evaluation.value, score=evaluation.score)
 
     about = {**evaluator.about, "symmetries": "random"}
     return evaluator._replace(evaluate=evaluate, about=about)
@@ -89,31 +90,34 @@ SYMMETRIES = {"all": over_symmetries, "random": random_symmetry}
 
 def _image_of(rules: Rules | Game) -> tuple[Callable, int]:
     """(``image``, the number of symmetries), where ``image(inputs of a position, symmetry i32[])``
-    returns the transformed inputs and i32[A]: the original action at each place of the image."""
+    returns the transformed inputs and their sources, i32[A]: the original action at each place."""
     if not isinstance(rules, Game):
         return functools.partial(_image_of_go, rules), symmetry.NUM_SYMMETRIES
     if rules.symmetries is None:
-        raise ValueError("rules: this game names no symmetries")
-    find, actions = rules.symmetries, np.arange(rules.num_actions, dtype=np.float32)
+        raise ValueError("rules: this game has no symmetries (its `Game.symmetries` is None)")
+    all_symmetries, actions = rules.symmetries, np.arange(rules.num_actions, dtype=np.float32)
 
     def image(inputs: Any, k: jax.Array) -> tuple[Any, jax.Array]:
-        seen, moved = find(inputs, jnp.asarray(actions))
-        return jax.tree.map(lambda x: x[k], seen), moved[k].astype(jnp.int32)
+        images, sources = all_symmetries(inputs, jnp.asarray(actions))
+        return jax.tree.map(lambda x: x[k], images), sources[k].astype(jnp.int32)
 
     observed = jax.eval_shape(rules.observe, jax.eval_shape(rules.init, jax.random.key(0)))
-    return image, jax.eval_shape(find, observed, actions)[1].shape[0]
+    return image, jax.eval_shape(all_symmetries, observed, actions)[1].shape[0]
 
 
 def _image_of_go(rules: Rules, inputs: Any, k: jax.Array) -> tuple[Any, jax.Array]:
-    moved = symmetry.map_actions(rules.size, jnp.arange(rules.num_actions), k)
+    sources = symmetry.map_actions(rules.size, jnp.arange(rules.num_actions), k)
     if isinstance(inputs, jax.Array):
-        return symmetry.map_planes(inputs, k), moved
-    return inputs._replace(planes=symmetry.map_planes(inputs.planes, k)), moved
+        return symmetry.map_planes(inputs, k), sources
+    return inputs._replace(planes=symmetry.map_planes(inputs.planes, k)), sources
 
 
-def _moved_back(logits: jax.Array, moved: jax.Array) -> jax.Array:
-    """Logits f32[..., A] of images, reordered from each image's actions to the position's."""
-    return jnp.take_along_axis(logits, jnp.argsort(moved, axis=-1), axis=-1)
+def _undo_symmetry(logits: jax.Array, sources: jax.Array) -> jax.Array:
+    """Logits f32[..., A] of images, reordered from each image's actions to the position's.
+
+    `sources` is i32[..., A]: the original action at each place of the image.
+    """
+    return jnp.take_along_axis(logits, jnp.argsort(sources, axis=-1), axis=-1)
 
 
 def _mean_score(scores: jax.Array) -> jax.Array:
@@ -155,32 +159,34 @@ def playout_evaluator(
     Raises:
       ValueError: an unknown policy.
     """
-    policy, said = _playout_policy(rules, policy)
+    policy, description = _playout_policy(rules, policy)
     ends = value_at_cut is not None
 
     def observe(state: GameState, position: Position, trail: Trail) -> Any:
-        seen = (position, state.komi)
-        return (*seen, last_move(rules, state, position, *trail)) if policy.takes_last else seen
+        inputs = (position, state.komi)
+        return (*inputs, last_move(rules, state, position, *trail)) if policy.takes_last else inputs
 
     def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
-        positions, komi, *seen = observations
+        positions, komi, *last = observations
         options = {"max_moves": max_moves, "ends": ends, "first_plays": first_plays}
-        own = policy._replace(params=params)
-        ended = play_out(own, rules, positions, key, last=seen[0] if seen else None, **options)
-        for_black = outcomes(ended, komi, value_at_cut, reward)
+        options |= {"last": last[0] if last else None}
+        playouts = play_out(policy._replace(params=params), rules, positions, key, **options)
+        for_black = outcomes(playouts, komi, value_at_cut, reward)
         white = positions.to_play == WHITE
         value = jnp.where(white, -for_black, for_black)
         logits = jnp.zeros((komi.shape[0], rules.num_actions))
-        found = Evaluation(logits, value)
+        evaluation = Evaluation(logits, value)
         if first_action:
-            found = found._replace(heuristic=one_visit(ended.first_action, value, logits.shape[1]))
-        if ended.first_plays is None:
-            return found
-        black_first, white_first = (_actions(rules, board) for board in ended.first_plays)
-        by = jnp.stack([black_first, white_first], axis=1)
-        return found._replace(first_play=jnp.where(white[:, None, None], by[:, ::-1], by))
+            heuristic = one_visit(playouts.first_action, value, rules.num_actions)
+            evaluation = evaluation._replace(heuristic=heuristic)
+        if playouts.first_plays is None:
+            return evaluation
+        black_first, white_first = (_actions(rules, board) for board in playouts.first_plays)
+        by_colour = jnp.stack([black_first, white_first], axis=1)
+        by_player = jnp.where(white[:, None, None], by_colour[:, ::-1], by_colour)
+        return evaluation._replace(first_play=by_player)
 
-    about = {"evaluator": "playout", "policy": said}
+    about = {"evaluator": "playout", "policy": description}
     about |= {"first_action": True} if first_action else {}
     about |= {} if max_moves is None else {"max_moves": max_moves}
     select = Rave() if first_plays else ROLLOUT_RULE
@@ -200,9 +206,9 @@ def with_priors(rules: Rules, evaluator: Evaluator, policy: Softmax) -> Evaluato
         return evaluator.observe(state, position, trail), position, last
 
     def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
-        seen, positions, last = observations
-        found = evaluator.evaluate(params[0], key, seen)
-        return found._replace(prior_logits=softmax.logits(params[1], rules, positions, last))
+        inputs, positions, last = observations
+        evaluation = evaluator.evaluate(params[0], key, inputs)
+        return evaluation._replace(prior_logits=softmax.logits(params[1], rules, positions, last))
 
     params = evaluator.params, policy
     return evaluator._replace(observe=observe, evaluate=evaluate, params=params)
@@ -255,9 +261,9 @@ def make_evaluator(
     of_go = not isinstance(rules, Game)
     if name == "playout":
         if weights_file is not None:
-            raise ValueError("weights: playouts take none; use --evaluator network")
+            raise ValueError("weights: playouts use no weights; use --evaluator network")
         if features is not None:
-            raise ValueError("features: playouts take none; use --evaluator network")
+            raise ValueError("features: playouts use no input features; use --evaluator network")
         return playout_evaluator(rules) if of_go else rollout_evaluator(rules)
     if name != "network":
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(NAMES)}")

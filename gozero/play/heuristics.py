@@ -41,7 +41,7 @@ class HeuristicParams(NamedTuple):
     table: jax.Array | None  # f32[E]: the values of local shapes
 
 
-def beside(
+def add_heuristic(
     rules: Rules,
     evaluator: Evaluator,
     name: str,
@@ -74,46 +74,52 @@ def beside(
 
     Raises:
       ValueError: an unknown name, confidences that are negative or both 0, good_visits without
-        amaf_visits, or weights that are missing, damaged, of another size or unused.
+        amaf_visits, or weights that are missing, damaged, for another size or unused.
     """
     _check(name, amaf_visits, good_visits, shapes)
-    table, by_shape, about = _local_shapes(rules, shapes) if name == "shape" else (None, None, {})
-    by_mogo = handcrafted.heuristic(rules, mogo, lambda seen: (seen.position, seen.last))
+    table, shape_values, about = (
+        _local_shapes(rules, shapes) if name == "shape" else (None, None, {})
+    )
+    mogo_values = handcrafted.heuristic(rules, mogo, lambda obs: (obs.position, obs.last))
 
     def observe(state: GameState, position: Position, trail: Trail) -> Observation:
         last = last_move(rules, state, position, *trail)
         assert evaluator.observe is not None  # evaluators of Go have their own
         return Observation(evaluator.observe(state, position, trail), position, last)
 
-    def value(params: HeuristicParams, key: jax.Array, seen: Observation) -> jax.Array:
+    def value(params: HeuristicParams, key: jax.Array, observation: Observation) -> jax.Array:
         if name == "mogo":
-            return by_mogo(None, key, seen)
-        found = jnp.zeros((*seen.last.shape, rules.num_actions))
-        if by_shape is not None:
-            found = by_shape(params.table, key, seen)
+            return mogo_values(None, key, observation)
+        values = jnp.zeros((*observation.last.shape, rules.num_actions))
+        if shape_values is not None:
+            values = shape_values(params.table, key, observation)
         if not lost_eyes:
-            return found
-        return jnp.where(handcrafted.never_played(rules, seen.position), -1.0, found)
+            return values
+        return jnp.where(handcrafted.never_played(rules, observation.position), -1.0, values)
 
-    def by_evaluator(params: HeuristicParams, key: jax.Array, seen: Observation) -> Evaluation:
-        return evaluator.evaluate(params.evaluator, key, seen.by_evaluator)
+    def by_evaluator(
+        params: HeuristicParams, key: jax.Array, observation: Observation
+    ) -> Evaluation:
+        return evaluator.evaluate(params.evaluator, key, observation.by_evaluator)
 
-    both = with_heuristic(by_evaluator, value, visits, amaf_visits)
+    with_values = with_heuristic(by_evaluator, value, visits, amaf_visits)
 
-    def evaluate(params: HeuristicParams, key: jax.Array, seen: Observation) -> Evaluation:
-        evaluation = both(params, key, seen)
+    def evaluate(params: HeuristicParams, key: jax.Array, observation: Observation) -> Evaluation:
+        evaluation = with_values(params, key, observation)
         assert evaluation.heuristic is not None
-        good = by_mogo(None, key, seen) > 0
-        return evaluation._replace(heuristic=_won_besides(evaluation.heuristic, good, good_visits))
+        good = mogo_values(None, key, observation) > 0
+        return evaluation._replace(
+            heuristic=_add_won_visits(evaluation.heuristic, good, good_visits)
+        )
 
-    said = {"name": name, "visits": visits, "amaf_visits": amaf_visits}
-    said |= {"good_visits": good_visits} if good_visits else {}
-    said |= {} if lost_eyes else {"lost_eyes": False}
+    description = {"name": name, "visits": visits, "amaf_visits": amaf_visits}
+    description |= {"good_visits": good_visits} if good_visits else {}
+    description |= {} if lost_eyes else {"lost_eyes": False}
     return evaluator._replace(
         observe=observe,
-        evaluate=evaluate if good_visits else both,
+        evaluate=evaluate if good_visits else with_values,
         params=HeuristicParams(evaluator.params, table),
-        about={**evaluator.about, "heuristic": said, **about},
+        about={**evaluator.about, "heuristic": description, **about},
     )
 
 
@@ -122,24 +128,25 @@ def _check(name: str, amaf_visits: int, good_visits: int, shapes: pathlib.Path |
         raise ValueError(f"heuristic: {name!r} is not one of {', '.join(NAMES)}")
     if good_visits < 0 or (good_visits > 0 and amaf_visits == 0):
         raise ValueError(
-            f"good_visits: {good_visits} is negative, or without amaf_visits, to which they add"
+            f"good_visits: {good_visits}; expected at least 0, and 0 without amaf_visits, to which "
+            "they are added"
         )
     if shapes is not None and name != "shape":
-        raise ValueError(f"shapes: {shapes} is of no use to the heuristic {name!r}")
+        raise ValueError(f"shapes: {shapes} is not used by the heuristic {name!r}; omit it")
 
 
-def _won_besides(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic:
+def _add_won_visits(heuristic: Heuristic, good: jax.Array, count: int) -> Heuristic:
     """The heuristic with `count` more won all-moves-as-first visits of good moves bool[M, A]."""
     value, visits = heuristic.amaf_value, heuristic.amaf_visits
     assert value is not None
     assert visits is not None
-    more = jnp.where(good, count, 0)
-    value = (value * visits + more) / (visits + more)
-    return heuristic._replace(amaf_value=value, amaf_visits=visits + more)
+    extra = jnp.where(good, count, 0)
+    value = (value * visits + extra) / (visits + extra)
+    return heuristic._replace(amaf_value=value, amaf_visits=visits + extra)
 
 
 def _local_shapes(rules: Rules, file: pathlib.Path | None) -> tuple[jax.Array, Callable, dict]:
-    """(the table, ``(table, key, Observation [M]) -> f32[M, A]``, a record of the table's file)."""
+    """(the table, ``(table, key, Observation [M]) -> f32[M, A]``, a description of its file)."""
     learnt, about = shape_weights.for_board(rules.size, file)
-    value = local_shape.heuristic(rules, learnt.shapes, positions_of=lambda seen: seen.position)
+    value = local_shape.heuristic(rules, learnt.shapes, positions_of=lambda obs: obs.position)
     return local_shape.table(learnt.shapes, learnt.weights), value, about

@@ -1,7 +1,7 @@
 """A player in many games at once: its choice compiled once, for a fixed number of lanes.
 
-The host keeps the games and says in which lanes the player is to move. Because a batch has one
-shape, the other lanes are searched too and their results discarded. When most lanes are idle, as at
+The host keeps the games and tells the player in which lanes to move. Because a batch has one shape,
+the other lanes are searched too and their results discarded. When most lanes are idle, as at
 the end of a match, the requested lanes are gathered into a batch of half the lanes, a quarter, and
 so on. Several devices have equal shares of the lanes.
 """
@@ -54,10 +54,10 @@ class LockstepPlayer:
         self._mesh = mesh or devices.make_mesh(1)
         if lanes < 1 or lanes % self._mesh.size:
             raise ValueError(
-                f"lanes: {lanes} is not at least 1 and a multiple of {self._mesh.size}, the devices"
+                f"lanes: {lanes} is not a positive multiple of the {self._mesh.size} devices"
             )
         self.lanes, self._rules, self._player = lanes, rules, player
-        self._share = lanes // self._mesh.size  # a device's
+        self._share = lanes // self._mesh.size  # lanes of a device
         self._divided = NamedSharding(self._mesh, DIVIDED)
         self._key, self.num_choices = key, 0
         start = jax.tree.map(np.asarray, init(rules))
@@ -79,10 +79,10 @@ class LockstepPlayer:
 
     def compile(self) -> None:
         """Compile the choice in all lanes ahead of time, before any clock runs."""
-        every = self._batch(np.ones(self.lanes, bool))
-        args = self._player.params, self._key, every, self._idle, *self._blank()
-        there = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._divided)
-        memory = jax.tree.map(there, jax.eval_shape(self.new_memory))
+        all_lanes = self._batch(np.ones(self.lanes, bool))
+        args = self._player.params, self._key, all_lanes, self._idle, *self._blank()
+        to_struct = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._divided)
+        memory = jax.tree.map(to_struct, jax.eval_shape(self.new_memory))
         self._in_all_lanes = self._jitted.lower(*args, memory).compile()
 
     def choose(
@@ -105,31 +105,31 @@ class LockstepPlayer:
         """
         for lane, state in states.items():
             jax.tree.map(lambda all_, one, i=lane: all_.__setitem__(i, one), self._idle, state)
-        active, played = self._blank()
+        active, recent = self._blank()
         active[list(states)] = True
         for lane, actions in (since or {}).items():
-            played[:, lane] = actions
+            recent[:, lane] = actions
         key = jax.random.fold_in(self._key, self.num_choices)
         self.num_choices += 1
-        own = self._batch(active)
-        first = np.arange(self._mesh.size, dtype=np.int32)[:, None] * self._share
-        lanes = (first + own).reshape(-1)
+        own_lanes = self._batch(active)
+        first_lane = np.arange(self._mesh.size, dtype=np.int32)[:, None] * self._share
+        lanes = (first_lane + own_lanes).reshape(-1)
         # Copies: an asynchronous transfer may still be reading when the next call fills the lanes.
         games = jax.tree.map(lambda x: x[lanes], self._idle)
         choose = self._in_all_lanes if lanes.size == self.lanes else self._jitted
-        args = self._player.params, key, own, games, active[lanes], played[:, lanes]
+        args = self._player.params, key, own_lanes, games, active[lanes], recent[:, lanes]
         moves, memory = choose(*args, memory)
         return LaneChoices(*(self._spread(lanes, x) for x in jax.device_get(moves))), memory
 
     def _batch(self, active: np.ndarray) -> np.ndarray:
         """i32[D, W]: the lanes to search on each device, sorted: the active ones bool[L], and idle
         ones to fill W."""
-        by_device = active.reshape(self._mesh.size, self._share)
-        width, asked = self._share, np.max(np.sum(by_device, axis=1))
-        while width >= 2 * devices.FEWEST and asked <= width // 2:
+        active_by_device = active.reshape(self._mesh.size, self._share)
+        width, num_active = self._share, np.max(np.sum(active_by_device, axis=1))
+        while width >= 2 * devices.FEWEST and num_active <= width // 2:
             width //= 2
-        first = np.argsort(~by_device, axis=1, kind="stable")[:, :width]
-        return np.sort(first, axis=1).astype(np.int32)
+        active_first = np.argsort(~active_by_device, axis=1, kind="stable")[:, :width]
+        return np.sort(active_first, axis=1).astype(np.int32)
 
     def _spread(self, lanes: np.ndarray, values: np.ndarray) -> np.ndarray:
         """[L]: the values in the lanes i32[W], zeros elsewhere."""
@@ -147,36 +147,38 @@ class LockstepPlayer:
         """(the fields of `LaneChoices` for a device's lanes i32[1, W], the memory for the next)."""
         (lanes,) = lanes
         legal = jax.vmap(lambda state: legal_actions(self._rules, state))(states)
-        turn, everyone = Turn(states, legal, played), lanes.shape[0] == self._share
-        known = memory if everyone else jax.tree.map(lambda x: self._taken(x, lanes), memory)
-        choice = self._player.choose(params, devices.own_key(key), turn, known)
+        turn, in_all_lanes = Turn(states, legal, played), lanes.shape[0] == self._share
+        lane_memory = (
+            memory if in_all_lanes else jax.tree.map(lambda x: self._gather(x, lanes), memory)
+        )
+        choice = self._player.choose(params, devices.own_key(key), turn, lane_memory)
         if memory is not None:
-            known = _chosen(active, choice.memory, known)
-            put = lambda x, new: self._put(x, lanes, new)
-            memory = known if everyone else jax.tree.map(put, memory, known)
-        none = jnp.zeros(lanes.shape, bool)
-        resigns = none if choice.resigns is None else choice.resigns
+            lane_memory = _replace_where(active, choice.memory, lane_memory)
+            scatter = lambda x, new: self._scatter(x, lanes, new)
+            memory = lane_memory if in_all_lanes else jax.tree.map(scatter, memory, lane_memory)
+        never = jnp.zeros(lanes.shape, bool)
+        resigns = never if choice.resigns is None else choice.resigns
         return (choice.action, choice.ok, resigns & choice.ok), memory
 
-    def _taken(self, x: jax.Array, lanes: jax.Array) -> jax.Array:
+    def _gather(self, x: jax.Array, lanes: jax.Array) -> jax.Array:
         """[W * k, ...]: the rows of the lanes i32[W], of a device's rows with k for each lane."""
-        some = x.shape[0] // self._share
-        take = lambda lane: lax.dynamic_slice_in_dim(x, lane * some, some)
-        return lax.map(take, lanes).reshape(-1, *x.shape[1:])
+        rows_per_lane = x.shape[0] // self._share
+        rows_of = lambda lane: lax.dynamic_slice_in_dim(x, lane * rows_per_lane, rows_per_lane)
+        return lax.map(rows_of, lanes).reshape(-1, *x.shape[1:])
 
-    def _put(self, x: jax.Array, lanes: jax.Array, new: jax.Array) -> jax.Array:
+    def _scatter(self, x: jax.Array, lanes: jax.Array, new: jax.Array) -> jax.Array:
         """A device's rows, k for each lane, with those of the lanes i32[W] replaced by `new`
         [W * k, ...]. Trip bound: W."""
-        some = x.shape[0] // self._share
+        rows_per_lane = x.shape[0] // self._share
 
         def put_one(i, x):
-            rows = lax.dynamic_slice_in_dim(new, i * some, some)
-            return lax.dynamic_update_slice_in_dim(x, rows, lanes[i] * some, axis=0)
+            rows = lax.dynamic_slice_in_dim(new, i * rows_per_lane, rows_per_lane)
+            return lax.dynamic_update_slice_in_dim(x, rows, lanes[i] * rows_per_lane, axis=0)
 
         return lax.fori_loop(0, lanes.shape[0], put_one, x)
 
 
-def _chosen(active: jax.Array, new: Any, old: Any) -> Any:
+def _replace_where(active: jax.Array, new: Any, old: Any) -> Any:
     """The memory `new` in the active lanes bool[L], `old` elsewhere."""
 
     def choose(x, y):

@@ -62,27 +62,27 @@ def network_evaluator(
         features = feature_set(config.features)
         observe = functools.partial(features.observe, rules)
     if scores and not config.auxiliary:
-        raise ValueError("scores: this network has no head for them (auxiliary=True)")
+        raise ValueError("scores: this network has no score head; train one with auxiliary=True")
     if params is None:
         params = network.init(config, jax.random.key(0))
 
     def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
         del key
         inputs = inputs if config.observation is None else inputs.astype(jnp.float32)
-        whole = functools.partial(network.apply, config)
-        slices = functools.partial(network.apply_in_slices, config)
+        apply = functools.partial(network.apply, config)
+        in_slices = functools.partial(network.apply_in_slices, config)
         on_cpu = functools.partial(network.apply_on_cpu, config)
-        output = mode.by_platform(params, inputs, tpu=slices, cpu=on_cpu, default=whole)
-        found = Evaluation(output.policy_logits, output.value)
+        output = mode.by_platform(params, inputs, tpu=in_slices, cpu=on_cpu, default=apply)
+        evaluation = Evaluation(output.policy_logits, output.value)
         if not scores:
-            return found
+            return evaluation
         score = jnp.stack([output.score, jnp.zeros_like(output.score)], axis=-1)
-        return found._replace(score=score)
+        return evaluation._replace(score=score)
 
-    apart = {"board_size"}  # a run's records have it among the rules
-    apart |= {"features"} if config.observation else {"observation", "num_actions"}
-    shape = {k: v for k, v in dataclasses.asdict(config).items() if k not in apart}
-    about = {"evaluator": "network", **shape}
+    excluded = {"board_size"}  # a run's records state it among the rules
+    excluded |= {"features"} if config.observation else {"observation", "num_actions"}
+    architecture = {k: v for k, v in dataclasses.asdict(config).items() if k not in excluded}
+    about = {"evaluator": "network", **architecture}
     if config.dtype == "int8":
         game = rules if isinstance(rules, Game) else go_game(rules)
         prepare = functools.partial(_quantized, history_of(game, observe), game, config)
@@ -106,23 +106,23 @@ def _quantized(history: History, game: Game, config: NetworkConfig, params: dict
     states = jax.vmap(game.init)(jax.random.split(key, _SAMPLE))
     states, _ = openings.scatter_phases(game, key, states, game.max_moves // 2)
     contexts, positions = jax.vmap(history.root)(states)
-    none = Trail(jax.tree.map(lambda x: x[:, None], positions), jnp.zeros(_SAMPLE, jnp.int32))
-    seen = jax.vmap(history.observe)(contexts, positions, none)
+    no_moves = Trail(jax.tree.map(lambda x: x[:, None], positions), jnp.zeros(_SAMPLE, jnp.int32))
+    inputs = jax.vmap(history.observe)(contexts, positions, no_moves)
     if config.observation is not None:
-        seen = seen.astype(jnp.float32)
-    return network.quantized(config, params, seen)
+        inputs = inputs.astype(jnp.float32)
+    return network.quantized(config, params, inputs)
 
 
 def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) -> Evaluator:
     if isinstance(rules, Game) or params is None:
-        raise ValueError("config: KataGo's networks are of Go, and of parameters that a file holds")
+        raise ValueError("config: a KataGo network plays only Go and needs its file's parameters")
     observe = kinds.observer(config, rules)
 
     def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
         del key
-        whole = functools.partial(katago.apply, config)
+        apply = functools.partial(katago.apply, config)
         on_cpu = functools.partial(katago.apply_on_cpu, config)
-        output = mode.by_platform(params, inputs, cpu=on_cpu, default=whole)
+        output = mode.by_platform(params, inputs, cpu=on_cpu, default=apply)
         score = jnp.stack([output.score_mean, output.score_stdev], axis=-1)
         return Evaluation(output.policy_logits, output.value, score=score)
 
@@ -135,34 +135,36 @@ def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) ->
 
 
 def _config_for(game: Game, config: NetworkConfig | None) -> NetworkConfig:
-    fits = network.of_game(game)
+    default = network.of_game(game)
     if config is None:
-        return fits
-    found, wanted = (
+        return default
+    provided, expected = (
         f"{c.observation} with {c.num_actions} actions" if c.observation else "Go"
-        for c in (config, fits)
+        for c in (config, default)
     )
-    if found != wanted:
-        raise ValueError(f"config: a network for {found}; this game wants one for {wanted}")
+    if provided != expected:
+        raise ValueError(
+            f"config: the network is for {provided}; this game needs one for {expected}"
+        )
     return config
 
 
 def _check_fits(rules: Rules, config: NetworkConfig) -> None:
     if config.observation is not None:
         raise ValueError(
-            f"config: a network for planes {config.observation} of another game than Go; give the "
-            "Game in place of the rules"
+            f"config: the network is for planes {config.observation} of a game other than Go; pass "
+            "that Game instead of the rules"
         )
     if config.board_size not in (None, rules.size):
-        made = config.board_size
+        size = config.board_size
         raise ValueError(
-            f"config: the weights were made for {made}x{made}, the board is "
-            f"{rules.size}x{rules.size}; use weights for it, or, to take these as they are, "
+            f"config: the weights are for {size}x{size}, but the board is "
+            f"{rules.size}x{rules.size}; use weights for this size or, to use these anyway, "
             "dataclasses.replace(config, board_size=None)"
         )
     if feature_set(config.features).history and not rules.keeps_past:
         raise ValueError(
-            f"features: {config.features!r} looks at past boards, and {rules.ko} ko keeps none; "
+            f"features: {config.features!r} needs past boards, which {rules.ko} ko does not keep; "
             "use another ko rule or the compact features"
         )
 
@@ -195,11 +197,12 @@ def of_file(
         config = NetworkConfig(features=features or "compact") if of_go else network.of_game(rules)
         params = network.init(config, jax.random.key(seed))
         about = {"weights": f"random, seed {seed}"}
+    if features is not None and config.observation:
+        raise ValueError(f"features: {features!r} applies only to Go; omit --features")
     if features not in (None, config.features):
         raise ValueError(
-            f"features: {features!r} asked, {path} has {config.features!r}; leave --features out"
+            f"features: {features!r}, but the weights in {path} were trained with "
+            f"{config.features!r}; omit --features"
         )
-    if features is not None and config.observation:
-        raise ValueError("features: they are Go's; another game observes its own planes")
     evaluator = network_evaluator(rules, config, params, scores)
     return evaluator._replace(about={**evaluator.about, **about})

@@ -35,9 +35,11 @@ class Openings:
 
     def __post_init__(self):
         if self.least < 0:
-            raise ValueError(f"least: {self.least} plies are not at least 0")
+            raise ValueError(f"least: {self.least} plies; expected at least 0")
         if self.most < self.least:
-            raise ValueError(f"most: {self.most} plies are not at least {self.least}, the least")
+            raise ValueError(
+                f"most: {self.most} plies; expected at least {self.least}, the value of least"
+            )
 
     def draw(self, key: jax.Array, num_games: int) -> jax.Array:
         """i32[B]: the opening plies of B = `num_games` games."""
@@ -45,7 +47,7 @@ class Openings:
 
 
 def is_over(game: Game, states: Any) -> jax.Array:
-    """bool[B]: which games have ended, found without scoring a board."""
+    """bool[B]: which games have ended; scores no board."""
     ended = game.points.ended if game.points else lambda state: game.outcome(state)[0]
     return jax.vmap(ended)(states)
 
@@ -78,8 +80,8 @@ def draw(game: Game, key: jax.Array, states: Any, plies: int) -> tuple[Any, jax.
 
     def one_ply(states, ply):
         action = any_play(game, jax.random.fold_in(key, ply), jax.vmap(game.legal)(states))
-        played = jnp.where(is_over(game, states), -1, action)
-        return jax.vmap(game.play)(states, action), played
+        recorded = jnp.where(is_over(game, states), -1, action)
+        return jax.vmap(game.play)(states, action), recorded
 
     return lax.scan(one_ply, states, jnp.arange(plies))
 
@@ -119,7 +121,7 @@ def rewind(game: Game, where: jax.Array, earlier: Any, states: Any) -> Any:
 
 def of_pair(game: Game, plies: int, seed: int, pair: int) -> tuple[int, ...]:
     """The opening of a pair of games in a match, computed on the host: random legal actions without
-    passes; fewer than `plies` if none is left.
+    passes; fewer than `plies` actions if no play is legal.
 
     The same arguments give the same opening on any machine and after a restart. It is drawn with
     NumPy, as in earlier versions, so that matches begun by those can be resumed.
@@ -127,10 +129,10 @@ def of_pair(game: Game, plies: int, seed: int, pair: int) -> tuple[int, ...]:
     rng, play, legal = np.random.default_rng([seed, pair]), *_compiled(game)
     state, actions = game.init(jax.random.key(0)), []
     while len(actions) < plies:
-        allowed = np.flatnonzero(np.asarray(legal(state))[: -1 if game.points else None])
-        if not len(allowed):
+        plays = np.flatnonzero(np.asarray(legal(state))[: -1 if game.points else None])
+        if not len(plays):
             break
-        actions.append(int(rng.choice(allowed)))
+        actions.append(int(rng.choice(plays)))
         state = play(state, np.int32(actions[-1]))
     return tuple(actions)
 
@@ -147,25 +149,27 @@ def distinct(game: Game, plies: int, key: jax.Array, most: int) -> np.ndarray:
       game: the game.
       plies: the length of each, at least 1.
       key: PRNG key.
-      most: how many are wanted; a larger number leaves the first ones unchanged.
+      most: the number of openings to draw; a larger number leaves the first ones unchanged.
 
     Returns:
-      i32[n, plies]: the actions; n is `most`, or less if no more were found.
+      i32[n, plies]: the actions; n is `most`, or less if no more are found.
     """
-    found: dict[bytes, np.ndarray] = {}
-    before, number = -1, 0
-    while before < len(found) < most:
-        before = len(found)
-        actions, positions = jax.device_get(_some(game, plies, jax.random.fold_in(key, number)))
+    by_position: dict[bytes, np.ndarray] = {}
+    previous, number = -1, 0
+    while previous < len(by_position) < most:
+        previous = len(by_position)
+        actions, positions = jax.device_get(
+            _draw_round(game, plies, jax.random.fold_in(key, number))
+        )
         number += 1
         for i, opening in enumerate(actions):
             position = b"".join(x[i].tobytes() for x in jax.tree.leaves(positions))
-            found.setdefault(position, opening)
-    return np.stack([*found.values()][:most])
+            by_position.setdefault(position, opening)
+    return np.stack([*by_position.values()][:most])
 
 
 @functools.partial(jax.jit, static_argnames=("game", "plies"))
-def _some(game: Game, plies: int, key: jax.Array) -> tuple[jax.Array, Any]:
+def _draw_round(game: Game, plies: int, key: jax.Array) -> tuple[jax.Array, Any]:
     """(actions i32[_ROUND, plies], the positions [_ROUND] after them)."""
 
     states = jax.vmap(game.init)(jax.random.split(key, _ROUND))

@@ -88,7 +88,7 @@ def check_resign(resign: float | None) -> None:
       ValueError: the threshold is not in [-1, 0).
     """
     if resign is not None and not -1 <= resign < 0:
-        raise ValueError(f"resign: {resign} is not a value from -1 to below 0, as -0.95")
+        raise ValueError(f"resign: {resign} is not in [-1, 0); -0.95, for example, is")
 
 
 def search_player(
@@ -124,19 +124,19 @@ def search_player(
         if memory is not None:
             follow = lambda i, tree: reuse.reroot(tree, turn.recent[i])
             memory = lax.fori_loop(0, 2, follow, memory)
-        own = evaluator._replace(params=params)
-        found = searching.search(game, own, search_key, turn.states, config, memory)
+        own_evaluator = evaluator._replace(params=params)
+        result = searching.search(game, own_evaluator, search_key, turn.states, config, memory)
         resigns = None
         if resign is not None:
-            resigns = move_choice.resignations(found.value, found.visits, found.q, resign)
-        return Choice(found.action, found.ok, found.tree if reuse_subtree else None, resigns)
+            resigns = move_choice.resignations(result.value, result.visits, result.q, resign)
+        return Choice(result.action, result.ok, result.tree if reuse_subtree else None, resigns)
 
     def begin(params, states):
         """Empty trees, with prior counts if the evaluator has a heuristic."""
         init = lambda params, states: searching.begin(
             game, evaluator._replace(params=params), jax.random.key(0), states, config
         )
-        counts = jax.eval_shape(init, params, states).tree.prior_counts is not None
-        return reuse.empty(positions_of(game, states), game.num_actions, config, counts)
+        has_prior_counts = jax.eval_shape(init, params, states).tree.prior_counts is not None
+        return reuse.empty(positions_of(game, states), game.num_actions, config, has_prior_counts)
 
     return Player(choose, evaluator.params, begin if reuse_subtree else None)

@@ -335,35 +335,35 @@ class PlayerConfig:
         settings.check(self, prefix)
         flag = lambda name: flag_of(name, prefix)
         is_pruned = self.search not in ("gumbel", *TREELESS) and self.backup == "mean"
-        most = MAX_SIMULATIONS if is_pruned and self.trees == 1 else MAX_NARROW
-        if self.search != "td" and self.num_simulations > most:
+        limit = MAX_SIMULATIONS if is_pruned and self.trees == 1 else MAX_NARROW
+        if self.search != "td" and self.num_simulations > limit:
             raise ValueError(
-                f"{flag('simulations')} {self.num_simulations}, in whole steps of leaves and "
-                f"trees: expected at most {most}, where full trees are not pruned"
+                f"{flag('simulations')} {self.num_simulations}, rounded up to whole steps of "
+                f"leaves and trees: expected at most {limit}, as this search cannot prune trees"
             )
         if self.shapes is not None and not self._has_shapes:
             raise ValueError(
-                f"{flag('shapes')} {self.shapes}: only with {flag('heuristic')} shape or "
-                f"{flag('search')} td; nothing else is made of them"
+                f"{flag('shapes')} {self.shapes}: used only with {flag('heuristic')} shape or "
+                f"{flag('search')} td"
             )
         if self.heuristic is not None and self.confidences == (0, 0):
             raise ValueError(
-                f"{flag('heuristic')} {self.heuristic}: counts for nothing; give "
+                f"{flag('heuristic')} {self.heuristic}: has no effect with a weight of 0; set "
                 f"{flag('heuristic_visits')}"
             )
 
     def check_size(self, size: int, prefix: str = "") -> None:
-        """Refuse a board size without shipped local shapes; a given file is checked when read.
+        """Refuse a board size without local shapes in the package; a file is checked when read.
 
         Raises:
           ValueError: as `check`.
         """
         if self._has_shapes and self.shapes is None and size not in SHAPE_SIZES:
-            there = " and ".join(f"{n}x{n}" for n in SHAPE_SIZES)
+            sizes = " and ".join(f"{n}x{n}" for n in SHAPE_SIZES)
             flag = "search td" if self.search == "td" else "heuristic shape"
             raise ValueError(
-                f"--{prefix}{flag}: has no local shapes of {size}x{size}; those of {there} "
-                f"come with the package, others with --{prefix}shapes"
+                f"--{prefix}{flag}: the package has no local shapes for {size}x{size}, only for "
+                f"{sizes}; name a file with --{prefix}shapes"
             )
 
     def check_other_game(self, prefix: str = "") -> None:
@@ -372,7 +372,7 @@ class PlayerConfig:
         Raises:
           ValueError: as `check`.
         """
-        wanted = {
+        allowed = {
             "playouts": (None, "uniform"),
             "heuristic": (None, "grandfather"),
             "search": (*get_args(TreeName), "random"),
@@ -382,11 +382,13 @@ class PlayerConfig:
             "first_action": (False,),
             "score_utility": (None, "off"),
         }
-        for name, known in wanted.items():
+        for name, general in allowed.items():
             value = getattr(self, name)
-            if value not in known:
-                others = " or ".join(str(one) for one in known if one is not None)
-                raise ValueError(f"{prefix}{name}: {value} is of Go; other games have {others}")
+            if value not in general:
+                others = " or ".join(str(other) for other in general if other is not None)
+                raise ValueError(
+                    f"{prefix}{name}: {value} applies only to Go; other games have {others}"
+                )
 
     @property
     def _has_shapes(self) -> bool:
@@ -511,20 +513,20 @@ def looks_back(weights: pathlib.Path | None) -> bool:
 
 
 def board_size(
-    asked: int | None, weights: pathlib.Path | None, shapes: pathlib.Path | None = None
+    requested: int | None, weights: pathlib.Path | None, shapes: pathlib.Path | None = None
 ) -> int:
-    """The size asked for, else that of the weights or shapes, else 9. Needs no JAX.
+    """The requested size, else that of the weights or shapes, else 9. Needs no JAX.
     (KataGo's networks fit every size.)
 
     Raises:
       ValueError: a file that is missing, damaged, or not for a Go board.
     """
     path, kind = (shapes, "local-shapes") if weights is None else (weights, "weights")
-    if asked is not None or path is None or is_of_katago(weights):
-        return DEFAULT_SIZE if asked is None else asked
-    from gozero.runs import arrays  # NumPy, which a GTP front end need not wait for
+    if requested is not None or path is None or is_of_katago(weights):
+        return DEFAULT_SIZE if requested is None else requested
+    from gozero.runs import arrays  # imports NumPy, which would delay a GTP front end
 
     size = arrays.describe(path, kind).get("size")
     if not isinstance(size, int):
-        raise ValueError(f"{kind} {path}: of no board of Go; its size is {size}")
+        raise ValueError(f"{kind} {path}: not for a Go board; its size is {size}")
     return size

@@ -46,7 +46,7 @@ class ResignConfig:
         if not 0.1 <= self.play_on_share <= 1:
             raise ValueError(
                 f"play_on_share: {self.play_on_share} is not from 0.1 to 1; with fewer games "
-                "played on no one knows whether resigning is right"
+                "played to the end, false resignations cannot be measured"
             )
         if self.num_records < 1:
             raise ValueError(f"num_records: {self.num_records} is not at least 1")
@@ -69,7 +69,7 @@ class Resignation(struct.PyTreeNode):
     may: jax.Array  # bool[B]: whether the game may be resigned
     lowest: jax.Array  # f32[B, 2]: each colour's lowest standing in the game so far
     ply: jax.Array  # i16[B]: when the threshold was first crossed, or NO_PLY
-    colour: jax.Array  # i8[B]: by which colour
+    colour: jax.Array  # i8[B]: the colour that crossed it first
     records: Records
 
 
@@ -120,13 +120,13 @@ def consider(
     """
     is_movers = to_play[:, None] == jnp.arange(2)[None]
     below = standing < state.threshold
-    first = below & (state.ply == NO_PLY)
-    seen = state.replace(
+    is_first = below & (state.ply == NO_PLY)
+    new_state = state.replace(
         lowest=jnp.where(is_movers, jnp.minimum(state.lowest, standing[:, None]), state.lowest),
-        ply=jnp.where(first, ply, state.ply),
-        colour=jnp.where(first, to_play, state.colour),
+        ply=jnp.where(is_first, ply, state.ply),
+        colour=jnp.where(is_first, to_play, state.colour),
     )
-    return seen, below & state.may
+    return new_state, below & state.may
 
 
 def close(
@@ -151,7 +151,7 @@ def close(
     size = state.records.ply.shape[0]
     counts = ended & ~state.may & ~truncated
     rank = jnp.cumsum(counts, dtype=jnp.int32) - 1
-    place = jnp.where(counts, (state.records.count + rank) % size, size)  # writes at `size` drop
+    index = jnp.where(counts, (state.records.count + rank) % size, size)  # writes at `size` drop
 
     black, white = state.lowest[:, 0], state.lowest[:, 1]
     black_won, drawn = outcome > 0, outcome == 0
@@ -164,8 +164,8 @@ def close(
         "ply": state.ply,
         "wrong": (state.ply != NO_PLY) & resigner_won,
     }
-    written = {
-        name: getattr(state.records, name).at[place].set(value, mode="drop")
+    updated = {
+        name: getattr(state.records, name).at[index].set(value, mode="drop")
         for name, value in values.items()
     }
     count = state.records.count + jnp.sum(counts, dtype=jnp.int32)
@@ -173,7 +173,7 @@ def close(
         may=jnp.where(ended, _draw_may(config, key, ended.shape[0]), state.may),
         lowest=jnp.where(ended[:, None], jnp.inf, state.lowest),
         ply=jnp.where(ended, jnp.int16(NO_PLY), state.ply),
-        records=state.records.replace(**written, count=count),
+        records=state.records.replace(**updated, count=count),
     )
 
 
@@ -213,7 +213,7 @@ def calibrate(records: Records, most_wrong: float = 0.05, ceiling: float = -0.5)
     lowest = jnp.minimum(records.winner_lowest, records.loser_lowest)
     winner, either = jnp.sort(records.winner_lowest), jnp.sort(lowest)
     # Counts change only at standings that occur, so those are the only candidates.
-    tried = jnp.append(jnp.concatenate([winner, either]), jnp.float32(ceiling))
-    wrong, resigned = jnp.searchsorted(winner, tried), jnp.searchsorted(either, tried)
-    good = (wrong + 1 < most_wrong * (resigned + 1)) & (tried <= ceiling)
-    return jnp.max(jnp.where(good, tried, NEVER)).astype(jnp.float32)
+    candidates = jnp.append(jnp.concatenate([winner, either]), jnp.float32(ceiling))
+    wrong, resigned = jnp.searchsorted(winner, candidates), jnp.searchsorted(either, candidates)
+    allowed = (wrong + 1 < most_wrong * (resigned + 1)) & (candidates <= ceiling)
+    return jnp.max(jnp.where(allowed, candidates, NEVER)).astype(jnp.float32)

@@ -96,7 +96,7 @@ class Move(NamedTuple):
     root_value: jax.Array  # f32[B], for the mover
     action: jax.Array  # i32[B]: NO_ACTION where the mover resigned
     full: jax.Array  # bool[B]: whether the search was a full one
-    ok: jax.Array  # bool[B]: the search saw no NaN
+    ok: jax.Array  # bool[B]: no evaluation of the search was NaN
     counts: jax.Array  # bool[B]: whether to train on it: ok, and not in the opening
     ended: jax.Array  # bool[B]: this was the last move of the game
     resigned: jax.Array  # bool[B]: ... because the mover resigned
@@ -127,12 +127,12 @@ def start(config: SelfPlayConfig, seed: int, shard: int | jax.Array = 0) -> Self
 def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> SelfPlayLanes:
     own_key, batch_key = jax.random.split(seed_key)
     keys = jax.random.split(jax.random.fold_in(own_key, shard), 5)
-    key, new_key, opening_key, may_key, phase_key = keys
-    game, new = config.game, _new_games(config, new_key)
-    states, plies = openings.scatter_phases(game, phase_key, new, config.first_plies)
+    key, new_key, opening_key, resign_key, phase_key = keys
+    game, new_games = config.game, _new_games(config, new_key)
+    states, plies = openings.scatter_phases(game, phase_key, new_games, config.first_plies)
     ended = openings.is_over(game, states)
-    states = openings.rewind(game, ended, new, states)
-    watched, tree = config.resign, None
+    states = openings.rewind(game, ended, new_games, states)
+    resign_config, tree = config.resign, None
     if config.reuse_subtree:
         roots = positions_of(game, states)
         tree = reuse.empty(roots, game.num_actions, config.search, config.prior_counts)
@@ -142,7 +142,7 @@ def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> Sel
         game=jnp.arange(config.batch, dtype=jnp.int32),
         next_game=jnp.int32(config.batch),
         moves=jnp.int32(0),
-        resignation=watched and resignation.start(watched, may_key, config.batch),
+        resignation=resign_config and resignation.start(resign_config, resign_key, config.batch),
         key=key,
         batch_key=batch_key,
         ply=jnp.where(ended, 0, plies).astype(jnp.int16) if game.points is None else None,
@@ -162,9 +162,10 @@ def _new_games(config: SelfPlayConfig, key: jax.Array) -> Any:
 def memory(config: SelfPlayConfig) -> Memory:
     """The memory of the trees of the largest search, computed without allocating them."""
     states = jax.eval_shape(lambda: start(config, 0)).states
-    of = functools.partial(search_memory, config.game, states)
+    memory_of = functools.partial(search_memory, config.game, states)
     sizes = [
-        of(settings, config.reuse_subtree, config.prior_counts) for settings in config.searches
+        memory_of(settings, config.reuse_subtree, config.prior_counts)
+        for settings in config.searches
     ]
     return max(sizes, key=lambda size: size.total)
 
@@ -172,9 +173,9 @@ def memory(config: SelfPlayConfig) -> Memory:
 def start_on(config: SelfPlayConfig, seed: int, mesh: Mesh) -> SelfPlayLanes:
     """The first games on each device of a mesh (`devices.make_mesh`), each with its share of the
     batch: arrays [D, ...]."""
-    own = _share(config, mesh)
-    first = lambda: devices.stack(start(own, seed, lax.axis_index(devices.AXIS)))
-    return devices.on_each(mesh, first, (), DIVIDED)()
+    device_config = _share(config, mesh)
+    start_share = lambda: devices.stack(start(device_config, seed, lax.axis_index(devices.AXIS)))
+    return devices.on_each(mesh, start_share, (), DIVIDED)()
 
 
 def _share(config: SelfPlayConfig, mesh: Mesh) -> SelfPlayConfig:
@@ -195,12 +196,12 @@ def make_play_moves(
     if mesh is None:
         play = functools.partial(_play_moves, config, evaluator, num_moves)
         return jax.jit(play, donate_argnums=1)
-    own = _share(config, mesh)
+    device_config = _share(config, mesh)
 
     def of_one_device(params: Any, lanes: SelfPlayLanes) -> tuple[SelfPlayLanes, Move]:
         shard = mesh.size, lax.axis_index(devices.AXIS)
         lanes, moves = _play_moves(
-            own, evaluator, num_moves, params, devices.unstack(lanes), *shard
+            device_config, evaluator, num_moves, params, devices.unstack(lanes), *shard
         )
         return devices.stack(lanes), moves
 
@@ -221,8 +222,8 @@ def _play_moves(
     params = evaluator._replace(params=params).prepared().params  # once, not at every move
 
     def one(lanes: SelfPlayLanes, _: None) -> tuple[SelfPlayLanes, Move]:
-        lanes, made = move(config, evaluator, params, lanes)
-        return lanes, made._replace(prior=None, raw_value=None)
+        lanes, new_move = move(config, evaluator, params, lanes)
+        return lanes, new_move._replace(prior=None, raw_value=None)
 
     lanes, moves = lax.scan(one, lanes, length=num_moves)
     number = moves.game * num_shards + shard
@@ -257,42 +258,42 @@ def move(
     if config.cap is not None:
         full = config.cap.is_full(jax.random.fold_in(lanes.batch_key, lanes.moves))
     settings = config.full_search(num_simulations)
-    own = evaluator._replace(params=params)
-    found, tree = _search(config, settings, own, search_key, before, lanes.tree, full)
+    evaluator = evaluator._replace(params=params)
+    result, tree = _search(config, settings, evaluator, search_key, before, lanes.tree, full)
 
     in_opening = ply < lanes.opening
-    legal = found.prior >= 0
-    action = _choose(config, settings, choice_key, found, ply)
+    legal = result.prior >= 0
+    action = _choose(config, settings, choice_key, result, ply)
     is_random = ply == lanes.opening - 1 if config.openings.last_only else in_opening
     action = jnp.where(is_random, openings.any_play(game, opening_key, legal), action)
-    watched, resigned = _consider(lanes.resignation, found, ply, in_opening)
+    resign_state, resigned = _consider(lanes.resignation, result, ply, in_opening)
     after = jax.vmap(game.play)(before, action)
-    made = Move(
+    new_move = Move(
         game=lanes.game,
         position=position,
         ply=ply,
         legal=legal,
-        policy_target=found.policy_target,
-        surprise=divergence(found.policy_target, found.prior),
-        root_value=found.value,
+        policy_target=result.policy_target,
+        surprise=divergence(result.policy_target, result.prior),
+        root_value=result.value,
         action=jnp.where(resigned, NO_ACTION, action),
         full=jnp.broadcast_to(full, resigned.shape),
-        ok=found.ok,
-        counts=found.ok & ~in_opening,
+        ok=result.ok,
+        counts=result.ok & ~in_opening,
         resigned=resigned,
-        prior=found.prior,
-        raw_value=found.raw_value,
+        prior=result.prior,
+        raw_value=result.raw_value,
         **_end(game, after, ply, resigned),
     )
     if tree is not None:
-        tree = reuse.reroot(tree, jnp.where(made.ended, NO_ACTION, action))
+        tree = reuse.reroot(tree, jnp.where(new_move.ended, NO_ACTION, action))
     lanes = lanes.replace(
-        states=after, moves=lanes.moves + 1, key=key, resignation=watched, tree=tree
+        states=after, moves=lanes.moves + 1, key=key, resignation=resign_state, tree=tree
     )
-    return _begin_next(config, reset_key, lanes, made), made
+    return _begin_next(config, reset_key, lanes, new_move), new_move
 
 
-class Searched(NamedTuple):
+class SearchOutput(NamedTuple):
     """The results of a search of [B] games, without its trees."""
 
     action: jax.Array  # i32[B]: the action that the root rule would play
@@ -300,7 +301,7 @@ class Searched(NamedTuple):
     q: jax.Array  # f32[B, A]
     policy_target: jax.Array  # f32[B, A]
     value: jax.Array  # f32[B], for the mover
-    ok: jax.Array  # bool[B]: it saw no NaN
+    ok: jax.Array  # bool[B]: no evaluation was NaN
     prior: jax.Array  # f32[B, A]: the root's, with its noise; -inf where illegal
     raw_value: jax.Array  # f32[B]: the evaluator's value of the root
 
@@ -312,33 +313,37 @@ def search_states(
     states: Any,
     config: SearchConfig,
     tree: Tree | None = None,
-) -> tuple[Searched, Tree | None]:
+) -> tuple[SearchOutput, Tree | None]:
     """Search [B] games from their states; (the results, the trees if `tree` was given)."""
-    found = search(game, evaluator, key, states, config, tree, keep_tree=tree is not None)
-    return Searched(**{name: getattr(found, name) for name in Searched._fields}), found.tree
+    result = search(game, evaluator, key, states, config, tree, keep_tree=tree is not None)
+    return SearchOutput(
+        **{name: getattr(result, name) for name in SearchOutput._fields}
+    ), result.tree
 
 
-def _search(config, settings, evaluator, key, states, tree, full) -> tuple[Searched, Tree | None]:
+def _search(
+    config, settings, evaluator, key, states, tree, full
+) -> tuple[SearchOutput, Tree | None]:
     """The full search with these settings, or the cheap one; (the results, the trees if they are
     reused)."""
 
-    def searched(settings: SearchConfig) -> tuple[Searched, Tree | None]:
+    def run(settings: SearchConfig) -> tuple[SearchOutput, Tree | None]:
         return search_states(config.game, evaluator, key, states, settings, tree)
 
     if config.cap is None:
-        return searched(settings)
+        return run(settings)
     cheap = config.cap.cheap
-    return lax.cond(full, lambda: searched(settings), lambda: searched(cheap))
+    return lax.cond(full, lambda: run(settings), lambda: run(cheap))
 
 
-def _choose(config, settings, key, found: Searched, ply: jax.Array) -> jax.Array:
+def _choose(config, settings, key, result: SearchOutput, ply: jax.Array) -> jax.Array:
     """i32[B]: the action to play outside the random opening."""
     temperature = config.schedule(ply)
     keys = jax.random.split(key, temperature.shape[0])
-    drawn = jax.vmap(move_choice.by_visits)(keys, found.visits, found.prior, temperature)
+    sampled = jax.vmap(move_choice.by_visits)(keys, result.visits, result.prior, temperature)
     if not settings.plays_by_rule:
-        return drawn
-    return jnp.where(temperature > 0, drawn, found.action)
+        return sampled
+    return jnp.where(temperature > 0, sampled, result.action)
 
 
 def divergence(target: jax.Array, prior: jax.Array) -> jax.Array:
@@ -348,13 +353,13 @@ def divergence(target: jax.Array, prior: jax.Array) -> jax.Array:
     return jnp.sum(jnp.where(target > 0, target * ratio, 0.0), axis=1)
 
 
-def _consider(state, found: Searched, ply, in_opening) -> tuple[Resignation | None, jax.Array]:
+def _consider(state, result: SearchOutput, ply, in_opening) -> tuple[Resignation | None, jax.Array]:
     """(the updated resignation state, bool[B] whether the mover resigns)."""
     if state is None:
         return None, jnp.zeros(in_opening.shape, bool)
-    standing = jax.vmap(move_choice.standing)(found.value, found.visits, found.q)
-    asked = found.ok & ~in_opening
-    standing = jnp.where(asked, standing, jnp.inf)
+    standing = jax.vmap(move_choice.standing)(result.value, result.visits, result.q)
+    may_resign = result.ok & ~in_opening
+    standing = jnp.where(may_resign, standing, jnp.inf)
     return resignation.consider(state, standing, (ply % 2).astype(jnp.int8), ply)
 
 
@@ -367,35 +372,37 @@ def _end(game: Game, after: Any, ply: jax.Array, resigned: jax.Array) -> dict[st
     over, points = openings.is_over(game, after) & ~resigned, game.points
     if points is None:
         value = -sign * jax.vmap(game.outcome)(after)[1]  # the opponent is to move
-        own = {}
+        by_points = {}
     else:
         score, area = jax.vmap(points.score)(after, over)
         truncated = jax.vmap(points.truncated)(after) & ~resigned
         value = jnp.sign(score)
         komi = jax.vmap(points.komi)(after)
-        own = {"komi": komi, "truncated": truncated, "score": score, "area": area}
+        by_points = {"komi": komi, "truncated": truncated, "score": score, "area": area}
     outcome = jnp.where(resigned, -sign, jnp.where(over, value, 0.0))
-    return {"ended": over | resigned, "outcome": outcome, **own}
+    return {"ended": over | resigned, "outcome": outcome, **by_points}
 
 
 def _begin_next(
-    config: SelfPlayConfig, key: jax.Array, lanes: SelfPlayLanes, made: Move
+    config: SelfPlayConfig, key: jax.Array, lanes: SelfPlayLanes, last_move: Move
 ) -> SelfPlayLanes:
     """Begin the next game, with its own random draws, in every lane whose game has ended."""
-    new_key, opening_key, may_key = stages.split_key(key, 3)
-    ended = made.ended
-    watched, settings = lanes.resignation, config.resign
-    if watched is not None and settings is not None:
-        truncated = jnp.zeros_like(ended) if made.truncated is None else made.truncated
-        watched = resignation.close(settings, watched, may_key, ended, truncated, made.outcome)
+    new_key, opening_key, resign_key = stages.split_key(key, 3)
+    ended = last_move.ended
+    resign_state, settings = lanes.resignation, config.resign
+    if resign_state is not None and settings is not None:
+        truncated = jnp.zeros_like(ended) if last_move.truncated is None else last_move.truncated
+        resign_state = resignation.close(
+            settings, resign_state, resign_key, ended, truncated, last_move.outcome
+        )
     number = lanes.next_game + indexing.ranks(ended)
     plies = config.openings.draw(opening_key, config.batch)
-    new = _new_games(config, new_key)
+    new_games = _new_games(config, new_key)
     return lanes.replace(
-        states=openings.rewind(config.game, ended, new, lanes.states),
+        states=openings.rewind(config.game, ended, new_games, lanes.states),
         opening=jnp.where(ended, plies, lanes.opening),
         game=jnp.where(ended, number, lanes.game),
         next_game=lanes.next_game + indexing.count_true(ended),
-        resignation=watched,
+        resignation=resign_state,
         ply=None if lanes.ply is None else jnp.where(ended, 0, lanes.ply + 1).astype(jnp.int16),
     )

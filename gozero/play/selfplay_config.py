@@ -64,9 +64,9 @@ class SelfPlayConfig:
         then say little about which move is good; else 1 for the first moves, then 0 (30 moves on
         19x19, on other boards in proportion to the side; without points a quarter of `max_moves`).
       reuse_subtree: whether a search starts from the previous search's subtree below the move
-        played; give `search` room for it, see `SearchConfig.roomy`.
+        played; `search` then needs capacity for it, see `SearchConfig.roomy`.
       prior_counts: whether the evaluator has a heuristic whose values count as visits; reused trees
-        then have room for them.
+        then have arrays for them.
       openings: the first plies of each game, drawn at random and not learned from.
       cap: mixes cheap searches with the full ones; None: all are full.
       resign: the settings of resignation; None: no one resigns.
@@ -95,7 +95,7 @@ class SelfPlayConfig:
 
     def __post_init__(self):
         values = tuple(float(komi) for komi in np.atleast_1d(np.asarray(self.komi, np.float64)))
-        object.__setattr__(self, "komi", values)  # hashable, whatever it was given as
+        object.__setattr__(self, "komi", values)  # hashable, whatever type was passed
         self._check_komi(values)
         if self.batch < 1:
             raise ValueError(f"batch: {self.batch} is not at least 1")
@@ -103,10 +103,10 @@ class SelfPlayConfig:
             raise ValueError(f"num_games: {self.num_games} is not at least 1")
         limit = self.game.max_moves
         if not 0 <= self.first_plies < limit:
-            raise ValueError(f"stagger: {self.stagger} plies are not from 0 to {limit - 1}")
+            raise ValueError(f"stagger: {self.stagger} plies; expected 0 to {limit - 1}")
         if self.openings.most >= limit:
             raise ValueError(
-                f"openings: {self.openings.most} plies are a whole game; the move limit is {limit}"
+                f"openings: {self.openings.most} plies; expected fewer than the move limit, {limit}"
             )
         for settings in self.searches:
             _check_search(settings, self.batch)
@@ -116,21 +116,21 @@ class SelfPlayConfig:
     def _check_komi(self, values: tuple[float, ...]) -> None:
         points = self.game.points
         if points is None and values:
-            raise ValueError(f"komi: {values[0]:g}, of a game without points; leave it out")
+            raise ValueError(f"komi: {values[0]:g}; this game has no points, so omit komi")
         if points is None:
             return
         if not values:
-            raise ValueError("komi: no value to draw from; give one or more")
+            raise ValueError("komi: empty; give one or more values to draw from")
         for komi in values:
             points.new(komi)  # raises if the komi is invalid
 
     def _check_reuse(self) -> None:
         self.search.check_with(tree=True)
-        rooms = sorted({settings.num_nodes for settings in self.searches})
-        if len(rooms) > 1:
+        capacities = sorted({settings.num_nodes for settings in self.searches})
+        if len(capacities) > 1:
             raise ValueError(
-                f"reuse_subtree: searches of {', '.join(map(str, rooms))} nodes cannot go on from "
-                "each other's trees; give all of them the same capacity"
+                f"reuse_subtree: searches with {', '.join(map(str, capacities))} nodes cannot "
+                "reuse each other's trees; give all of them the same capacity"
             )
 
     @property
@@ -181,17 +181,19 @@ def _check_search(search: SearchConfig, batch: int) -> None:
     """
     if batch * search.num_nodes > trees.MAX_ROWS:
         raise ValueError(
-            f"batch: {batch} trees of {search.num_nodes} nodes are more than {trees.MAX_ROWS} "
-            "rows; lower the batch or the simulations"
+            f"batch: {batch} trees of {search.num_nodes} nodes exceed {trees.MAX_ROWS} rows; lower "
+            "the batch or the simulations"
         )
     if search.ensemble is not None:
-        raise ValueError("search: an ensemble is several trees for a game; self-play has one")
+        raise ValueError(
+            "search: self-play has one tree for each game; an ensemble has several, so omit it"
+        )
     if search.early_stop:
         raise ValueError(
-            "search: early_stop is for playing, and spoils the policy targets; leave it out"
+            "search: early_stop is only for playing: it distorts the policy targets; omit it"
         )
     if search.prove:
         raise ValueError(
-            "search: prove is for playing; targets and moves are of visits, which a proof leaves "
-            "behind; leave it out"
+            "search: prove is only for playing: policy targets are visits, which do not show what "
+            "is proved; omit it"
         )

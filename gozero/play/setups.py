@@ -78,27 +78,27 @@ class Setup(NamedTuple):
     """The player resigns when the values of the position and its best move are both below this."""
 
 
-class Made(NamedTuple):
+class ConfiguredPlayer(NamedTuple):
     """A player and its description."""
 
     player: Player
     about: dict  # describes the evaluator in a run's records; plain data
-    room: Callable[[int], str]  # describes the memory that this many games at once take
+    describe_memory: Callable[[int], str]  # number of games at once -> the memory they need
 
 
 def make_player(
     rules: Rules | Game, config: PlayerConfig, seed: int = 0, reuse: bool = False
-) -> Made:
-    """The player that the flags ask for.
+) -> ConfiguredPlayer:
+    """The player that the flags describe.
 
     Args:
       rules: the rules of Go, or another game.
       config: the flags.
       seed: the seed of a network's random weights.
-      reuse: whether each search in a game starts from what the previous one found or learned.
+      reuse: whether each search in a game starts from the previous one's tree or weights.
 
     Raises:
-      ValueError: as `make_setup`, or local shapes that are missing, damaged or of another size.
+      ValueError: as `make_setup`, or local shapes that are missing, damaged or for another size.
     """
     if config.search == "td" and isinstance(rules, Rules):
         config.check()
@@ -106,36 +106,40 @@ def make_player(
         player = td_player(
             rules, config.simulations, learnt, resign=config.resign, reuse_weights=reuse
         )
-        room = lambda games: f"{games} games, one after the other"
-        return Made(player, {"evaluator": "local shapes", **about}, room)
+        describe_memory = lambda games: f"{games} games, one after the other"
+        return ConfiguredPlayer(player, {"evaluator": "local shapes", **about}, describe_memory)
     if config.search == "annealing" and isinstance(rules, Rules):
         config.check()
         player = annealing.player(Annealing(rules, config.simulations), config.resign)
-        room = lambda games: f"{games * annealing.LANES} playouts at a time"
-        return Made(player, {"evaluator": "ordered playouts"}, room)
+        describe_memory = lambda games: f"{games * annealing.LANES} playouts at a time"
+        return ConfiguredPlayer(player, {"evaluator": "ordered playouts"}, describe_memory)
     if config.search == "random":
         config.check()
-        return Made(random_player(rules), {"evaluator": "none"}, lambda games: "no trees")
+        return ConfiguredPlayer(
+            random_player(rules), {"evaluator": "none"}, lambda games: "no trees"
+        )
     setup = make_setup(rules, config, seed)
     player = search_player(
         rules, setup.evaluator, setup.search, reuse_subtree=reuse, resign=setup.resign
     )
-    return Made(player, setup.evaluator.about, lambda games: trees_text(rules, setup, reuse, games))
+    return ConfiguredPlayer(
+        player, setup.evaluator.about, lambda games: trees_text(rules, setup, reuse, games)
+    )
 
 
 def trees_text(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
-    """The number, size and memory of the trees of this many games at once, in words."""
+    """A description of the number, size and memory of the trees of this many games at once."""
     search, game = setup.search.roomy if reuse else setup.search, as_game(rules)
-    new = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
-    positions = jax.eval_shape(new, jax.random.key(0))
+    init = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
+    positions = jax.eval_shape(init, jax.random.key(0))
     memory = memory_of(positions, game.num_actions, search, reuse, setup.prior_counts)
     trees = games * (search.ensemble.trees if search.ensemble else 1)
-    which = "a tree" if trees == 1 else f"{trees} trees"
-    return f"{which} of {search.num_nodes} nodes: {memory}"
+    count = "a tree" if trees == 1 else f"{trees} trees"
+    return f"{count} of {search.num_nodes} nodes: {memory}"
 
 
 def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setup:
-    """The evaluator and the search that a player's flags ask for.
+    """The evaluator and the search that a player's flags describe.
 
     Args:
       rules: the rules of Go, or another game, whose playouts are uniformly random to the end.
@@ -150,15 +154,15 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     if not isinstance(rules, Rules):
         config.check_other_game()
     if config.search in TREELESS:
-        raise ValueError(f"search: {config.search} has no tree, and no evaluator beside it")
+        raise ValueError(f"search: {config.search} has neither a tree nor an evaluator")
     evaluator = _evaluator(rules, config, seed)
     visits, amaf_visits = config.confidences
     grandfather = None
     if config.heuristic == "grandfather":
         grandfather = Grandfather(visits, amaf_visits)
     elif config.heuristic is not None:
-        assert isinstance(rules, Rules)  # the others are of Go
-        evaluator = heuristics.beside(
+        assert isinstance(rules, Rules)  # the other heuristics are for Go only
+        evaluator = heuristics.add_heuristic(
             rules,
             evaluator,
             config.heuristic,
@@ -170,9 +174,9 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
             not config.heuristic_eyes,
         )
     if config.search == "gumbel":
-        considered = {} if config.considered is None else {"max_considered": config.considered}
-        own = gumbel_search(config.num_simulations, leaves=config.leaves, **considered)
-        return Setup(evaluator, to_win(own), False, config.resign)
+        max_considered = {} if config.considered is None else {"max_considered": config.considered}
+        gumbel = gumbel_search(config.num_simulations, leaves=config.leaves, **max_considered)
+        return Setup(evaluator, to_win(gumbel), False, config.resign)
     rule = _rule(rules, config, evaluator)
     search = SearchConfig(
         num_simulations=config.num_simulations // config.trees,
@@ -211,8 +215,10 @@ def _ensemble(config: PlayerConfig) -> Ensemble | None:
 def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluator:
     if config.evaluator != "playout":
         scores = config.by_score == "on"
-        one = make_evaluator(rules, config.evaluator, config.weights, seed, scores=scores)
-        return one if config.seen_in == "one" else SYMMETRIES[config.seen_in](rules, one)
+        evaluator = make_evaluator(rules, config.evaluator, config.weights, seed, scores=scores)
+        return (
+            evaluator if config.seen_in == "one" else SYMMETRIES[config.seen_in](rules, evaluator)
+        )
     if not isinstance(rules, Rules):
         return rollout_evaluator(rules, first_plays=config.search == "rave")
     policy, about = _policy(rules, config)
@@ -224,9 +230,9 @@ def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluato
         first_action=config.first_action,
     )
     if config.priors is not None:
-        learnt, said = strengths.load(f"{config.priors}_9")
+        learnt, description = strengths.load(f"{config.priors}_9")
         evaluator = with_priors(rules, evaluator, softmax_policy(learnt, rules.size))
-        about = {**about, "priors": config.priors, "priors_sha256": said["sha256"]}
+        about = {**about, "priors": config.priors, "priors_sha256": description["sha256"]}
     return evaluator._replace(about={**evaluator.about, **about})
 
 
@@ -240,8 +246,8 @@ def _policy(rules: Rules, config: PlayerConfig) -> tuple[str | MogoConfig | Soft
     """(the playout policy, its further description for the records)."""
     if config.policy in LEARNT_POLICIES:
         file = config.strengths or f"{config.policy}_9"
-        learnt, said = strengths.load(file)
-        about = {"strengths": str(file), "strengths_sha256": said["sha256"]}
+        learnt, description = strengths.load(file)
+        about = {"strengths": str(file), "strengths_sha256": description["sha256"]}
         return softmax_policy(learnt, rules.size), {"policy": config.policy, **about}
     if config.nakade or config.diversity:
         return MogoConfig(config.nakade, config.diversity), {}
@@ -266,12 +272,14 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
         first_play = math.inf if config.first_play is None else config.first_play
         return Ucb1(UCT_EXPLORATION if c is None else c, first_play)
     if config.search == "rave":
-        own = {} if config.first_play is None else {"first_play": config.first_play}
+        optional = {} if config.first_play is None else {"first_play": config.first_play}
         if config.rave_above is not None:
-            biased = {} if config.rave_bias is None else {"bias": config.rave_bias}
-            return Estimators(**biased, above_bias=config.rave_above, **own)
+            bias = {} if config.rave_bias is None else {"bias": config.rave_bias}
+            return Estimators(**bias, above_bias=config.rave_above, **optional)
         bonus = config.rave_bonus
-        return Rave(_schedule(config), c or 0.0, **own, initial=config.rave_initial, bonus=bonus)
+        return Rave(
+            _schedule(config), c or 0.0, **optional, initial=config.rave_initial, bonus=bonus
+        )
     rule = evaluator.select or Puct()
     if config.search == "katago" and not isinstance(rule, KataGoPuct):
         rule = KataGoPuct()
@@ -287,8 +295,8 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
 def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
     if config.rave_k is not None:
         return HandSelected(config.rave_k)
-    own = {} if config.rave_bias is None else {"bias": config.rave_bias}
-    return MinimumMse(**own, mean=config.rave_mean)
+    bias = {} if config.rave_bias is None else {"bias": config.rave_bias}
+    return MinimumMse(**bias, mean=config.rave_mean)
 
 
 def gumbel_search(
@@ -301,10 +309,10 @@ def gumbel_search(
     leaves a step, each pending leaf counts as one visit (virtual loss 1), because the root counts
     visits.
     """
-    at_once: dict[str, Any] = {"leaves": leaves, "virtual_loss": 1} if leaves > 1 else {}
+    parallel: dict[str, Any] = {"leaves": leaves, "virtual_loss": 1} if leaves > 1 else {}
     return SearchConfig(
         num_simulations=num_simulations,
-        **at_once,
+        **parallel,
         root_select=GumbelRoot(max_considered, value_scale=value_scale, rescale=False),
         select=GumbelInterior(value_scale=value_scale, rescale=False),
     )
@@ -365,12 +373,12 @@ def td_player(
 
     def choose(params: td_search.TdParams, key: jax.Array, turn: Turn, memory) -> Choice:
         if memory is not None:
-            new = turn.recent[0] == NO_ACTION
-            memory = jnp.where(new[:, None], params.weights, memory)
-        found, weights = play(params, key, turn.states, memory)
-        resigns = None if resign is None else found.value < resign
+            is_new_game = turn.recent[0] == NO_ACTION
+            memory = jnp.where(is_new_game[:, None], params.weights, memory)
+        best, weights = play(params, key, turn.states, memory)
+        resigns = None if resign is None else best.value < resign
         memory = None if memory is None else weights
-        return Choice(found.action, jnp.isfinite(found.value), memory, resigns)
+        return Choice(best.action, jnp.isfinite(best.value), memory, resigns)
 
     def begin(params: td_search.TdParams, states: GameState) -> jax.Array:
         return jnp.tile(params.weights, (states.komi.shape[0], 1))

@@ -52,7 +52,7 @@ FORMATS = {".npz": "gozero-rows-1", ".zst": "gozero-rows-2"}
 """Formats by suffix; earlier versions also wrote gozero-rows-1, row by row, as .zst."""
 FOLDER = "shards"
 MOST_BYTES = 2**30
-"""The largest shard file that is read, and the largest size when decompressed."""
+"""The largest shard file that is read, and its largest decompressed size."""
 
 SUFFIXES = (".npz", ".zst")
 
@@ -109,9 +109,9 @@ def path_of(folder: pathlib.Path, place: Place) -> pathlib.Path:
 
 def place_of(path: pathlib.Path | str) -> Place | None:
     """The shard that a path or key names; None if it is not a shard's name."""
-    found = _PATH.fullmatch(str(path))
+    match = _PATH.fullmatch(str(path))
     return (
-        Place(int(found["number"]), found["worker"], int(found["version"] or 0)) if found else None
+        Place(int(match["number"]), match["worker"], int(match["version"] or 0)) if match else None
     )
 
 
@@ -119,21 +119,21 @@ def rules_of(rules: Rules | NamedGame) -> dict:
     """The rules as a shard records them: Go's fields, or another game's name and size."""
     if isinstance(rules, NamedGame):
         return {"game": rules.name, "size": rules.size}
-    said = dataclasses.asdict(rules)
+    fields = dataclasses.asdict(rules)
     if not rules.remember:  # as in files of earlier versions
-        del said["remember"]
-    return said
+        del fields["remember"]
+    return fields
 
 
-def game_of(said: dict) -> Game:
+def game_of(rules: dict) -> Game:
     """The game for the rules that a shard records.
 
     Raises:
       ValueError, TypeError: the rules are invalid.
     """
-    if "game" in said:
-        return make_game(said["game"], said.get("size"))
-    return go_game(Rules(**said))
+    if "game" in rules:
+        return make_game(rules["game"], rules.get("size"))
+    return go_game(Rules(**rules))
 
 
 def write(path: pathlib.Path, rules: dict, about: About, rows: Rows, frequency: np.ndarray) -> None:
@@ -161,16 +161,16 @@ def pack(
       frequency: [n], in units of 1 / `FREQUENCY_UNIT`.
       suffix: the file's suffix, one of `SUFFIXES`; .zst takes less time and space.
     """
-    said = {"format": FORMATS[suffix], "rules": rules, **about._asdict()}
-    arrays = _named(jax.tree.map(np.asarray, rows)) | {
+    header = {"format": FORMATS[suffix], "rules": rules, **about._asdict()}
+    content = _arrays_by_name(jax.tree.map(np.asarray, rows)) | {
         "frequency": np.asarray(frequency, np.uint16),
-        "about": np.frombuffer(json.dumps(said).encode(), np.uint8),
+        "about": np.frombuffer(json.dumps(header).encode(), np.uint8),
     }
-    named: dict[str, Any] = {**arrays, "sha256": _digest(arrays)}
+    arrays: dict[str, Any] = {**content, "sha256": _digest(content)}
     if suffix == ".zst":
-        return _zstandard().ZstdCompressor(level=_LEVEL).compress(codec.by_columns(named))
+        return _zstandard().ZstdCompressor(level=_LEVEL).compress(codec.by_columns(arrays))
     data = io.BytesIO()
-    np.savez_compressed(data, **named)
+    np.savez_compressed(data, **arrays)
     return data.getvalue()
 
 
@@ -178,16 +178,18 @@ def _zstandard() -> Any:
     try:
         import zstandard
     except ImportError as error:
-        raise ValueError("shards of .zst need zstandard; pip install 'gozero[cloud]'") from error
+        raise ValueError(
+            ".zst shards need the package zstandard: pip install 'gozero[cloud]'"
+        ) from error
     return zstandard
 
 
-def _unpacked(data: bytes) -> bytes:
-    """The decompressed content of a Zstandard frame; refused if it would be too large."""
+def _decompressed(data: bytes) -> bytes:
+    """The decompressed content of a Zstandard frame; NotExpected if it would be too large."""
     zstandard = _zstandard()
     size = zstandard.frame_content_size(data)
     if not 0 <= size <= min(MOST_BYTES, codec.SMALL + codec.MOST_RATIO * len(data)):
-        raise NotExpected(f"its {len(data)} bytes would unpack to {size}")
+        raise NotExpected(f"its {len(data)} bytes would decompress to {size}, which is too many")
     return zstandard.ZstdDecompressor(max_window_size=2**27).decompress(data)
 
 
@@ -210,33 +212,38 @@ def read(
     Raises:
       OSError: the file cannot be read now.
       ValueError: a file that is not a shard, is damaged, has another format or other rules, or has
-        rows that cannot be learned from; says which.
+        rows that cannot be learned from; the message says which.
     """
-    with _opened(path, data) as file:
-        said = _said(file)
-        if said is None:
-            raise NotExpected("of an earlier version; `python -m train --data` reads it")
-        about, found = _about(said), _usual(said["rules"])
-        odd = [name for name in rules if found.get(name) != rules[name]]
-        if odd:
-            name = odd[0]
-            have = f"{name} {found.get(name)!r}; this run's have {rules[name]!r}"
-            raise NotExpected(f"of games with {have}")
+    with _open(path, data) as file:
+        header = _read_header(file)
+        if header is None:
+            raise NotExpected(
+                "written by an earlier version; only `python -m train --data` reads it"
+            )
+        about, recorded = _about(header), _with_default_size(header["rules"])
+        differing = [name for name in rules if recorded.get(name) != rules[name]]
+        if differing:
+            name = differing[0]
+            raise NotExpected(
+                f"its games have {name} {recorded.get(name)!r}; this run's have {rules[name]!r}"
+            )
         place = place_of(path)
         if place is None or (place.number, place.worker) != (about.number, about.worker):
-            raise NotExpected(f"it is number {about.number} of {about.worker!r}, renamed")
+            raise NotExpected(
+                f"renamed; its contents are number {about.number} of {about.worker!r}"
+            )
         return in_dtype(_shard(file, about, rules, history), policy_dtype)
 
 
 @contextlib.contextmanager
-def _opened(path: pathlib.Path | str, data: bytes | None = None) -> Iterator[ArrayFile]:
+def _open(path: pathlib.Path | str, data: bytes | None = None) -> Iterator[ArrayFile]:
     """Open the file; any fault in it becomes a ValueError that names it."""
     with codec.refusing(f"shard {path}", "a shard", OSError):
         if data is None and str(path).endswith(".zst"):
-            with open_regular(pathlib.Path(path), MOST_BYTES) as packed:
-                data = packed.read()
+            with open_regular(pathlib.Path(path), MOST_BYTES) as file:
+                data = file.read()
         if data is not None and data.startswith(_ZSTD):
-            data = _unpacked(data)
+            data = _decompressed(data)
         with ArrayFile(pathlib.Path(path), MOST_BYTES, data) as file:
             yield file
 
@@ -247,37 +254,41 @@ def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
     Games of different workers, or of different starts of one, get different numbers.
 
     Raises:
-      ValueError: no such folder, no shards there, no rows in any, shards with different rules, or a
+      ValueError: no such folder, a folder without shards or rows, shards with different rules, or a
         bad shard.
     """
     if not folder.is_dir():
-        raise ValueError(f"data {folder}: there is no such folder; give one that self-play wrote")
-    inside = (folder / FOLDER).rglob("[!.]*")
-    paths = sorted(path for path in inside if path.suffix in SUFFIXES)
+        raise ValueError(f"data {folder}: no such folder; name one that self-play wrote")
+    entries = (folder / FOLDER).rglob("[!.]*")
+    paths = sorted(path for path in entries if path.suffix in SUFFIXES)
     if not paths:
         raise ValueError(
-            f"data {folder}: no {FOLDER}/*.npz there; give a folder that self-play wrote"
+            f"data {folder}: it has no {FOLDER}/*.npz; name a folder that self-play wrote"
         )
-    found = [_read_any(path, folder) for path in paths]
-    rules = found[0][0]
-    for path, (others, _) in zip(paths, found, strict=True):
-        if others != rules:
+    contents = [_read_any(path, folder) for path in paths]
+    rules = contents[0][0]
+    for path, (other_rules, _) in zip(paths, contents, strict=True):
+        if other_rules != rules:
             raise ValueError(
-                f"data {folder}: shards of games by several rules: {rules} in {paths[0].name}, "
-                f"{others} in {path.name}"
+                f"data {folder}: its shards have different rules: {rules} in {paths[0].name}, "
+                f"{other_rules} in {path.name}"
             )
-    every = {shard.rows.policy_target.dtype.name for _, shard in found}
-    shards = [in_dtype(shard, "uint8" if every == {"uint8"} else "float16") for _, shard in found]
+    dtypes = {shard.rows.policy_target.dtype.name for _, shard in contents}
+    shards = [
+        in_dtype(shard, "uint8" if dtypes == {"uint8"} else "float16") for _, shard in contents
+    ]
     if not sum(shard.about.rows for shard in shards):
-        raise ValueError(f"data {folder}: its shards hold no rows; play some games to the end")
+        raise ValueError(f"data {folder}: its shards contain no rows; play some games to the end")
     rows = jax.tree.map(lambda *parts: np.concatenate(parts), *(shard.rows for shard in shards))
     starts = [(shard.about.worker, shard.about.start) for shard in shards]
     if len(set(starts)) > 1:
-        rows = rows.replace(game=_apart(starts, shards, rows.game))
+        rows = rows.replace(game=_unique_game_numbers(starts, shards, rows.game))
     return rules, rows
 
 
-def _apart(starts: list[tuple[str, int]], shards: list[Shard], game: np.ndarray) -> np.ndarray:
+def _unique_game_numbers(
+    starts: list[tuple[str, int]], shards: list[Shard], game: np.ndarray
+) -> np.ndarray:
     """i32[n]: game numbers that differ between workers and starts."""
     order = {start: i for i, start in enumerate(sorted(set(starts)))}
     counts = [shard.about.rows for shard in shards]
@@ -288,43 +299,43 @@ def _apart(starts: list[tuple[str, int]], shards: list[Shard], game: np.ndarray)
 
 def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
     """(the rules, the shard), in this format or in `gozero selfplay`'s earlier one."""
-    with _opened(path) as file:
-        said = _said(file)
-        if said is None:
-            return _earlier(folder, file)
-        about, rules = _about(said), _usual(said["rules"])
+    with _open(path) as file:
+        header = _read_header(file)
+        if header is None:
+            return _read_format_1(folder, file)
+        about, rules = _about(header), _with_default_size(header["rules"])
         try:
             game_of(rules)
         except (ValueError, TypeError) as error:
-            raise NotExpected(f"of games by unknown rules ({error})") from error
+            raise NotExpected(f"its games have invalid rules ({error})") from error
         past = file.entries.get("past")
         history = past.shape[1] if past and past.shape[1:] else 0
         return rules, _shard(file, about, rules, history)
 
 
-def _usual(rules: dict) -> dict:
-    """The rules that a shard records, completed: earlier workers left out Hex's default size."""
+def _with_default_size(rules: dict) -> dict:
+    """The rules that a shard records, completed: earlier workers omitted Hex's default size."""
     if rules.get("game") == "hex" and rules.get("size") is None:
         return rules_of(named_game("hex"))
     return rules
 
 
-def _said(file: ArrayFile) -> Any:
+def _read_header(file: ArrayFile) -> Any:
     """The file's `about`, parsed; None in `gozero selfplay`'s earlier format."""
     if "about" not in file.entries and "format" in file.entries:
         return None
-    said = json.loads(file.take("about").tobytes())
-    if said["format"] not in FORMATS.values():
-        known = " and ".join(map(repr, FORMATS.values()))
-        raise NotExpected(f"of format {said['format']!r}; this version reads {known}")
-    return said
+    header = json.loads(file.take("about").tobytes())
+    if header["format"] not in FORMATS.values():
+        formats = " and ".join(map(repr, FORMATS.values()))
+        raise NotExpected(f"its format is {header['format']!r}; this version reads {formats}")
+    return header
 
 
-def _about(said: dict) -> About:
-    wrong = [name for name, kind in _TYPES.items() if type(said.get(name)) is not kind]
-    if wrong or not isinstance(said.get("rules"), dict):
-        raise NotExpected(f"it does not say its {', '.join(wrong or ['rules'])}")
-    return About(**{name: said[name] for name in _TYPES})
+def _about(header: dict) -> About:
+    invalid = [name for name, kind in _TYPES.items() if type(header.get(name)) is not kind]
+    if invalid or not isinstance(header.get("rules"), dict):
+        raise NotExpected(f"its metadata has no valid {', '.join(invalid or ['rules'])}")
+    return About(**{name: header[name] for name in _TYPES})
 
 
 def in_dtype(shard: Shard, policy_dtype: PolicyDtype) -> Shard:
@@ -335,14 +346,14 @@ def in_dtype(shard: Shard, policy_dtype: PolicyDtype) -> Shard:
 def _shard(file: ArrayFile, about: About, rules: dict, history: int = 0) -> Shard:
     """Read a shard's arrays; refuse unexpected or damaged ones, and rows that no game produces."""
     entry = file.entries.get("policy_target")
-    earlier = entry is not None and entry.dtype == np.float16
-    shapes = row_shapes(game_of(rules), "float16" if earlier else "uint8", history)
-    many = lambda x: jax.ShapeDtypeStruct((about.rows, *x.shape), x.dtype)
-    asked = _named(jax.tree.map(many, shapes))
-    asked["frequency"] = jax.ShapeDtypeStruct((about.rows,), np.uint16)
-    arrays = file.unpack(asked | {"sha256": jax.ShapeDtypeStruct((32,), np.uint8)})
+    is_f16 = entry is not None and entry.dtype == np.float16
+    shapes = row_shapes(game_of(rules), "float16" if is_f16 else "uint8", history)
+    all_rows = lambda x: jax.ShapeDtypeStruct((about.rows, *x.shape), x.dtype)
+    expected = _arrays_by_name(jax.tree.map(all_rows, shapes))
+    expected["frequency"] = jax.ShapeDtypeStruct((about.rows,), np.uint16)
+    arrays = file.unpack(expected | {"sha256": jax.ShapeDtypeStruct((32,), np.uint8)})
     if arrays.pop("sha256").tobytes() != _digest(arrays | file.taken).tobytes():
-        raise NotExpected("damaged; its contents are not those of its SHA-256")
+        raise NotExpected("damaged; its contents do not match its SHA-256")
     return _checked(arrays, about, rules, shapes)
 
 
@@ -350,7 +361,7 @@ def _checked(arrays: dict[str, np.ndarray], about: About, rules: dict, shapes: R
     """The shard; refuses rows that no game produces."""
     codec.check_finite(arrays)
     if np.any(arrays["frequency"] > MAX_FREQUENCY * FREQUENCY_UNIT):
-        raise NotExpected(f"a frequency is more than {MAX_FREQUENCY}")
+        raise NotExpected(f"it has a frequency above {MAX_FREQUENCY}")
     rows = _rows(arrays, shapes, about.rows)
     try:
         row_checks.check(game_of(rules) if "game" in rules else Rules(**rules), rows)
@@ -363,7 +374,7 @@ def _name(path: Any) -> str:
     return jax.tree_util.keystr(path).lstrip(".")
 
 
-def _named(rows: Rows) -> dict[str, Any]:
+def _arrays_by_name(rows: Rows) -> dict[str, Any]:
     """{name: array} of the non-empty arrays of rows [n]."""
     leaves = jax.tree_util.tree_leaves_with_path(rows)
     return {_name(path): leaf for path, leaf in leaves if 0 not in leaf.shape[1:]}
@@ -381,7 +392,7 @@ def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
     return np.frombuffer(bytes.fromhex(codec.digest(arrays)), np.uint8)
 
 
-def _earlier(folder: pathlib.Path, file: ArrayFile) -> tuple[dict, Shard]:
+def _read_format_1(folder: pathlib.Path, file: ArrayFile) -> tuple[dict, Shard]:
     """(the rules, the shard) from `gozero selfplay`'s format 1, whose rules are in config.json.
 
     Its arrays are those of a `Position`, komi, legal, policy_target f32[n, A], action, root_value,
@@ -390,40 +401,40 @@ def _earlier(folder: pathlib.Path, file: ArrayFile) -> tuple[dict, Shard]:
     size, version = int(file.take("size")), int(file.take("format"))
     if version != 1:
         raise ValueError(f"format {version}")
-    rules = _earlier_rules(folder, size)
+    rules = _format_1_rules(folder, size)
     shapes, count = row_shapes(go_game(rules)), file.entries["to_play"].shape[0]
-    arrays = file.unpack(_earlier_arrays(shapes, count, file.entries["action"].dtype))
+    arrays = file.unpack(_format_1_arrays(shapes, count, file.entries["action"].dtype))
     del arrays["action"]
-    ended = ~arrays.pop("truncated")
-    found: dict[str, np.ndarray] = {"frequency": np.full(count, FREQUENCY_UNIT, np.uint16)}
+    counted = ~arrays.pop("truncated")
+    row_arrays: dict[str, np.ndarray] = {"frequency": np.full(count, FREQUENCY_UNIT, np.uint16)}
     for name in vars(shapes.position):
         array = arrays.pop(name)
         columns = array.T if array.ndim == 2 else ()
-        found |= {f"position.{name}[{i}]": words for i, words in enumerate(columns)}
-        found |= {} if array.ndim == 2 else {f"position.{name}": array}
+        row_arrays |= {f"position.{name}[{i}]": words for i, words in enumerate(columns)}
+        row_arrays |= {} if array.ndim == 2 else {f"position.{name}": array}
     weights = {"policy_weight": np.ones(count), "ownership_weight": np.zeros(count)}
-    weights |= {"value_weight": ended, "score_weight": ended}
-    found |= {name: np.asarray(array, np.float16) for name, array in weights.items()} | arrays
-    found["policy_target"] = np.asarray(found["policy_target"], np.float16)
-    games = len(np.unique(found["game"]))
+    weights |= {"value_weight": counted, "score_weight": counted}
+    row_arrays |= {name: np.asarray(array, np.float16) for name, array in weights.items()} | arrays
+    row_arrays["policy_target"] = np.asarray(row_arrays["policy_target"], np.float16)
+    games = len(np.unique(row_arrays["game"]))
     about = About("selfplay", 0, 1, -1, games, count)
-    return rules_of(rules), _checked(found, about, rules_of(rules), shapes)
+    return rules_of(rules), _checked(row_arrays, about, rules_of(rules), shapes)
 
 
-def _earlier_arrays(shapes: Rows, count: int, action: np.dtype) -> dict[str, Any]:
+def _format_1_arrays(shapes: Rows, count: int, action: np.dtype) -> dict[str, Any]:
     """Shapes and dtypes of the arrays in a shard of format 1, of n rows."""
     one = lambda dtype, *shape: jax.ShapeDtypeStruct((count, *shape), dtype)
     names = ("game", "komi", "legal", "outcome", "root_value", "score")
-    asked = {name: one((x := getattr(shapes, name)).dtype, *x.shape) for name in names}
-    asked |= {"policy_target": one(np.float32, *shapes.policy_target.shape)}
-    asked |= {"truncated": one(np.bool_), "action": one(action)}
+    expected = {name: one((x := getattr(shapes, name)).dtype, *x.shape) for name in names}
+    expected |= {"policy_target": one(np.float32, *shapes.policy_target.shape)}
+    expected |= {"truncated": one(np.bool_), "action": one(action)}
     for name, field in vars(shapes.position).items():
         words = isinstance(field, tuple)
-        asked[name] = one(np.uint32, len(field)) if words else one(field.dtype)
-    return asked
+        expected[name] = one(np.uint32, len(field)) if words else one(field.dtype)
+    return expected
 
 
-def _earlier_rules(folder: pathlib.Path, size: int) -> Rules:
+def _format_1_rules(folder: pathlib.Path, size: int) -> Rules:
     """The rules of a folder's games from its config.json; the default ones if it is unusable."""
     try:
         config = json.loads((folder / "config.json").read_text())

@@ -93,8 +93,8 @@ def test_weights_of_a_game_come_back_from_a_file(tmp_path):
     jax.tree.map(np.testing.assert_array_equal, params, waves(config))
     network_evaluator(toy(3), found, params)
     for given, says in (
-        (toy(6), r"with 3 actions; this game wants one for .* with 6 actions"),
-        (Rules(size=3), "another game than Go"),
+        (toy(6), r"with 3 actions; this game needs one for .* with 6 actions"),
+        (Rules(size=3), "a game other than Go"),
     ):
         with pytest.raises(ValueError, match=says):
             network_evaluator(given, found, params)
@@ -109,9 +109,9 @@ def test_commands_ask_for_the_evaluator_of_a_game_by_name(tmp_path):
     again = make_evaluator(game, "network", path)
     jax.tree.map(np.testing.assert_array_equal, again.params, fresh.params)
     assert again.about["weights"] == str(path)
-    with pytest.raises(ValueError, match="features: they are Go's"):
+    with pytest.raises(ValueError, match="applies only to Go"):
         make_evaluator(game, "network", features="compact")
-    with pytest.raises(ValueError, match="another game than Go"):
+    with pytest.raises(ValueError, match="a game other than Go"):
         make_evaluator(Rules(size=2), "network", path)
 
 

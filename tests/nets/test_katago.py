@@ -358,5 +358,5 @@ def test_a_search_takes_it_and_its_symmetric_mean(put, dtype):
         assert (result.visits.sum(axis=1) == 12).all()
     with pytest.raises(ValueError, match="remember=True"):
         gozero.network_evaluator(go.Rules(4, "simple"), config, params)
-    with pytest.raises(ValueError, match="parameters that a file holds"):
+    with pytest.raises(ValueError, match="needs its file's parameters"):
         gozero.network_evaluator(rules, config)

@@ -265,11 +265,11 @@ def test_players_that_differ_by_parameters_share_a_program():
         return (after + params) % RULES.num_actions
 
     one = policy_player(policy, jnp.int32(3))
-    before = arena.think._cache_size()
+    before = arena.choose_actions._cache_size()
     match = play(one, one._replace(params=jnp.int32(11)), openings=0)
     assert match.actions[0].tolist() == [3, 11] * (GAMES // 2)
     assert match.actions[1].tolist() == [11, 3] * (GAMES // 2)
-    assert arena.think._cache_size() == before + 1
+    assert arena.choose_actions._cache_size() == before + 1
 
 
 def test_progress_is_told():
@@ -301,7 +301,7 @@ def test_bad_settings(more, named):
 
 
 def test_a_threshold_to_resign_at_is_below_even():
-    with pytest.raises(ValueError, match=r"resign: 0.5 is not a value from -1 to below 0"):
+    with pytest.raises(ValueError, match=r"resign: 0.5 is not in .-1, 0."):
         player.search_player(RULES, EVALUATOR, SearchConfig(), resign=0.5)
 
 
@@ -393,7 +393,7 @@ def test_any_game_is_played():
         assert match.score[number] == (value if mover == 0 else -value)
         assert match.plies[number] == len(moves)
     np.testing.assert_array_equal(match.actions[:2, 0::2], match.actions[:2, 1::2])
-    with pytest.raises(ValueError, match=r"komi: 7.0, of a game without points"):
+    with pytest.raises(ValueError, match=r"komi: 7.0; this game has no points"):
         arena.play_match(game, searching, searching, jax.random.key(0), 8, komi=7.0)
 
 

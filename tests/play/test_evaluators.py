@@ -133,7 +133,7 @@ def test_weights_are_given_as_the_network_takes_them_and_refused_on_another_boar
     assert "board_size" not in about  # the file format has not changed
     evaluator = network_evaluator(go.Rules(size=3), config, loaded)
     assert "board_size" not in evaluator.about  # nor has what a match compares with its folder
-    with pytest.raises(ValueError, match="made for 3x3, the board is 5x5"):
+    with pytest.raises(ValueError, match="the weights are for 3x3, but the board is 5x5"):
         network_evaluator(go.Rules(size=5), config, loaded)
     network_evaluator(go.Rules(size=5), dataclasses.replace(config, board_size=None), loaded)
 
@@ -143,7 +143,7 @@ def test_bad_requests(tmp_path):
         make_evaluator(RULES, "oracle")
     with pytest.raises(ValueError, match="policy: 'best' is not one of uniform, mogo"):
         playout_evaluator(RULES, "best")
-    with pytest.raises(ValueError, match="playouts take none"):
+    with pytest.raises(ValueError, match="playouts use no"):
         make_evaluator(RULES, "playout", tmp_path / "w.npz")
 
 
@@ -237,7 +237,7 @@ def test_a_score_of_two_symmetries_by_hand():
 def test_a_game_without_symmetries_has_no_mean_over_them():
     game = connect_four_game()._replace(symmetries=None)
     for seen in (over_symmetries, random_symmetry):
-        with pytest.raises(ValueError, match="names no symmetries"):
+        with pytest.raises(ValueError, match="has no symmetries"):
             seen(game, Evaluator(by_place))
 
 

@@ -92,7 +92,7 @@ def test_features_that_cannot_be(tmp_path):
     simple = go.Rules(size=4, ko="simple")
     with pytest.raises(ValueError, match="simple ko keeps none"):
         make_evaluator(simple, "network", features="zero")
-    with pytest.raises(ValueError, match="playouts take none"):
+    with pytest.raises(ValueError, match="playouts use no"):
         make_evaluator(RULES, "playout", features="zero")
     with pytest.raises(ValueError, match="not one of"):
         make_evaluator(RULES, "network", features="all")

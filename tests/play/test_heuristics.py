@@ -35,7 +35,7 @@ def games():
 
 
 def evaluated(name: str, **confidences):
-    evaluator = heuristics.beside(RULES, EVALUATOR, name, **confidences)
+    evaluator = heuristics.add_heuristic(RULES, EVALUATOR, name, **confidences)
 
     def run(params, states):
         trail = Trail(None, jnp.zeros(states.komi.shape, jnp.int32))
@@ -77,7 +77,7 @@ def test_good_moves_count_besides_as_won():
 
 
 def test_what_it_is_is_told():
-    about = heuristics.beside(RULES, EVALUATOR, "even", amaf_visits=7).about
+    about = heuristics.add_heuristic(RULES, EVALUATOR, "even", amaf_visits=7).about
     assert about["heuristic"] == {"name": "even", "visits": 0, "amaf_visits": 7}
     assert about["evaluator"] == "playout"
 
@@ -89,11 +89,15 @@ def test_what_it_is_is_told():
         ("even", {}, "visits, amaf_visits: both 0"),
         ("even", {"visits": -1}, "visits: -1 is not from 0 to 131070"),
         ("even", {"amaf_visits": 150_000}, "amaf_visits: 150000 is not from 0 to 131070"),
-        ("even", {"visits": 1, "good_visits": 1}, "good_visits: 1 is negative, or without amaf"),
+        (
+            "even",
+            {"visits": 1, "good_visits": 1},
+            "good_visits: 1; expected at least 0, and 0 without amaf",
+        ),
         ("even", {"visits": 1, "shapes": "x.npz"}, "shapes: x.npz is of no use to .*'even'"),
         ("shape", {"visits": 1}, "size: no weights for 5x5 come with the package, only for sizes"),
     ],
 )
 def test_what_cannot_be_names_the_argument(name, confidences, message):
     with pytest.raises(ValueError, match=message):
-        heuristics.beside(RULES, EVALUATOR, name, **confidences)
+        heuristics.add_heuristic(RULES, EVALUATOR, name, **confidences)

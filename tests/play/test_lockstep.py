@@ -161,7 +161,7 @@ def test_without_reuse_there_are_no_trees(monkeypatch):
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     for reuse, nodes in ((False, SIMULATIONS + 1), (True, 2 * SIMULATIONS + 1)):
         made = setups.make_player(RULES, PlayerConfig(), reuse=reuse)
-        assert made.room(3).startswith(f"3 trees of {nodes} nodes: ")
+        assert made.describe_memory(3).startswith(f"3 trees of {nodes} nodes: ")
 
 
 def test_a_player_without_memory_moves_where_he_is_asked():

@@ -127,8 +127,10 @@ def test_the_papers_own_forms():
 
 
 def test_an_even_game_is_even_everywhere_if_asked(monkeypatch):
-    asked, beside = [], heuristics.beside
-    monkeypatch.setattr(heuristics, "beside", lambda *args: asked.append(args) or beside(*args))
+    asked, beside = [], heuristics.add_heuristic
+    monkeypatch.setattr(
+        heuristics, "add_heuristic", lambda *args: asked.append(args) or beside(*args)
+    )
     make_setup(RULES, PlayerConfig(search="rave", heuristic="even", heuristic_eyes=True))
     assert asked[0][-1] is False
 
@@ -199,8 +201,10 @@ def test_the_classical_player_counts_playouts_and_good_moves():
 
 @pytest.mark.parametrize("nakade", [False, True])
 def test_heuristics_and_playouts_have_the_same_rules(nakade, monkeypatch):
-    asked, beside = [], heuristics.beside
-    monkeypatch.setattr(heuristics, "beside", lambda *args: asked.append(args) or beside(*args))
+    asked, beside = [], heuristics.add_heuristic
+    monkeypatch.setattr(
+        heuristics, "add_heuristic", lambda *args: asked.append(args) or beside(*args)
+    )
     flags = PlayerConfig(search="rave", nakade=nakade, heuristic="mogo", heuristic_visits=3)
     policy = make_setup(RULES, flags).evaluator.about["policy"]
     assert policy == ({"mogo": {"nakade": True, "diversity": 0}} if nakade else "mogo")
@@ -268,7 +272,7 @@ def test_trees_that_go_on_have_room_for_prior_counts():
         made = make_player(RULES, PlayerConfig(heuristic=heuristic, **more), reuse=True)
         trees = jax.eval_shape(made.player.begin, made.player.params, states)
         assert (trees.prior_counts is not None) == (heuristic is not None)
-        rooms[heuristic] = made.room(3)
+        rooms[heuristic] = made.describe_memory(3)
     assert rooms[None] != rooms["even"]
 
 
@@ -278,7 +282,7 @@ def test_several_trees_of_a_game_go_on():
     trees = jax.eval_shape(made.player.begin, made.player.params, states)
     assert (trees.num_trees, trees.capacity) == (6, 101)
     assert trees.last_sync is not None
-    assert made.room(3).startswith("6 trees of 101 nodes: ")
+    assert made.describe_memory(3).startswith("6 trees of 101 nodes: ")
 
 
 def test_temporal_difference_search(tmp_path):
@@ -289,11 +293,13 @@ def test_temporal_difference_search(tmp_path):
     said = {"shapes": str(path), "shapes_sha256": sha256(path)}
     assert made.about == {"evaluator": "local shapes", **said}
     assert made.player.begin is None
-    assert made.room(4) == "4 games, one after the other"
+    assert made.describe_memory(4) == "4 games, one after the other"
     assert flags.text == "local shapes td 8"
     with pytest.raises(ValueError, match="search: td has no tree"):
         make_setup(RULES, flags)
-    with pytest.raises(ValueError, match=r"--opponent\.search td: has no local shapes of 5x5"):
+    with pytest.raises(
+        ValueError, match=r"--opponent\.search td: the package has no local shapes for 5x5"
+    ):
         PlayerConfig(search="td").check_size(5, "opponent.")
 
 
@@ -304,10 +310,10 @@ def test_temporal_difference_search(tmp_path):
             {"strengths": "x.npz", "search": "rave"},
             "--strengths x.npz: only with --playouts mm or balanced",
         ),
-        ({"shapes": "x.npz"}, "--shapes x.npz: only with --heuristic shape or --search td"),
+        ({"shapes": "x.npz"}, "--shapes x.npz: used only with --heuristic shape or --search td"),
         (
             {"shapes": "x.npz", "search": "rave", "heuristic": "mogo"},
-            "--shapes x.npz: only with --heuristic shape",
+            "--shapes x.npz: used only with --heuristic shape",
         ),
         ({"nakade": True}, "--nakade: only with --playouts mogo; only MoGo's playouts have"),
         ({"search": "td", "leaves": 8}, "--leaves 8: not with --search td"),
@@ -321,7 +327,10 @@ def test_temporal_difference_search(tmp_path):
             {"search": "uct", "heuristic": "even", "heuristic_good_visits": 5},
             "--heuristic-good-visits 5: not with --heuristic-amaf-visits 0",
         ),
-        ({"heuristic": "even"}, "--heuristic even: counts for nothing; give --heuristic-visits"),
+        (
+            {"heuristic": "even"},
+            "--heuristic even: has no effect with a weight of 0; set --heuristic-visits",
+        ),
         (
             {"heuristic": "even", "heuristic_visits": -1},
             "--heuristic-visits -1: expected from 0 to",
@@ -387,7 +396,7 @@ def test_it_goes_by_points_with_another_network_that_says_a_score(tmp_path):
     result = jax.jit(run)(states)
     assert result.ok.all()
     assert not (np.asarray(result.tree.scores.sums) == 0).all()
-    with pytest.raises(ValueError, match="no head for them"):
+    with pytest.raises(ValueError, match="no score head"):
         player(auxiliary=False)
 
 

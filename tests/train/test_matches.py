@@ -246,7 +246,7 @@ def params_of(seed):
 
 def test_networks_are_compiled_once_and_are_arguments(evaluated, tmp_path, capsys):
     path = shutil.copytree(evaluated, tmp_path / "run")
-    plan, compiled = make_plan(config_of(path)), arena.think._cache_size()
+    plan, compiled = make_plan(config_of(path)), arena.choose_actions._cache_size()
     matches.evaluate(plan, 6, jax.device_get(params_of(1)))
     assert [line["opponent"] for line in lines_of(path, matches.MATCHES)[-3:]] == [
         RANDOM,
@@ -260,7 +260,7 @@ def test_networks_are_compiled_once_and_are_arguments(evaluated, tmp_path, capsy
         UNIFORM,
     ]
     assert "evaluation: no match against 000006: weights" in capsys.readouterr().err
-    assert arena.think._cache_size() == compiled
+    assert arena.choose_actions._cache_size() == compiled
     networks = [matches.network_player(TERMS, plan.learner.network, params_of(i)) for i in (1, 2)]
     assert networks[0].choose is networks[1].choose
 
@@ -331,7 +331,7 @@ def test_a_search_that_believes_nothing_knows_how_games_end():
     legal = jax.vmap(lambda one: go.legal_actions(RULES, one))(states)
     turn = Turn(states, legal, jnp.full((2, 2), -1))
     _, (_, player) = matches.anchors(Terms(RULES, (0.0,), 2, 16, seed=0))
-    choice = arena.think(player.choose, player.params, jax.random.key(0), 0, turn, None)
+    choice = arena.choose_actions(player.choose, player.params, jax.random.key(0), 0, turn, None)
     assert choice.action[0] == RULES.pass_action
     assert choice.action[1] != RULES.pass_action
     assert choice.ok.all()

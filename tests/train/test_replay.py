@@ -124,5 +124,5 @@ def test_a_truncated_game_teaches_no_outcome(tmp_path):
 def test_no_rows(tmp_path):
     rows, _ = synthetic.random_games(RULES, 2, 16)
     synthetic.write_shard(tmp_path, RULES, jax.tree.map(lambda x: x[:0], rows))
-    with pytest.raises(ValueError, match="hold no rows"):
+    with pytest.raises(ValueError, match="contain no rows"):
         replay.load(tmp_path, 0.0, 0)

@@ -148,7 +148,7 @@ def test_bad_shards_are_named_once_counted_and_passed_over(run, capsys):
     assert all(line.startswith(f"skipped: shard {cut.parent}/") for line in lines)
     names = sorted(line.split(": ")[1].rpartition("/")[2] for line in lines)
     assert names == [*(f"bad-00000{i}.npz" for i in range(3)), "notes.npz", "who-000003.npz"]
-    assert "of games with size 5; this run's have 3" in "".join(lines)
+    assert "its games have size 5; this run's have 3" in "".join(lines)
     assert (run.shard_reader.read, run.shard_reader.skipped) == (1, 5)
     run.take()
     run.check()

@@ -28,11 +28,11 @@ from gozero.play import arena, devices
 from gozero.play.arena import FinishedGame
 from gozero.play.lockstep import PLIES, LockstepPlayer
 from gozero.play.player import Choice, Player
-from gozero.play.setups import Made, make_player
+from gozero.play.setups import ConfiguredPlayer, make_player
 from gozero.search.game import Game
 
 
-def make_sides(config: MatchConfig, rules: Rules | Game) -> list[Made | None]:
+def make_sides(config: MatchConfig, rules: Rules | Game) -> list[ConfiguredPlayer | None]:
     """The players of the sides; None for a program.
 
     Raises:
@@ -44,7 +44,7 @@ def make_sides(config: MatchConfig, rules: Rules | Game) -> list[Made | None]:
     ]
 
 
-def evaluators(sides: Sequence[Made | None]) -> dict[str, dict]:
+def evaluators(sides: Sequence[ConfiguredPlayer | None]) -> dict[str, dict]:
     """Descriptions of the evaluators of our sides, by side name."""
     pairs = zip(SIDES, sides, strict=True)
     return {name: made.about for name, made in pairs if made is not None}
@@ -65,7 +65,9 @@ class BatchedSide:
       seconds: the time that the last search took.
     """
 
-    def __init__(self, config: MatchConfig, rules: Rules, side: int, made: Made, session: int):
+    def __init__(
+        self, config: MatchConfig, rules: Rules, side: int, made: ConfiguredPlayer, session: int
+    ):
         parallel, self.name, self.seconds = config.parallel, SIDES[side], 0.0
         self.num_batches = 2 if parallel > 1 else 1
         lanes = -(-parallel // self.num_batches)
@@ -73,7 +75,10 @@ class BatchedSide:
         self.lanes = lanes + -lanes % mesh.size
         key = jax.random.fold_in(_session_key(config, session), side)
         self._player = LockstepPlayer(rules, made.player, self.lanes, key, mesh)
-        room, on = made.room(self.lanes), f", {mesh.size} devices" if mesh.size > 1 else ""
+        room, on = (
+            made.describe_memory(self.lanes),
+            f", {mesh.size} devices" if mesh.size > 1 else "",
+        )
         print(f"{self.name}: {room}{on}", file=sys.stderr, flush=True)
         started = time.perf_counter()
         self._player.compile()
@@ -101,7 +106,7 @@ def play_on_device(
     rules: Rules | NamedGame,
     names: tuple[str, str],
     openings: PairOpenings,
-    sides: Sequence[Made],
+    sides: Sequence[ConfiguredPlayer],
     todo: Sequence[int],
     finished: Callable[[GameLine, GameRecord | str], None],
     stop: StopRequest,
@@ -125,7 +130,7 @@ def play_on_device(
     mesh = devices.make_mesh(lanes, round_up=True)
     lanes += -lanes % mesh.size
     for name, side in zip(SIDES, sides, strict=True):
-        print(f"{name}: {side.room(lanes)}", file=sys.stderr)
+        print(f"{name}: {side.describe_memory(lanes)}", file=sys.stderr)
     of_go = isinstance(rules, Rules)
     game = go_game(rules) if of_go else rules.game
     players = (_passing_to_win(game, side.player) if of_go else side.player for side in sides)

@@ -87,10 +87,10 @@ class WatchedSelfPlay:
             self._since_end += 1
             return None
         who = self._random if len(max(self._moves, key=len)) < _OPENING else self._player
-        legal = arena.look(self._game, self._lanes.states)
+        legal = arena.legal_actions(self._game, self._lanes.states)
         turn = player.Turn(self._lanes.states, legal, self._lanes.recent)
         self._ply += 1
-        choice = arena.think(who.choose, who.params, self._key, self._ply, turn, None)
+        choice = arena.choose_actions(who.choose, who.params, self._key, self._ply, turn, None)
         self._lanes, played, over = arena.advance(self._game, self._lanes, legal, choice)
         for moves, action in zip(self._moves, np.asarray(played).tolist(), strict=True):
             moves.extend([action] if action != player.NO_ACTION else [])

@@ -32,7 +32,7 @@ from gozero.td import weights as shape_weights
         ({"leaves": 500}, "--leaves 500: expected from 1 to the 400 of --simulations"),
         (
             {"simulations": 131_070, "leaves": 64, "trees": 2},
-            "--simulations 131072, .*: expected at most 131070, where full trees",
+            "--simulations 131072, .*: expected at most 131070, as this search",
         ),
         ({"nodes": 100, "trees": 2}, "--trees 2: not with --nodes"),
         (
@@ -59,7 +59,7 @@ from gozero.td import weights as shape_weights
         ),
         (
             {"search": "rave", "heuristic": "shape", "size": 13},
-            r"--heuristic shape: has no local shapes of 13x13; those of 7x7 and 9x9 come with",
+            r"--heuristic shape: the package has no local shapes for 13x13, only for 7x7 and 9x9",
         ),
         ({"seconds": 0.0}, "--seconds 0.0: expected above 0"),
         ({"seconds": float("nan")}, "--seconds nan: expected a finite number above 0"),

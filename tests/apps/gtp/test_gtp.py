@@ -339,7 +339,7 @@ def test_sizes_without_local_shapes_are_refused_without_jax():
     assert done.returncode == 0, done.stderr
     refused, taken, *_ = answers(done.stdout)
     assert refused.startswith(
-        "? unacceptable size: --heuristic shape: has no local shapes of 13x13;"
+        "? unacceptable size: --heuristic shape: the package has no local shapes for 13x13,"
     )
     assert taken == "="
 

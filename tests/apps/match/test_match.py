@@ -286,7 +286,7 @@ BAD = {
             *("--size", "13", "--player.command", "None"),
             *("--player.search", "rave", "--player.heuristic", "shape"),
         ],
-        "--player.heuristic shape: has no local shapes of 13x13",
+        "--player.heuristic shape: the package has no local shapes for 13x13",
     ),
     "openings that are not there": (["--openings-from", "no.sgf", "--games", "2"], "no.sgf"),
 }

@@ -81,14 +81,14 @@ def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
     """Games are played on the device, in lanes that take the next game when one ends."""
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     searched = []
-    think = arena.think
+    think = arena.choose_actions
 
     def counted(choose, params, key, number, turn, memory):
         open_ = ~np.asarray(jax.vmap(lambda state: state.ended)(turn.states))
         searched.append((len(open_), int(open_.sum())))
         return think(choose, params, key, number, turn, memory)
 
-    monkeypatch.setattr(arena, "think", counted)
+    monkeypatch.setattr(arena, "choose_actions", counted)
     out, rules = tmp_path / "run", Rules(3, "simple", max_moves=400)
     command = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--out", str(out)]
     command += ["--games", "12", "--parallel", "6", "--openings", "3"]
@@ -173,8 +173,8 @@ def test_two_searches_play_any_game(game, tmp_path):
         (["--game", "connect4", "--size", "9"], "size: connect4 comes in one size"),
         (["--game", "hex", "--komi", "3"], "komi"),
         (["--game", "hex", "--opponent.command", "gnugo"], "opponent.command: programs play Go"),
-        (["--game", "hex", "--player.playouts", "mogo"], "playouts: mogo is of Go"),
-        (["--game", "hex", "--player.search", "td"], "search: td is of Go"),
+        (["--game", "hex", "--player.playouts", "mogo"], "playouts: mogo applies only to Go"),
+        (["--game", "hex", "--player.search", "td"], "search: td applies only to Go"),
     ],
 )
 def test_what_other_games_have_not_is_refused(flags, message, tmp_path, capsys):
