@@ -1,7 +1,7 @@
 """Arrays in a file with their description: a single ``NAME.safetensors``. Layer 0.
 
     arrays.write(path, "weights", {"stem/bias": bias}, {"blocks": 2})
-    found, about = arrays.read(path, "weights", lambda about, names: {"stem/bias": bias})
+    weights, about = arrays.read(path, "weights", lambda about, names: {"stem/bias": bias})
 
 The header's metadata has one key, ``gozero``: JSON with the format (``gozero-weights-1``), a digest
 of the arrays, and the description given to `write`. No pickles.
@@ -50,7 +50,7 @@ Expected = Callable[[dict, frozenset[str]], Mapping[str, Any]]
 
 
 class NotExpected(ValueError):
-    """A file is intact, but its contents are not what was asked for."""
+    """A file is intact, but its contents are not the expected ones."""
 
 
 _DTYPES = {"BOOL": "?", "U8": "u1", "I8": "i1", "U16": "u2", "I16": "i2", "F16": "f2"}
@@ -74,8 +74,8 @@ def check_name(path: pathlib.Path | str, flag: str = "") -> pathlib.Path:
     path = pathlib.Path(path)
     if path.suffix not in SUFFIXES:
         raise ValueError(
-            f"{flag or 'file'} {path}: not a .safetensors file (nor a .npz file with its .json "
-            "beside it, of earlier versions)"
+            f"{flag or 'file'} {path}: not a .safetensors file (or, of an earlier version, a .npz "
+            "file with its .json beside it)"
         )
     return path
 
@@ -88,11 +88,11 @@ def check_new(path: pathlib.Path, flag: str) -> None:
     """
     check_name(path, flag)
     if path.exists():
-        raise ValueError(f"{flag} {path}: is there already; name a new file")
+        raise ValueError(f"{flag} {path}: already exists; name a new file")
     if not path.parent.is_dir():
-        raise ValueError(f"{flag} {path}: there is no folder {path.parent}")
+        raise ValueError(f"{flag} {path}: the folder {path.parent} does not exist")
     if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"{flag} {path}: nothing can be written to {path.parent}")
+        raise ValueError(f"{flag} {path}: the folder {path.parent} is not writable")
 
 
 def write(
@@ -103,7 +103,7 @@ def write(
     *,
     durable: bool = False,
 ) -> None:
-    """Write arrays atomically (a .npz and its .json each on their own).
+    """Write arrays atomically (a .npz and its .json separately).
 
     Args:
       path: ``NAME.safetensors``; a name that ends in .npz gets a .json beside it.
@@ -115,17 +115,17 @@ def write(
     Raises:
       OSError: it cannot be written.
     """
-    held = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    said = {**about, "format": f"gozero-{kind}-1", "digest": digest(held)}
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    description = {**about, "format": f"gozero-{kind}-1", "digest": digest(contiguous)}
     if path.suffix != ".npz":
-        data = safetensors.numpy.save(held, {"gozero": json.dumps(said)})
+        data = safetensors.numpy.save(contiguous, {"gozero": json.dumps(description)})
         return write_whole(path, data, durable=durable)
     buffer = io.BytesIO()
-    np.savez(buffer, **held)  # pyright: ignore[reportArgumentType]
-    said["sha256"] = hashlib.sha256(buffer.getvalue()).hexdigest()
+    np.savez(buffer, **contiguous)  # pyright: ignore[reportArgumentType]
+    description["sha256"] = hashlib.sha256(buffer.getvalue()).hexdigest()
     write_whole(path, buffer.getvalue(), durable=durable)
-    description = (json.dumps(said, indent=2) + "\n").encode()
-    write_whole(path.with_suffix(".json"), description, durable=durable)
+    json_file = (json.dumps(description, indent=2) + "\n").encode()
+    write_whole(path.with_suffix(".json"), json_file, durable=durable)
 
 
 def read(
@@ -151,13 +151,13 @@ def read(
     Raises:
       ValueError: the file is missing, damaged, of another kind, or has other arrays.
     """
-    path, what = _converted(path) if data is None else path, kind.replace("-", " ")
+    path, what = _resolve_converted(path) if data is None else path, kind.replace("-", " ")
     with refusing(f"{what} {path}", what), ArrayFile(path, data=data) as file:
-        about = _described(file, kind)
+        about = _read_description(file, kind)
         names = frozenset(file.entries)
         arrays = file.unpack(file.entries if expected is None else expected(about, names))
         if file.archive is None and about["digest"] != digest(arrays):
-            raise ValueError("the arrays are not those that its header describes")
+            raise ValueError("its arrays do not match the digest in its header")
         if expected is not None and finite:
             check_finite(arrays)
         sha256 = about.get("npz_sha256") or file.sha256()
@@ -170,19 +170,19 @@ def describe(path: pathlib.Path, kind: str) -> dict[str, Any]:
     Raises:
       ValueError: as `read`, as far as the header shows it.
     """
-    path, what = _converted(path), kind.replace("-", " ")
+    path, what = _resolve_converted(path), kind.replace("-", " ")
     with refusing(f"{what} {path}", what), ArrayFile(path) as file:
-        return _described(file, kind)
+        return _read_description(file, kind)
 
 
-def _converted(path: pathlib.Path) -> pathlib.Path:
-    now = path.with_suffix(".safetensors")
-    return now if path.suffix == ".npz" and now.exists() and not path.exists() else path
+def _resolve_converted(path: pathlib.Path) -> pathlib.Path:
+    converted = path.with_suffix(".safetensors")
+    return converted if path.suffix == ".npz" and converted.exists() and not path.exists() else path
 
 
-def _described(file: ArrayFile, kind: str) -> dict[str, Any]:
-    """The description of the arrays, wherever the file's version stores it. If that is in arrays,
-    these are removed from the entries."""
+def _read_description(file: ArrayFile, kind: str) -> dict[str, Any]:
+    """The description of the arrays, wherever the file's version stores it. Arrays that store it
+    are removed from the entries."""
     if file.archive is None:
         about = json.loads(file.metadata["gozero"])
     elif "about" in file.entries:  # as in old files of strengths
@@ -191,51 +191,52 @@ def _described(file: ArrayFile, kind: str) -> dict[str, Any]:
     elif file.path.suffix == ".checkpoint":  # as in old ones of train.classical.td
         about = {"format": "gozero-checkpoint-1", "flags": str(file.take("flags"))}
     else:
-        with open_regular(file.path.with_suffix(".json"), MOST_HEADER) as beside:
-            about = json.loads(beside.read())
+        with open_regular(file.path.with_suffix(".json"), MOST_HEADER) as json_file:
+            about = json.loads(json_file.read())
         if about["sha256"] != file.sha256():
-            raise ValueError("its contents are not those that its .json describes")
+            raise ValueError("its contents do not match the SHA-256 in its .json")
     if about.get("format") != f"gozero-{kind}-1":
-        raise ValueError(f"it says format {about.get('format')!r}, not 'gozero-{kind}-1'")
+        raise ValueError(f"its format is {about.get('format')!r}; expected 'gozero-{kind}-1'")
     return about
 
 
 @contextlib.contextmanager
-def refusing(which: str, what: str, *but: type[Exception]) -> Iterator[None]:
+def refusing(which: str, what: str, *unchanged: type[Exception]) -> Iterator[None]:
     """Turns any error about an untrusted file into a ValueError that names it.
 
     Args:
-      which: the file, in words; begins the message.
+      which: what the file is called in the message, which begins with it.
       what: what the file should be.
-      but: errors that are not the file's fault, raised unchanged; unless errno is EINVAL or None.
+      unchanged: errors that are not the file's fault, raised as they are unless errno is EINVAL
+        or None.
     """
     try:
         yield
     except Exception as error:  # damaged archives and descriptions can raise anything
-        if isinstance(error, but) and getattr(error, "errno", 0) not in (errno.EINVAL, None):
+        if isinstance(error, unchanged) and getattr(error, "errno", 0) not in (errno.EINVAL, None):
             raise
         if isinstance(error, NotExpected):
             raise ValueError(f"{which}: {error}") from error
         if isinstance(error, FileNotFoundError):
             raise ValueError(f"{which}: there is no file {error.filename}") from error
-        said = " ".join((str(error) or repr(error)).split())
-        said = said if len(said) <= 300 else f"{said[:300]} ..."
-        raise ValueError(f"{which}: damaged or not {what} ({said})") from error
+        reason = " ".join((str(error) or repr(error)).split())
+        reason = reason if len(reason) <= 300 else f"{reason[:300]} ..."
+        raise ValueError(f"{which}: damaged or not {what} ({reason})") from error
 
 
 def by_columns(arrays: Mapping[str, np.ndarray]) -> bytes:
     """The contents of a safetensors file whose arrays [n, ...] store the first byte of all n rows,
-    then the second of all, and so on: arrays of many rows compress better so. `ArrayFile` reads it.
-    """
+    then the second of all, and so on: arrays of many rows then compress better. `ArrayFile` reads
+    it."""
 
-    def one(array: np.ndarray) -> np.ndarray:
+    def in_columns(array: np.ndarray) -> np.ndarray:
         if not array.size:
             return array
         rows = np.frombuffer(array.tobytes(), np.uint8).reshape(len(array), -1)
         return np.frombuffer(rows.T.tobytes(), array.dtype).reshape(array.shape)
 
-    held = {name: one(array) for name, array in arrays.items()}
-    return safetensors.numpy.save(held, {"order": "columns"})
+    reordered = {name: in_columns(array) for name, array in arrays.items()}
+    return safetensors.numpy.save(reordered, {"order": "columns"})
 
 
 class ArrayEntry(NamedTuple):
@@ -278,11 +279,11 @@ class ArrayFile:
         try:
             self.size = self._file.seek(0, os.SEEK_END)
             self._file.seek(0)
-            if self._file.read(4) == b"PK\x03\x04":  # too large for the length of a header
-                self.archive = self._opened_archive()
-                self.entries = self._of_archive(self.archive)
+            if self._file.read(4) == b"PK\x03\x04":  # too large to be a header length
+                self.archive = self._open_archive()
+                self.entries = self._archive_entries(self.archive)
             else:
-                self.entries = self._of_safetensors()
+                self.entries = self._safetensors_entries()
         except BaseException:
             self._file.close()
             raise
@@ -301,7 +302,9 @@ class ArrayFile:
         """
         entry = self.entries.pop(name)
         if entry.num_bytes > MOST_HEADER:
-            raise ValueError(f"array {name!r} has {entry.num_bytes} bytes")
+            raise ValueError(
+                f"array {name!r} has {entry.num_bytes} bytes; expected at most {MOST_HEADER}"
+            )
         self.taken[name] = self._read(name, entry)
         return self.taken[name]
 
@@ -314,7 +317,7 @@ class ArrayFile:
         check_shapes(self.entries, expected)
         total = sum(entry.num_bytes for entry in self.entries.values())
         if total > min(MOST_BYTES, SMALL + MOST_RATIO * self.size):
-            raise ValueError(f"its {self.size} bytes would unpack to {total}")
+            raise ValueError(f"its {self.size} bytes would unpack to {total}, which is too many")
         return {name: self._read(name, entry) for name, entry in self.entries.items()}
 
     def sha256(self) -> str:
@@ -331,92 +334,101 @@ class ArrayFile:
                 data = member.read(entry.place.file_size + 1)  # to its end, where the CRC is
                 data = data[len(data) - entry.num_bytes :] if entry.num_bytes else b""
         if len(data) != entry.num_bytes:
-            raise ValueError(f"array {name!r} is cut off")
+            raise ValueError(f"array {name!r} is truncated")
         if self.metadata.get("order") == "columns" and data:
             data = np.frombuffer(data, np.uint8).reshape(-1, entry.shape[0]).T.tobytes()
         if entry.dtype == bool and max(data, default=0) > 1:
-            raise ValueError(f"array {name!r} has what is neither true nor false")
+            raise ValueError(f"array {name!r} has a value that is neither true nor false")
         array = np.frombuffer(bytearray(data), entry.dtype)
         return array.reshape(entry.shape, order="F" if entry.fortran else "C")
 
-    def _of_safetensors(self) -> dict[str, ArrayEntry]:
+    def _safetensors_entries(self) -> dict[str, ArrayEntry]:
         self._file.seek(0)
         length = int.from_bytes(self._file.read(8), "little")
         if length > min(MOST_HEADER, self.size - 8):
-            raise ValueError(f"a header of {length} bytes")
+            raise ValueError(f"its header has {length} bytes, which is too many")
         header = json.loads(self._file.read(length))
         self.metadata = header.pop("__metadata__", {})
-        _check_number(len(header))
+        _check_count(len(header))
         begin, entries = 8 + length, {}
-        for name, said in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-            entry = ArrayEntry(np.dtype(_DTYPES[said["dtype"]]), _shape(said["shape"]), begin)
-            if said["data_offsets"] != [begin - 8 - length, begin - 8 - length + entry.num_bytes]:
-                raise ValueError(f"array {name!r} is not where it should be")
+        for name, declared in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+            entry = ArrayEntry(
+                np.dtype(_DTYPES[declared["dtype"]]), _parse_shape(declared["shape"]), begin
+            )
+            if declared["data_offsets"] != [
+                begin - 8 - length,
+                begin - 8 - length + entry.num_bytes,
+            ]:
+                raise ValueError(f"array {name!r} has invalid data offsets")
             entries[name] = entry
             begin += entry.num_bytes
         if begin != self.size:
-            raise ValueError(f"{self.size} bytes, where its header has {begin}")
+            raise ValueError(f"it has {self.size} bytes; its header describes {begin}")
         return entries
 
-    def _opened_archive(self) -> zipfile.ZipFile:
+    def _open_archive(self) -> zipfile.ZipFile:
         """The .npz, if its directory of members is small and located where NumPy writes it."""
         self._file.seek(max(0, self.size - 42))
         tail = self._file.read()
         end = tail[-22:]
         number, length = int.from_bytes(end[10:12], "little"), int.from_bytes(end[12:16], "little")
         if not end.startswith(_END) or tail.startswith(_END_64) or any(end[20:]):
-            raise ValueError("no .npz")
-        _check_number(number)
+            raise ValueError("not an .npz file")
+        _check_count(number)
         if length > MOST_HEADER:
-            raise ValueError(f"a folder of {length} bytes")
+            raise ValueError(f"its directory has {length} bytes; expected at most {MOST_HEADER}")
         return zipfile.ZipFile(self._file)
 
-    def _of_archive(self, archive: zipfile.ZipFile) -> dict[str, ArrayEntry]:
+    def _archive_entries(self, archive: zipfile.ZipFile) -> dict[str, ArrayEntry]:
         entries: dict[str, ArrayEntry] = {}
-        _check_number(len(archive.infolist()))
+        _check_count(len(archive.infolist()))
         for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"array {name!r} is packed by method {member.compress_type}")
+                raise ValueError(f"array {name!r} has compression method {member.compress_type}")
             if member.flag_bits & 0x2061 or name in entries:
-                raise ValueError(f"array {name!r} is encrypted, patched, or there twice")
-            with archive.open(member) as opened:
-                entries[name] = _of_npy(name, member, opened.read(2**12))
+                raise ValueError(f"array {name!r} is encrypted, patched or duplicated")
+            with archive.open(member) as file:
+                entries[name] = _npy_entry(name, member, file.read(2**12))
         return entries
 
 
-def _of_npy(name: str, member: zipfile.ZipInfo, data: bytes) -> ArrayEntry:
-    found = _NPY.match(data)
-    if found is None:
-        raise ValueError(f"array {name!r} has no header of plain numbers (objects are not read)")
-    length, descr, fortran, shape = found.groups()
-    shape = _shape([int(part) for part in shape.decode().replace(",", " ").split()])
+def _npy_entry(name: str, member: zipfile.ZipInfo, data: bytes) -> ArrayEntry:
+    match = _NPY.match(data)
+    if match is None:
+        raise ValueError(f"array {name!r} is not of plain numbers (objects are not read)")
+    length, descr, fortran, shape = match.groups()
+    shape = _parse_shape([int(part) for part in shape.decode().replace(",", " ").split()])
     entry = ArrayEntry(np.dtype(descr.decode()), shape, member, fortran == b"True")
     header = 10 + int.from_bytes(length, "little")
-    if found.end() != header or header + entry.num_bytes != member.file_size:
-        raise ValueError(f"array {name!r} has {member.file_size} bytes, not those of its header")
+    if match.end() != header or header + entry.num_bytes != member.file_size:
+        raise ValueError(f"array {name!r} has {member.file_size} bytes, unlike its header")
     return entry
 
 
-def _shape(said: Any) -> tuple[int, ...]:
-    if type(said) is not list or len(said) > 16 or any(type(n) is not int or n < 0 for n in said):
-        raise ValueError(f"a shape of {str(said)[:80]}")
-    return tuple(said)
+def _parse_shape(value: Any) -> tuple[int, ...]:
+    if (
+        type(value) is not list
+        or len(value) > 16
+        or any(type(n) is not int or n < 0 for n in value)
+    ):
+        raise ValueError(f"invalid shape {str(value)[:80]}")
+    return tuple(value)
 
 
-def _check_number(number: int) -> None:
+def _check_count(number: int) -> None:
     if number > MOST_ARRAYS:
         raise ValueError(f"{number} arrays; expected at most {MOST_ARRAYS}")
 
 
 def digest(arrays: Arrays) -> str:
     """SHA-256 of the names, types, shapes and bytes, independent of the arrays' order."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]
-        found.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
+        sha256.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        sha256.update(array.tobytes())
+    return sha256.hexdigest()
 
 
 def check(arrays: Arrays, expected: Mapping[str, Any], what: str) -> None:
@@ -443,14 +455,18 @@ def check_shapes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     Raises:
       NotExpected: they differ; the message says which, what it is and what it should be.
     """
-    is_, right = (
+    actual, required = (
         {name: (tuple(array.shape), np.dtype(array.dtype)) for name, array in table.items()}
         for table in (found, expected)
     )
-    odd = sorted(name for name in {*is_, *right} if is_.get(name) != right.get(name))
-    if odd:
-        have, needed = (_text(table.get(odd[0])) for table in (is_, right))
-        raise NotExpected(f"array {odd[0]!r} is {have}, expected {needed}")
+    differing = sorted(
+        name for name in {*actual, *required} if actual.get(name) != required.get(name)
+    )
+    if differing:
+        actual_text, required_text = (
+            _entry_text(table.get(differing[0])) for table in (actual, required)
+        )
+        raise NotExpected(f"array {differing[0]!r} is {actual_text}, expected {required_text}")
 
 
 def check_finite(arrays: Arrays) -> None:
@@ -464,5 +480,5 @@ def check_finite(arrays: Arrays) -> None:
             raise NotExpected(f"array {name!r} has numbers that are not finite")
 
 
-def _text(entry: tuple[tuple[int, ...], np.dtype] | None) -> str:
+def _entry_text(entry: tuple[tuple[int, ...], np.dtype] | None) -> str:
     return "missing" if entry is None else f"{entry[1].name}{list(entry[0])}"

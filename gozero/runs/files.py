@@ -13,11 +13,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 
 def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
-    """Write a file atomically: a reader, or a kill at any moment, sees the old file or the new one.
+    """Write a file atomically: a reader sees the old file or the new one, even after a kill.
 
-    With `durable` the file is on the disk when this returns, and the same holds for a power cut. It
-    is written to a new file beside the old one: what a kill left there, or a link that someone put
-    there, is removed first and never written to.
+    With `durable` the file is on the disk when this returns, and the same holds after a power cut.
+    The data go to a temporary file beside the old one. A file or link that already has that name,
+    left by a kill for example, is removed first and never written to.
 
     Raises:
       OSError: it cannot be written (a full disk, for example); the error names a file, and the
@@ -27,13 +27,13 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
     try:
         with contextlib.suppress(FileNotFoundError):
             partial.unlink()
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         try:
-            _write_all(handle, data)
+            _write_all(descriptor, data)
             if durable:
-                os.fsync(handle)
+                os.fsync(descriptor)
         finally:
-            os.close(handle)
+            os.close(descriptor)
         os.replace(partial, path)
         if durable:
             sync(path.parent)
@@ -45,10 +45,10 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
         raise
 
 
-def _write_all(handle: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:  # a disk that fills up takes only a part
-        rest = rest[os.write(handle, rest) :]
+def _write_all(descriptor: int, data: bytes) -> None:
+    remaining = memoryview(data)
+    while remaining:  # a disk that fills up accepts only a part
+        remaining = remaining[os.write(descriptor, remaining) :]
 
 
 def open_regular(path: pathlib.Path, most: int) -> BinaryIO:
@@ -60,23 +60,23 @@ def open_regular(path: pathlib.Path, most: int) -> BinaryIO:
       OSError: it cannot be opened.
     """
     _check_regular(path, os.lstat(path), most)  # before opening, which a FIFO's writer would notice
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    file = os.fdopen(handle, "rb")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    file = os.fdopen(descriptor, "rb")
     try:
-        _check_regular(path, os.fstat(handle), most)
+        _check_regular(path, os.fstat(descriptor), most)
     except ValueError:
         file.close()
         raise
     return file
 
 
-def _check_regular(path: pathlib.Path, found: os.stat_result, most: int) -> None:
-    if stat.S_ISLNK(found.st_mode):
-        raise ValueError(f"{path} is a link, which is not followed; give the file it leads to")
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{path} is no regular file")
-    if found.st_size > most:
-        raise ValueError(f"{path} has {found.st_size:,} bytes; expected at most {most:,}")
+def _check_regular(path: pathlib.Path, status: os.stat_result, most: int) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise ValueError(f"{path} is a link, which is not followed; name the file it points to")
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path} is not a regular file")
+    if status.st_size > most:
+        raise ValueError(f"{path} has {status.st_size:,} bytes; expected at most {most:,}")
 
 
 def part_of(path: pathlib.Path) -> pathlib.Path:
@@ -86,11 +86,11 @@ def part_of(path: pathlib.Path) -> pathlib.Path:
 
 def sync(path: pathlib.Path) -> None:
     """Flush a file, or the entries of a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(descriptor)
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
 def sync_tree(folder: pathlib.Path) -> None:
@@ -116,7 +116,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-_MOST_DEEP = 100
+_MAX_DEPTH = 100
 
 
 def parse_json(data: bytes | str) -> Any:
@@ -128,16 +128,16 @@ def parse_json(data: bytes | str) -> Any:
     try:
         value = json.loads(data)
     except RecursionError as error:
-        raise ValueError("nested too deep") from error
+        raise ValueError(f"nested more than {_MAX_DEPTH} deep") from error
     level = [value]
-    for _ in range(_MOST_DEEP):
-        level = [inner for outer in level for inner in _inside(outer)]
+    for _ in range(_MAX_DEPTH):
+        level = [child for parent in level for child in _children(parent)]
         if not level:
             return value
-    raise ValueError("nested too deep")
+    raise ValueError(f"nested more than {_MAX_DEPTH} deep")
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _children(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
@@ -155,7 +155,7 @@ def read_lines(
 ) -> list[Any]:
     """The records of a file, one JSON value per line; an empty list if there is no file.
 
-    Anything after the last newline is ignored: it was torn by a kill, or is being written.
+    Anything after the last newline is ignored: a kill cut it off, or it is still being written.
 
     Args:
       path: the file.
@@ -163,10 +163,10 @@ def read_lines(
       damaged: a list to collect damaged lines, which are then skipped; None raises.
 
     Raises:
-      ValueError: a line that is not JSON, or of which no record can be made.
+      ValueError: a line that is not JSON, or from which no record can be made.
     """
     records = []
-    lines = _whole_lines(path.read_bytes()).split(b"\n")[:-1] if path.exists() else []
+    lines = _complete_lines(path.read_bytes()).split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, start=1):
         try:
             records.append(make(parse_json(line)))
@@ -183,12 +183,12 @@ def cut_torn_line(path: pathlib.Path) -> None:
     if not path.exists():
         return
     data = path.read_bytes()
-    whole = _whole_lines(data)
-    if whole != data:
-        os.truncate(path, len(whole))
+    complete = _complete_lines(data)
+    if complete != data:
+        os.truncate(path, len(complete))
 
 
-def _whole_lines(data: bytes) -> bytes:
+def _complete_lines(data: bytes) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
@@ -200,12 +200,12 @@ def add_line(path: pathlib.Path, record: Any, *, durable: bool = True) -> None:
         of it may be in the file; `cut_torn_line` removes that.
     """
     try:
-        fresh = not path.exists()
+        is_new = not path.exists()
         with path.open("ab", buffering=0) as file:
             _write_all(file.fileno(), _line(record))
             if durable:
                 os.fsync(file.fileno())
-        if fresh and durable:
+        if is_new and durable:
             sync(path.parent)
     except OSError as error:
         error.filename = str(path)  # os.write does not set it

@@ -33,20 +33,20 @@ class RunFolder:
 
     Attributes:
       path: the folder.
-      before: config.json as it was; None in a new folder.
-      manifest: manifest.json as it was; {} in a new folder.
+      before: the previous config.json; None in a new folder.
+      manifest: the previous manifest.json; {} in a new folder.
 
     Args:
-      path: the folder: new, empty, or of a run.
+      path: the folder: new, empty, or that of an earlier run.
       kind: the kind of run, for messages: ``match``.
-      must_agree: ``must_agree(config)`` raises a ValueError if config.json is of another run; see
-        the function `must_agree`.
+      must_agree: ``must_agree(config)`` raises a ValueError if config.json belongs to another
+        run; see the function `must_agree`.
       lock: the name of the file to lock, which may be a file of records.
-      busy: the message if another process has the folder.
+      busy: the message if another process uses the folder.
 
     Raises:
-      ValueError: the folder holds something else or a run with other settings, another process has
-        it, or it cannot be read or written.
+      ValueError: the folder contains something else or a run with other settings, another process
+        uses it, or it cannot be read or written.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class RunFolder:
         except OSError as error:
             raise ValueError(_cannot_write(path, error)) from error
         with self.opening():
-            self.before = self._read_config()  # it may be newer than before the lock
+            self.before = self._read_config()  # it may have changed before the lock was taken
             self.manifest = self._read_manifest()
 
     def _lock(self) -> None:
-        about = f"nothing else writes to {self.path}"
-        self._locked = lock_file(self._lock_path, self._busy, about)
+        precaution = f"nothing else writes to {self.path}"
+        self._locked = lock_file(self._lock_path, self._busy, precaution)
 
     def _read_config(self) -> dict | None:
         config = read_config(self.path, self._kind)
@@ -91,16 +91,16 @@ class RunFolder:
             raise ValueError(not_of(path, self._kind))
         return facts
 
-    def write_config(self, asked: Any) -> None:
-        """Write the settings, once nothing can refuse them any more."""
-        files.write_json(self.path / CONFIG, asked, durable=True)
+    def write_config(self, settings: Any) -> None:
+        """Write the settings, after all checks have passed."""
+        files.write_json(self.path / CONFIG, settings, durable=True)
 
     @contextlib.contextmanager
     def opening(self) -> Iterator[None]:
-        """For anything else read or written while opening the folder: any error closes it.
+        """A context for other reads and writes while the folder is opened: any error closes it.
 
         Raises:
-          ValueError: in place of an OSError.
+          ValueError: instead of an OSError.
         """
         try:
             yield
@@ -112,7 +112,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Makes OSErrors of writing name the folder."""
+        """A context in which OSErrors name the folder."""
         try:
             yield
         except OSError as error:
@@ -169,31 +169,33 @@ def _is_manifest(facts: dict) -> bool:
     return (
         isinstance(facts.get("session", 0), int)
         and isinstance(sessions, list)
-        and all(isinstance(one, dict) and isinstance(one.get("done"), int) for one in sessions)
+        and all(
+            isinstance(entry, dict) and isinstance(entry.get("done"), int) for entry in sessions
+        )
         and isinstance(sides, dict)
-        and all(isinstance(one, dict) for one in sides.values())
+        and all(isinstance(entry, dict) for entry in sides.values())
     )
 
 
 def not_of(path: pathlib.Path, kind: str) -> str:
-    """The message for a file that is not of this kind of run."""
-    return f"out: {path} is not of a {kind}; name a new folder"
+    """The message for a file that does not belong to this kind of run."""
+    return f"out: {path} does not belong to a {kind}; name a new folder"
 
 
 def differences(
     before: dict,
-    asked: dict,
+    requested: dict,
     may_differ: Collection[str] = (),
     called: Callable[[str], str] = lambda name: f"--{name.replace('_', '-')}",
 ) -> list[str]:
     """``--komi was 7.0 and is 5.0`` for each setting that differs, in order of their names.
 
     Args:
-      before, asked: settings; those of a nested dict are named like ``player.search``.
+      before, requested: settings; those of a nested dict are named like ``player.search``.
       may_differ: the names of settings that may differ.
-      called: maps a setting's name to how the text calls it.
+      called: maps a setting's name to its name in the text.
     """
-    old, new = flat(before), flat(asked)
+    old, new = flat(before), flat(requested)
     return [
         f"{called(key)} was {old.get(key)} and is {new.get(key)}"
         for key in sorted(old.keys() | new.keys())
@@ -211,31 +213,31 @@ def flat(settings: dict, prefix: str = "") -> dict:
 
 
 def must_agree(
-    path: pathlib.Path, kind: str, before: dict, asked: dict, may_differ: Collection[str] = ()
+    path: pathlib.Path, kind: str, before: dict, requested: dict, may_differ: Collection[str] = ()
 ) -> None:
     """Refuse to resume a run that has other settings.
 
     Raises:
       ValueError: settings differ; the message names each, what it was and what it is.
     """
-    differ = differences(before, asked, may_differ)
-    if differ:
+    changes = differences(before, requested, may_differ)
+    if changes:
         raise ValueError(
-            f"out: {path} holds a {kind} with other flags: {'; '.join(differ)}; give the same "
-            "flags to go on with it, or a new folder"
+            f"out: {path} contains a {kind} with other flags: {'; '.join(changes)}; give the same "
+            "flags to resume it, or name a new folder"
         )
 
 
-def lock_file(path: pathlib.Path, busy: str, otherwise: str) -> IO[bytes]:
+def lock_file(path: pathlib.Path, busy: str, precaution: str) -> IO[bytes]:
     """Lock a file, creating it if needed, until the returned file is closed or the process ends.
 
     Args:
       path: the file.
-      busy: the message if another process has it.
-      otherwise: what the user has to ensure where the file system cannot lock; printed, no error.
+      busy: the message if another process holds the lock.
+      precaution: what the user must ensure if the file system cannot lock; only printed.
 
     Raises:
-      ValueError: another process has it.
+      ValueError: another process holds the lock.
       OSError: it cannot be created.
     """
     file = path.open("ab")
@@ -245,28 +247,30 @@ def lock_file(path: pathlib.Path, busy: str, otherwise: str) -> IO[bytes]:
         file.close()
         raise ValueError(busy) from error
     except OSError as error:
-        why = f"cannot be locked ({error.strerror})"
-        print(f"{path}: {why}; see to it that {otherwise}", file=sys.stderr)
+        reason = f"cannot be locked ({error.strerror})"
+        print(f"{path}: {reason}; make sure that {precaution}", file=sys.stderr)
     return file
 
 
-def claim(path: pathlib.Path, but: Collection[str] = ()) -> None:
+def claim(path: pathlib.Path, allowed: Collection[str] = ()) -> None:
     """Create the folder of a run, which must be new or empty.
 
     Args:
       path: the folder.
-      but: names of files that it may contain.
+      allowed: names of files that it may contain.
 
     Raises:
       ValueError: it is not empty, is a file, or cannot be written.
     """
     try:
-        made = [one.parent for one in (path, *path.parents) if not one.exists()]
+        parents = [folder.parent for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
-        for parent in made:
+        for parent in parents:
             files.sync(parent)
-        if any(file.name not in but for file in path.iterdir()):
-            raise ValueError(f"out: {path} is not empty; give a new folder, nothing is overwritten")
+        if any(file.name not in allowed for file in path.iterdir()):
+            raise ValueError(
+                f"out: {path} is not empty, and nothing is overwritten; name a new folder"
+            )
         probe = path / ".probe"
         probe.touch()
         probe.unlink()
@@ -275,9 +279,9 @@ def claim(path: pathlib.Path, but: Collection[str] = ()) -> None:
 
 
 def left_by_a_kill(path: pathlib.Path, lock: str) -> set[str]:
-    """The files that a run killed at its start may leave: the lock, a partial config.json."""
-    own = {lock, files.part_of(path / CONFIG).name}
-    return own if files.is_empty(path / lock) else set()
+    """Files that a run killed at its start may leave behind: the lock, a partial config.json."""
+    leftovers = {lock, files.part_of(path / CONFIG).name}
+    return leftovers if files.is_empty(path / lock) else set()
 
 
 def _cannot_write(path: pathlib.Path, error: OSError) -> str:
@@ -287,16 +291,16 @@ def _cannot_write(path: pathlib.Path, error: OSError) -> str:
 @contextlib.contextmanager
 def gone_if_empty(path: pathlib.Path) -> Iterator[None]:
     """Remove the folder at the end if it is empty and did not exist before."""
-    fresh = not os.path.exists(path)
+    is_new = not os.path.exists(path)
     try:
         yield
     finally:
-        if fresh and os.path.isdir(path) and not any(path.iterdir()):
+        if is_new and os.path.isdir(path) and not any(path.iterdir()):
             path.rmdir()
 
 
 def manifest(seed: int) -> dict:
-    """What identifies a run later: versions, device, command, commit."""
+    """The facts that identify a run: versions, device, command, commit."""
     import jax
 
     device = jax.devices()[0]
@@ -326,8 +330,10 @@ def commit() -> dict:
         return {}
 
     def git(*args):
-        done = subprocess.run(["git", *args], cwd=root, capture_output=True, text=True, timeout=10)
-        return done.stdout.strip()
+        result = subprocess.run(
+            ["git", *args], cwd=root, capture_output=True, text=True, timeout=10
+        )
+        return result.stdout.strip()
 
     try:
         commit, dirty = git("rev-parse", "HEAD"), bool(git("status", "--porcelain"))
@@ -351,9 +357,9 @@ def with_sessions(facts: dict, before: dict, done: int) -> dict:
       The facts, with ``sessions``: what ran in each, and the number of results before it (`done`).
       Earlier sessions that produced no result are not listed.
     """
-    listed = before.get("sessions", [{**_session(before), "done": 0}] if before else [])
-    kept = [one for one in listed if one["done"] < done]
-    return {**facts, "sessions": [*kept, {**_session(facts), "done": done}]}
+    earlier = before.get("sessions", [{**_session(before), "done": 0}] if before else [])
+    with_results = [session for session in earlier if session["done"] < done]
+    return {**facts, "sessions": [*with_results, {**_session(facts), "done": done}]}
 
 
 def _session(facts: dict) -> dict:

@@ -25,22 +25,22 @@ def num_bytes(shapes: Any) -> int:
 
 
 def check(parts: Sequence[Part], limit: int | None) -> str:
-    """Check that the parts fit, and describe them in a line, the largest first.
+    """Check that the parts fit, and describe them in one line, the largest first.
 
     Args:
       parts: the parts that a device needs.
       limit: the bytes that a device has; None, if unknown, accepts everything.
 
     Raises:
-      ValueError: they do not fit; the message has the bytes, and the flags to lower.
+      ValueError: they do not fit; the message states the bytes and the flags to lower.
     """
     parts = sorted(parts, key=lambda part: -part.num_bytes)
     total = sum(part.num_bytes for part in parts)
     if limit is not None and total > limit:
-        first = parts[0]
+        largest = parts[0]
         raise ValueError(
-            f"{first.lower}: a device would need {total:,} bytes and has {limit:,}, of them "
-            f"{first.num_bytes:,} for {first.name}; lower {first.lower}"
+            f"{largest.lower}: a device would need {total:,} bytes but has {limit:,}; "
+            f"{largest.name} would take {largest.num_bytes:,} of them; lower {largest.lower}"
         )
     text = ", ".join(f"{part.name} {_mib(part.num_bytes)}" for part in parts)
     return f"{_mib(total)} a device: {text}"
@@ -51,7 +51,7 @@ def _mib(num_bytes: int) -> str:
 
 
 def of_device(num_devices: int) -> int | None:
-    """Bytes that each of so many devices has, or its share of host memory; None if unknown."""
+    """The bytes that each of `num_devices` devices has, or its share of host memory; else None."""
     stats = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"])
@@ -79,16 +79,18 @@ def _free_in_groups(root: pathlib.Path) -> Iterator[int]:
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, name = line.split(":", 2)
         if not controllers:
-            top, limit, used, cached = root / "sys/fs/cgroup", *_V2
+            mount, limit, used, cached = root / "sys/fs/cgroup", *_V2
         elif "memory" in controllers.split(","):
-            top, limit, used, cached = root / "sys/fs/cgroup/memory", *_V1
+            mount, limit, used, cached = root / "sys/fs/cgroup/memory", *_V1
         else:
             continue
         group = pathlib.PurePosixPath(name.lstrip("/"))
-        for one in (top / group, *(top / above for above in group.parents)):
-            most, taken = _text(one / limit).strip(), _text(one / used).strip()
-            if most.isdigit() and taken.isdigit():
-                yield max(0, int(most) - int(taken) + _sum(one / "memory.stat", cached))
+        for folder in (mount / group, *(mount / parent for parent in group.parents)):
+            limit_text, used_text = _text(folder / limit).strip(), _text(folder / used).strip()
+            if limit_text.isdigit() and used_text.isdigit():
+                yield max(
+                    0, int(limit_text) - int(used_text) + _sum(folder / "memory.stat", cached)
+                )
 
 
 _V2 = ("memory.max", "memory.current", ("inactive_file", "active_file"))
@@ -106,7 +108,7 @@ def _sum(path: pathlib.Path, names: tuple[str, ...]) -> int:
 
 
 def _text(path: pathlib.Path) -> str:
-    """The text of a file of the kernel; empty if there is none."""
+    """The text of a file of the kernel; empty if it does not exist."""
     try:
         return path.read_text()
     except OSError:

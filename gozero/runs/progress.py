@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr: a live table in a terminal, a line now and then elsewhere."""
+"""Progress of long work, on stderr: a live table in a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Progress:
       name: the name of the work.
       total: the number of units of work.
       unit: what a unit is: games, steps.
-      done: units done before, which the time to go does not take into account.
+      done: units done before, which the estimated time to go ignores.
     """
 
     def __init__(self, name: str, total: int, unit: str = "games", done: int = 0):
@@ -101,8 +101,8 @@ class Progress:
         table.add_row(f"[bold]{self.name}", ProgressBar(self.total, self.done, width=40))
         table.add_row(self.unit, f"{self.done:,} of {self.total:,}")
         if self._phase:
-            lasted = _clock(time.monotonic() - self._phase_started)
-            table.add_row("now", f"{self._phase} ({lasted})")
+            elapsed = _clock(time.monotonic() - self._phase_started)
+            table.add_row("now", f"{self._phase} ({elapsed})")
         for name, text in self._numbers.items():
             table.add_row(name, text)
         table.add_row("to go", _clock(self._to_go))

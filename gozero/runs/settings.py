@@ -17,7 +17,7 @@
         def __post_init__(self):
             check(self)
 
-Flags, their help, the errors of `check` and the tables of docs/commands.md are made from these.
+Flags, their help, the errors of `check` and the tables of docs/commands.md come from these.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 MAX_SEED = 2**32 - 1
 
 Bound = float | str | None
-"""A limit: a number, or the name of another setting or property that holds it; None for none."""
+"""A limit: a number, or the name of another setting or property with it; None: no limit."""
 
 _KEY = "setting"
 _NOUNS: dict[Any, str] = {
@@ -54,7 +54,7 @@ _NOUNS: dict[Any, str] = {
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is declared of a field besides its type and default; see `setting`."""
+    """The properties of a field besides its type and default; see `setting`."""
 
     help: str = ""
     group: str = ""
@@ -142,7 +142,7 @@ def check_choice(config: Any, name: str, kind: Any) -> None:
 
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) -> Any:
-    """A field of a frozen dataclass, with what is known of it.
+    """A field of a frozen dataclass, with its range, help and other properties.
 
     Args:
       default: its default; if omitted, the field is required.
@@ -153,8 +153,8 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **facts: Any) ->
       above, below: exclusive limits.
       step: the value must be a multiple of this.
       unset: the default in words, where None or () stands for something: "random weights".
-      effective: the property that says what None stands for; ranges and conflicts use its value.
-      positional: it is given without a flag; of a type that tyro accepts as positional.
+      effective: the property with the value that None stands for, which ranges and conflicts use.
+      positional: whether it is given without a flag; its type must be one that tyro accepts there.
     """
     metadata = {_KEY: Setting(help=help, **facts)}
     return dataclasses.field(default=default, metadata=metadata)
@@ -168,15 +168,17 @@ def seed_setting(help: str = "", default: int = 0, **facts: Any) -> Any:
 @functools.cache
 def help_of(config: type) -> dict[str, str]:
     """The description of each field: the help of its `setting`, else the string below it."""
-    found: dict[str, str] = {}
-    for one in reversed(config.__mro__):
+    docstrings: dict[str, str] = {}
+    for base in reversed(config.__mro__):
         with contextlib.suppress(OSError, TypeError):  # a class without source, such as object
-            body = typing.cast(Any, ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]).body
-            for field, below in itertools.pairwise(body):
-                if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-                    found[ast.unparse(field.target)] = ast.literal_eval(below.value)
-    stated = {field.name: facts_of(field).help for field in dataclasses.fields(config)}
-    return found | {name: help for name, help in stated.items() if help}
+            body = typing.cast(
+                Any, ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+            ).body
+            for field, docstring in itertools.pairwise(body):
+                if isinstance(field, ast.AnnAssign) and isinstance(docstring, ast.Expr):
+                    docstrings[ast.unparse(field.target)] = ast.literal_eval(docstring.value)
+    explicit = {field.name: facts_of(field).help for field in dataclasses.fields(config)}
+    return docstrings | {name: help for name, help in explicit.items() if help}
 
 
 def same_as(config: type, name: str, default: Any = dataclasses.MISSING, **facts: Any) -> Any:
@@ -196,7 +198,7 @@ def same_as(config: type, name: str, default: Any = dataclasses.MISSING, **facts
 
 
 def facts_of(field: dataclasses.Field) -> Setting:
-    """What was declared of a field; an empty `Setting` for a field made otherwise."""
+    """The properties of a field; an empty `Setting` if it was not declared by `setting`."""
     return field.metadata.get(_KEY, Setting())
 
 
@@ -226,60 +228,65 @@ def check(config: Any, prefix: str = "") -> None:
       ValueError: ``--simulations 0: expected from 1 to 131070``, or ``--leaves 8: not with --search
         gumbel; its root counts visits one by one``.
     """
-    kinds = typing.get_type_hints(type(config))
+    hints = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
-        kind = kind_of_one(kinds[field.name])
+        kind = kind_of_one(hints[field.name])
         value = getattr(config, facts_of(field).effective or field.name)
         if value == () and facts_of(field).range != Range():
-            raise ValueError(f"{flag_of(field.name, prefix)}: expected one or more")
-        for one in value if isinstance(value, tuple) else (value,):
-            allowed = _allowed_instead(config, facts_of(field), kind, one)
-            if allowed:
-                allowed = allowed.replace("--", f"--{prefix}")
-                raise ValueError(f"{flag_of(field.name, prefix)} {one}: expected {allowed}")
-    found = first_conflict(conflicts(type(config)), functools.partial(_holds, config))
-    if found is not None:
-        name, reason = _name(found.first), found.reason.replace("--", f"--{prefix}")
+            raise ValueError(f"{flag_of(field.name, prefix)}: expected one or more values")
+        for element in value if isinstance(value, tuple) else (value,):
+            expected = _expected_text(config, facts_of(field), kind, element)
+            if expected:
+                expected = expected.replace("--", f"--{prefix}")
+                raise ValueError(f"{flag_of(field.name, prefix)} {element}: expected {expected}")
+    conflict = first_conflict(conflicts(type(config)), functools.partial(_holds, config))
+    if conflict is not None:
+        name, reason = _name(conflict.first), conflict.reason.replace("--", f"--{prefix}")
         value = getattr(config, name)
-        shown = "" if isinstance(value, bool) else f" {value}"
-        against = _against(found.second, prefix)
-        raise ValueError(f"{flag_of(name, prefix)}{shown}: {against}; {reason}")
+        value_suffix = "" if isinstance(value, bool) else f" {value}"
+        condition = _requirement_text(conflict.second, prefix)
+        raise ValueError(f"{flag_of(name, prefix)}{value_suffix}: {condition}; {reason}")
 
 
-def _allowed_instead(config: Any, facts: Setting, kind: Any, value: Any) -> str:
-    """What would be allowed in place of a value; empty if the value is allowed."""
+def _expected_text(config: Any, facts: Setting, kind: Any, value: Any) -> str:
+    """A description of the allowed values; empty if the value is one of them."""
     if value is None or kind not in (int, float):
         choices = choices_of(kind)
         return "" if value is None or not choices or value in choices else _kind_text(kind)
     limits = facts.range.limits(lambda bound: _bound_text(config, bound))
-    wanted: type = numbers.Integral if kind is int else numbers.Real
-    if not isinstance(value, wanted):
+    number_type: type = numbers.Integral if kind is int else numbers.Real
+    if not isinstance(value, number_type):
         return _with_noun(_NOUNS[kind], limits)
     if not math.isfinite(value):
         return _with_noun("a finite number", limits)
     least, most, above, below = (_number(config, bound) for bound in facts.range[:4])
-    fits = Range(least, most, above, below).holds(value) and not (facts.step and value % facts.step)
-    return "" if fits else _with_noun(_step_text(facts), limits)
+    is_valid = Range(least, most, above, below).holds(value) and not (
+        facts.step and value % facts.step
+    )
+    return "" if is_valid else _with_noun(_step_text(facts), limits)
 
 
 def conflicts(config: type) -> Iterator[Conflict]:
     """The class's CONFLICTS whose fields it has, one first condition at a time."""
-    known = {field.name for field in dataclasses.fields(config)}
-    for several in getattr(config, "CONFLICTS", ()):
-        for first in several.first.split():
-            if {_name(first), _name(several.second)} <= known:
-                yield several._replace(first=first)
+    fields = {field.name for field in dataclasses.fields(config)}
+    for declared in getattr(config, "CONFLICTS", ()):
+        for first in declared.first.split():
+            if {_name(first), _name(declared.second)} <= fields:
+                yield declared._replace(first=first)
 
 
 def first_conflict(conflicts: Iterable[Conflict], holds: Callable[[str], bool]) -> Conflict | None:
     """The first conflict both of whose conditions hold, or None."""
-    return next((one for one in conflicts if holds(one.first) and holds(one.second)), None)
+    return next(
+        (one for one in conflicts if holds(one.first) and holds(one.second)),
+        None,
+    )
 
 
 def conflict_text(conflict: Conflict) -> tuple[str, str]:
     """(what is set, what it conflicts with), as flags, for the docs."""
-    asked = _name(conflict.first) if conflict.first.startswith("!") else conflict.first
-    return _condition_text(asked), _against(conflict.second)
+    setting_name = _name(conflict.first) if conflict.first.startswith("!") else conflict.first
+    return _condition_text(setting_name), _requirement_text(conflict.second)
 
 
 def _name(condition: str) -> str:
@@ -304,7 +311,7 @@ def _condition_text(condition: str, prefix: str = "") -> str:
     return f"{flag_of(_name(condition), prefix)} {values}".strip()
 
 
-def _against(condition: str, prefix: str = "") -> str:
+def _requirement_text(condition: str, prefix: str = "") -> str:
     how = "only with" if condition.startswith("!") else "not with"
     return f"{how} {_condition_text(condition, prefix)}"
 
@@ -367,8 +374,8 @@ def default_text(field: dataclasses.Field, value: Any) -> str:
 
 def number_text(value: Any) -> str:
     """A number as text, without a needless decimal point."""
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
-    return str(int(value) if whole else value)
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    return str(int(value) if is_whole else value)
 
 
 def _kind_text(kind: Any) -> str:

@@ -34,9 +34,9 @@ class Tally:
           ValueError: points other than 0, 1/2 and 1.
         """
         points = np.asarray(points, np.float64).reshape(-1)
-        odd = points[~np.isin(points, (0.0, 0.5, 1.0))]
-        if odd.size:
-            raise ValueError(f"points: {odd[0]} is not 0, 0.5 or 1")
+        invalid = points[~np.isin(points, (0.0, 0.5, 1.0))]
+        if invalid.size:
+            raise ValueError(f"points: {invalid[0]} is not 0, 0.5 or 1")
         count = lambda value: int(np.sum(points == value))
         return cls(wins=count(1.0), draws=count(0.5), losses=count(0.0))
 
@@ -121,17 +121,19 @@ def pair_interval(pairs: Any, confidence: float = 0.95, games: Any = None) -> In
     """
     pairs = np.asarray(pairs, np.float64).reshape(-1)
     if not pairs.size:
-        raise ValueError("pairs: there are none")
+        raise ValueError("pairs: empty; expected at least one")
     weights = np.broadcast_to(np.asarray(1.0 if games is None else games, np.float64), pairs.shape)
     if not np.all(weights > 0):
         raise ValueError(f"games: {weights.min()} is not above 0")
-    mean, share = float(np.sum(weights * pairs) / np.sum(weights)), 1.0
-    total = np.sum(weights**2)
-    number = float(np.sum(weights) ** 2 / total)
+    mean, variance_ratio = float(np.sum(weights * pairs) / np.sum(weights)), 1.0
+    sum_of_squares = np.sum(weights**2)
+    effective_pairs = float(np.sum(weights) ** 2 / sum_of_squares)
     if 0 < mean < 1:
-        squares = number * float(np.sum((weights * (pairs - mean)) ** 2) / total)
-        share = min((squares / (mean * (1 - mean)) + 1) / number, 1.0)
-    return wilson(mean, number / share, confidence)
+        squared_deviations = effective_pairs * float(
+            np.sum((weights * (pairs - mean)) ** 2) / sum_of_squares
+        )
+        variance_ratio = min((squared_deviations / (mean * (1 - mean)) + 1) / effective_pairs, 1.0)
+    return wilson(mean, effective_pairs / variance_ratio, confidence)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +207,7 @@ def pair_scores(points: Any) -> np.ndarray:
     """
     points = np.asarray(points, np.float64).reshape(-1)
     if points.size % 2:
-        raise ValueError(f"points: of {points.size} games, an odd number; the last has no pair")
+        raise ValueError(f"points: {points.size} games; expected an even number, for pairs")
     return points.reshape(-1, 2).mean(axis=1)
 
 
@@ -248,7 +250,7 @@ class Sprt:
         return lower, math.log((1 - self.beta) / self.alpha)
 
     def log_likelihood_ratio(self, results: Any) -> float:
-        """Of H1 over H0, given independent results f[n] in [0, 1]: `pair_scores`, or points."""
+        """H1 against H0, given independent results f[n] in [0, 1]: `pair_scores`, or points."""
         values, counts = np.unique(np.asarray(results, np.float64), return_counts=True)
         if not values.size:
             return 0.0
@@ -256,7 +258,7 @@ class Sprt:
         return high - low
 
     def decision(self, results: Any) -> Hypothesis | None:
-        """The accepted hypothesis; None to play on."""
+        """The accepted hypothesis; None: continue the test."""
         ratio, (lower, upper) = self.log_likelihood_ratio(results), self.bounds
         return "H1" if ratio >= upper else "H0" if ratio <= lower else None
 
@@ -266,15 +268,15 @@ def _likelihood(values: np.ndarray, counts: np.ndarray, mean: float) -> float:
 
     The distribution is p_i = q_i / (1 + t (a_i - mean)), where q_i are the observed shares of the
     values a_i and t makes sum q_i (a_i - mean) / (1 + t (a_i - mean)) zero. The sum falls as t
-    grows. If it has no zero between -1 / (1 - mean) and 1 / mean, t is at that end, and what the
-    p_i leave of 1 is the probability of a result 1, or 0, that was not observed.
+    grows. If it has no zero between -1 / (1 - mean) and 1 / mean, t is at one of these ends, and
+    1 - sum p_i is the probability of a result 1, or 0, that was not observed.
     """
-    away, shares = values - mean, counts / counts.sum()
+    deviations, shares = values - mean, counts / counts.sum()
     low, high = -1 / (1 - mean), 1 / mean
     for _ in range(100):
         t = (low + high) / 2
-        if np.sum(shares * away / (1 + t * away)) > 0:
+        if np.sum(shares * deviations / (1 + t * deviations)) > 0:
             low = t
         else:
             high = t
-    return -float(np.sum(counts * np.log1p((low + high) / 2 * away)))
+    return -float(np.sum(counts * np.log1p((low + high) / 2 * deviations)))

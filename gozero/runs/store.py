@@ -88,8 +88,8 @@ def is_url(place: str | os.PathLike) -> bool:
 
 
 def _scheme(place: str | os.PathLike) -> str | None:
-    found = _URL.fullmatch(os.fspath(place))
-    return found[1] if found else None
+    match = _URL.fullmatch(os.fspath(place))
+    return match[1] if match else None
 
 
 def at(place: str | os.PathLike) -> Store:
@@ -102,14 +102,14 @@ def at(place: str | os.PathLike) -> Store:
     if scheme is None:
         return Folder(pathlib.Path(text))
     if scheme not in SCHEMES:
-        schemes = ", ".join(f"{one}://" for one in SCHEMES[:-1])
-        raise ValueError(f"{text}: expected a folder, or a URL of {schemes}")
-    rest = _URL.fullmatch(text)[2]  # pyright: ignore[reportOptionalSubscript]
+        schemes = ", ".join(f"{name}://" for name in SCHEMES[:-1])
+        raise ValueError(f"{text}: expected a folder, or a URL that begins with {schemes}")
+    path = _URL.fullmatch(text)[2]  # pyright: ignore[reportOptionalSubscript]
     if scheme == "file":
-        return Folder(pathlib.Path("/", rest))
+        return Folder(pathlib.Path("/", path))
     if scheme == "memory":
-        return _memory(f"memory:///{rest.lstrip('/')}")
-    return Bucket(f"{scheme}://{rest}")
+        return _memory(f"memory:///{path.lstrip('/')}")
+    return Bucket(f"{scheme}://{path}")
 
 
 @functools.cache
@@ -130,12 +130,12 @@ class Folder:
             try:
                 os.link(partial, path)
             except FileExistsError:
-                return _is(path, data)
+                return _has_contents(path, data)
             except OSError as error:
                 if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
                     raise
                 if path.exists():  # without hard links, concurrent creates may both succeed
-                    return _is(path, data)
+                    return _has_contents(path, data)
                 os.replace(partial, path)
             files.sync(path.parent)
         return True
@@ -161,28 +161,30 @@ class Folder:
             return file.read()
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
-        found = []
-        for folder, inner, names in os.walk(self.path / prefix, onerror=_unless_missing):
-            lead = pathlib.Path(folder).relative_to(self.path).as_posix() + "/"
-            lead = lead.removeprefix("./")
-            inner[:] = [name for name in inner if f"{lead}{name}" >= after[: len(lead + name)]]
-            keys = (f"{lead}{name}" for name in names if not name.startswith("."))
+        entries = []
+        for folder, subfolders, names in os.walk(self.path / prefix, onerror=_raise_unless_missing):
+            relative = pathlib.Path(folder).relative_to(self.path).as_posix() + "/"
+            relative = relative.removeprefix("./")
+            subfolders[:] = [
+                name for name in subfolders if f"{relative}{name}" >= after[: len(relative + name)]
+            ]
+            keys = (f"{relative}{name}" for name in names if not name.startswith("."))
             for key in (key for key in keys if after < key and (not before or key < before)):
                 with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                    found.append(Entry(key, os.lstat(self.path / key).st_size))
-        return sorted(found)
+                    entries.append(Entry(key, os.lstat(self.path / key).st_size))
+        return sorted(entries)
 
     def delete(self, key: str) -> None:
         (self.path / key).unlink(missing_ok=True)
 
 
-def _is(path: pathlib.Path, data: bytes) -> bool:
+def _has_contents(path: pathlib.Path, data: bytes) -> bool:
     with contextlib.suppress(ValueError), files.open_regular(path, len(data)) as file:
         return file.read() == data
     return False
 
 
-def _unless_missing(error: OSError) -> None:
+def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
 
@@ -198,7 +200,9 @@ class Bucket:
         try:
             import obstore
         except ImportError as error:
-            raise ValueError(f"{url}: needs obstore; pip install 'gozero[cloud]'") from error
+            raise ValueError(
+                f"{url}: needs the package obstore: pip install 'gozero[cloud]'"
+            ) from error
         self.name, self._obstore = url, obstore
         options: dict[str, Any] = {}
         if not url.startswith("memory:"):
@@ -212,7 +216,7 @@ class Bucket:
 
     def create(self, key: str, data: bytes) -> bool:
         exists = self._obstore.exceptions.AlreadyExistsError
-        with self._naming(key):
+        with self._naming_errors(key):
             try:
                 self._obstore.put(self._store, key, data, mode="create", use_multipart=False)
             except exists:
@@ -221,39 +225,39 @@ class Bucket:
         return True
 
     def put(self, key: str, data: bytes) -> None:
-        with self._naming(key):
+        with self._naming_errors(key):
             self._obstore.put(self._store, key, data)
 
     def get(self, key: str, most: int) -> bytes:
-        with self._naming(key):
-            found = self._obstore.get(self._store, key)
-            size = found.meta["size"]
+        with self._naming_errors(key):
+            response = self._obstore.get(self._store, key)
+            size = response.meta["size"]
             if size <= most:
-                return bytes(found.bytes())
+                return bytes(response.bytes())
         raise ValueError(f"{self.name}/{key} has {size:,} bytes; expected at most {most:,}")
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
-        with self._naming(prefix):
-            found: list[Entry] = []
-            within = {"prefix": prefix or None, "offset": after or None}
-            for page in self._obstore.list(self._store, **within, chunk_size=1000):
-                found += (Entry(one["path"], one["size"]) for one in page)
-                if before and found[-1].key >= before:
+        with self._naming_errors(prefix):
+            entries: list[Entry] = []
+            filters = {"prefix": prefix or None, "offset": after or None}
+            for page in self._obstore.list(self._store, **filters, chunk_size=1000):
+                entries += (Entry(item["path"], item["size"]) for item in page)
+                if before and entries[-1].key >= before:
                     break
-        return sorted(one for one in found if not before or one.key < before)
+        return sorted(entry for entry in entries if not before or entry.key < before)
 
     def delete(self, key: str) -> None:
-        with self._naming(key), contextlib.suppress(FileNotFoundError):
+        with self._naming_errors(key), contextlib.suppress(FileNotFoundError):
             self._obstore.delete(self._store, key)
 
     @contextlib.contextmanager
-    def _naming(self, key: str) -> Iterator[None]:
+    def _naming_errors(self, key: str) -> Iterator[None]:
         """Turns errors of obstore into OSErrors that name the object."""
         where = f"{self.name}/{key}"
         try:
             yield
         except FileNotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, "there is no such object", where) from error
+            raise FileNotFoundError(errno.ENOENT, "no such object", where) from error
         except self._obstore.exceptions.BaseError as error:
             raise OSError(errno.EIO, _first_line(error), where) from error
 

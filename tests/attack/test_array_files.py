@@ -231,7 +231,7 @@ def test_methods_that_python_does_not_know(files):
         for found in re.finditer(b"PK\x01\x02", whole):
             data[found.start() + 10 : found.start() + 12] = struct.pack("<H", method)
         path.write_bytes(data)
-        with pytest.raises(ValueError, match=f"is packed by method {method}"):
+        with pytest.raises(ValueError, match=f"has compression method {method}"):
             read(path)
     path.write_bytes(whole)
     assert zipfile.is_zipfile(path)

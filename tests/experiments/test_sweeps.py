@@ -191,7 +191,7 @@ def test_another_config_in_the_same_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"pieces.jsonl, line 1 is damaged"):
         SweepFolder(sweep, config)
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"config.json is not of a sweep"):
+    with pytest.raises(ValueError, match=r"config.json does not belong to a sweep"):
         SweepFolder(sweep, config)
 
 

@@ -123,11 +123,11 @@ def test_columns_in_a_file():
         (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "damaged or not weights"),
         (lambda path: path.write_bytes(b"PK\x03\x04 nonsense"), "damaged or not weights"),
         (foreign, "damaged or not weights"),
-        (flipped, "not those that its header describes"),
-        (renamed, "not those that its header describes"),
+        (flipped, "its arrays do not match the digest in its header"),
+        (renamed, "its arrays do not match the digest in its header"),
         (huge_header, "damaged or not weights"),
         (deep_header, "damaged or not weights"),
-        (objects, "array 'a' has no header of plain numbers .objects are not read"),
+        (objects, "array 'a' is not of plain numbers .objects are not read"),
         (lambda path: arrays.write(path, "strengths", HELD, {}), "'gozero-strengths-1', not"),
     ],
 )
@@ -149,15 +149,15 @@ def test_what_is_no_file_is_not_read(tmp_path, suffix):
     for make, says in (
         (lambda: path.symlink_to(real), "is a link, which is not followed"),
         (lambda: path.symlink_to("/dev/zero"), "is a link, which is not followed"),
-        (lambda: os.mkfifo(path), "is no regular file"),
-        (lambda: path.mkdir(), "is no regular file"),
+        (lambda: os.mkfifo(path), "is not a regular file"),
+        (lambda: path.mkdir(), "is not a regular file"),
         (lambda: huge(path), f"has {2**33:,} bytes; expected at most"),
     ):
         make()
         with pytest.raises(ValueError, match=says):
             arrays.read(path, "weights")
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-    with pytest.raises(ValueError, match="is no regular file"):
+    with pytest.raises(ValueError, match="is not a regular file"):
         arrays.describe(pathlib.Path("/dev/zero"), "weights")
 
 

@@ -32,8 +32,8 @@ def test_a_run_goes_on_with_settings_that_agree(tmp_path):
         assert found.manifest == {"jax": "0.10"}
     with pytest.raises(
         ValueError,
-        match=r"^out: .*run holds a run with other flags: --side.max-visits was 4 and is 5; give "
-        "the same flags to go on with it, or a new folder$",
+        match=r"^out: .*run contains a run with other flags: --side.max-visits was 4 and is 5; "
+        "give the same flags to resume it, or name a new folder$",
     ):
         opened(path, games=3, side={"max_visits": 5})
     assert json.loads((path / "config.json").read_text())["games"] == 3
@@ -51,7 +51,9 @@ def test_one_process_has_it_and_a_refusal_lets_it_go(tmp_path):
 
 def test_a_folder_of_something_else_is_left_as_it_was(tmp_path):
     (tmp_path / "notes").touch()
-    with pytest.raises(ValueError, match="is not empty; give a new folder"):
+    with pytest.raises(
+        ValueError, match="is not empty, and nothing is overwritten; name a new folder"
+    ):
         opened(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["notes"]
 
@@ -59,7 +61,9 @@ def test_a_folder_of_something_else_is_left_as_it_was(tmp_path):
 @pytest.mark.parametrize("text", ["[1]", "{", "\xff", "[" * 100_000])
 def test_a_config_that_is_none_is_named(tmp_path, text):
     (tmp_path / "config.json").write_text(text, encoding="latin-1")
-    with pytest.raises(ValueError, match=r"out: .*config.json (is not of a run|cannot be read)"):
+    with pytest.raises(
+        ValueError, match=r"out: .*config.json (does not belong to a run|cannot be read)"
+    ):
         opened(tmp_path)
 
 
@@ -69,7 +73,7 @@ def test_a_config_that_is_none_is_named(tmp_path, text):
 def test_a_manifest_that_is_none_is_named(tmp_path, facts):
     with opened(tmp_path / "run", games=2) as found:
         found.write_manifest(facts)
-    with pytest.raises(ValueError, match=r"manifest\.json is not of a run"):
+    with pytest.raises(ValueError, match=r"manifest\.json does not belong to a run"):
         opened(tmp_path / "run", games=2)
 
 
@@ -98,7 +102,7 @@ def test_where_nothing_can_be_locked_it_warns_and_works(tmp_path, monkeypatch, c
         pass
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "run.lock: cannot be locked (Function not implemented); see to it that nothing" in said
+    assert "run.lock: cannot be locked (Function not implemented); make sure that nothing" in said
 
 
 def test_a_manifest_lists_the_sessions_that_came_to_something():

@@ -184,5 +184,7 @@ def test_urls_are_told_from_folders(place, is_url):
 
 
 def test_other_urls_are_refused():
-    with pytest.raises(ValueError, match=r"ftp://host/x: expected a folder, or a URL of file://"):
+    with pytest.raises(
+        ValueError, match=r"ftp://host/x: expected a folder, or a URL that begins with file://"
+    ):
         store.at("ftp://host/x")

@@ -43,7 +43,7 @@ def test_what_is_missing_damaged_or_wrong_is_refused(saved, tmp_path):
         shape_weights.save(path, SHAPES, np.full_like(weights, np.inf))
     found, about = arrays.read(path, "local-shapes")
     arrays.write(path, "weights", found, about)
-    with pytest.raises(ValueError, match="it says format 'gozero-weights-1'"):
+    with pytest.raises(ValueError, match="its format is 'gozero-weights-1'"):
         shape_weights.read(path)
     for change, says in (
         ({"largest": 3}, r"'weights' is float16\[\d+\], expected float16"),

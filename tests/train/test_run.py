@@ -171,7 +171,7 @@ def test_what_does_not_fit_is_refused_with_its_bytes_and_what_to_lower():
     parts = {part.name: part.num_bytes for part in memory.parts_of(plan)}
     with pytest.raises(ValueError, match=r"lower --capacity$") as error:
         memory.check(plan, 10**7)
-    assert f"{sum(parts.values()):,} bytes and has 10,000,000" in str(error.value)
+    assert f"{sum(parts.values()):,} bytes but has 10,000,000" in str(error.value)
     assert f"{parts['replay']:,} for replay" in str(error.value)
     assert memory.check(plan, 10**10).startswith(f"{sum(parts.values()) / 2**20:,.1f} MiB")
     many = make_plan(tiny.config(batch=4096, simulations=64, capacity=10**5))
@@ -188,7 +188,7 @@ def test_a_folder_belongs_to_a_run(tmp_path):
     with pytest.raises(ValueError, match="--batch was 8 and is 16; give the same flags"):
         tiny.claim(dataclasses.replace(config, batch=16))
     (config.folder / "config.json").write_text("{}")
-    with pytest.raises(ValueError, match="is not of a training run"):
+    with pytest.raises(ValueError, match="does not belong to a training run"):
         tiny.claim(config)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()

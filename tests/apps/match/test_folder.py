@@ -62,7 +62,7 @@ def test_openings_from_files_are_the_same_to_the_end(tmp_path):
 @pytest.mark.parametrize("before", [{"games": 4, "batch": 2}, {"games": "many"}, ["no", "flags"]])
 def test_a_folder_of_something_else_is_called_that(before, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(before))
-    with pytest.raises(ValueError, match="is not of a match; name a new folder"):
+    with pytest.raises(ValueError, match="does not belong to a match; name a new folder"):
         MatchFolder(MatchConfig(games=4, out=tmp_path))
 
 

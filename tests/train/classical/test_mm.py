@@ -220,7 +220,7 @@ def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsy
     assert about["held_out"]["log_likelihood"] < 0
     with pytest.raises(SystemExit):
         fit.main(flags)
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
