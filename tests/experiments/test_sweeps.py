@@ -307,7 +307,7 @@ def test_a_search_from_end_to_end(tmp_path):
 def test_anchors_play_a_program(tmp_path, chance):
     sweep = sweep_of("a", "b")
     missing = config_of(tmp_path / "missing", anchor_command="no-such-program --gtp")
-    with pytest.raises(ValueError, match=r"opponent.command: 'no-such-program' is no program"):
+    with pytest.raises(ValueError, match=r"opponent.command: 'no-such-program' is not a program"):
         run.run(sweep, missing)
     assert chance == []
     config = config_of(tmp_path / "out", anchor_command=sys.executable)

@@ -156,7 +156,7 @@ def test_a_program_is_rated_too(out, capsys):
 def test_a_missing_program_is_named_before_anything_is_played(out, capsys, monkeypatch):
     monkeypatch.setattr(matches, "play", None)
     said = refused(capsys, "--out", out, *SMALL, "--command", "no-such-program --mode gtp")
-    assert "'no-such-program' is no program on the PATH" in said
+    assert "'no-such-program' is not a program on the PATH" in said
 
 
 def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):

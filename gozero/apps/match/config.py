@@ -26,7 +26,7 @@ class Side(PlayerConfig):
     {game} is replaced by the game's number."""
 
     reuse: bool = setting(False)
-    """Whether our search starts from the tree of the one before, or td from the weights learnt."""
+    """Whether our search starts from the tree of the previous one, or td from its weights."""
 
     CONFLICTS = (
         Conflict(
@@ -157,7 +157,7 @@ class MatchConfig:
                 side.check_size(self.size, f"{name}.")
                 continue
             if side.command is not None:
-                raise ValueError(f"--{name}.command: programs play Go, and no {self.game}")
+                raise ValueError(f"--{name}.command: programs play only Go, not {self.game}")
             side.check_other_game(f"--{name}.")
             if side.evaluator == "playout" and side.playouts is None:
                 object.__setattr__(self, name, dataclasses.replace(side, playouts="uniform"))
@@ -168,7 +168,7 @@ class MatchConfig:
 
     @property
     def most_openings(self) -> int:
-        """The most opening plies that the board has room for."""
+        """The most opening plies allowed on the board."""
         return 2 * (self.size or 9) ** 2
 
     @property
@@ -178,7 +178,7 @@ class MatchConfig:
 
     @property
     def paired(self) -> bool:
-        """Whether games 2 i and 2 i + 1 begin alike."""
+        """Whether games 2 i and 2 i + 1 share their opening."""
         return self.openings > 0 or self.openings_from is not None
 
     def black(self, game: int) -> int:

@@ -26,7 +26,7 @@ from gozero.runs.folder import RunFolder
 
 RESULTS = "results.jsonl"
 FAILURES = "failures.jsonl"
-"""The file that says, for games to be replayed, why each attempt so far was void."""
+"""The file with the reasons why each attempt so far was void, for games to be replayed."""
 
 _MAY_DIFFER = {"parallel", "retries", "crash", "timeout", "out"}
 
@@ -37,7 +37,7 @@ class MatchFolder(RunFolder):
     Attributes:
       games: number -> game, for the games that have been played.
       failures: number -> why each attempt so far was void, for games with such attempts.
-      session: how often the match was started before.
+      session: the number of earlier starts of the match.
 
     Args:
       config: the match.
@@ -58,24 +58,26 @@ class MatchFolder(RunFolder):
         openings_sha256: str | None = None,
         names: tuple[str, str] | None = None,
     ):
-        asked = _plain(config)
-        agree = lambda before: _must_agree(config.out, before, asked)
-        super().__init__(config.out, "match", agree, RESULTS, "is being played by another process")
+        settings = _as_json(config)
+        check_settings = lambda before: _must_agree(config.out, before, settings)
+        super().__init__(
+            config.out, "match", check_settings, RESULTS, "is being played by another process"
+        )
         self._results = self.path / RESULTS
         with self.opening():
             self.session = 0 if self.before is None else 1 + int(self.manifest.get("session", 0))
             self.games = _read_results(self._results, config.games)
             self.failures = _read_failures(self.path / FAILURES, config.games, self.games)
             if self.games:
-                _same_programs(self.path, config, self.manifest, names)
-                _same_files(self.path, self.manifest.get("evaluators", {}), evaluators or {})
-                _same_openings(self.path, self.manifest, openings_sha256)
-            self.write_config(asked)
+                _check_programs(self.path, config, self.manifest, names)
+                _check_files(self.path, self.manifest.get("evaluators", {}), evaluators or {})
+                _check_openings(self.path, self.manifest, openings_sha256)
+            self.write_config(settings)
             (self.path / "games").mkdir(exist_ok=True)
             sync(self.path)
 
     def write_manifest(self, facts: dict) -> None:
-        """Write what ran, with the session added.
+        """Write the manifest, with the session added.
 
         Raises:
           OSError: as `add`.
@@ -86,7 +88,7 @@ class MatchFolder(RunFolder):
         """Write a game durably to disk; of a void one, the moves so far.
 
         Raises:
-          OSError: the folder, which the text names, cannot be written (a full disk, say).
+          OSError: the folder cannot be written (a full disk, say); the message names it.
         """
         with self.writing():
             path = self.path / "games" / f"{game.game:04d}.sgf"
@@ -108,60 +110,60 @@ class MatchFolder(RunFolder):
         self.failures[number] = tuple(failures)
 
 
-def _plain(config: MatchConfig) -> dict:
+def _as_json(config: MatchConfig) -> dict:
     """The flags as JSON data."""
     return json.loads(json.dumps(dataclasses.asdict(config), default=str))
 
 
-def _must_agree(path: pathlib.Path, before: dict, asked: dict) -> None:
+def _must_agree(path: pathlib.Path, before: dict, requested: dict) -> None:
     if not isinstance(before.get("games"), int) or not set(SIDES) <= before.keys():
         raise ValueError(folders.not_of(path, "match"))
-    # Flags that older folders lack had their defaults.
+    # Flags that are missing in older folders had their defaults.
     before = {"game": "go"} | before
-    unset = _plain(MatchConfig())
+    unset = _as_json(MatchConfig())
     before |= {side: unset[side] | before[side] for side in SIDES}
-    old, new = folders.flat(before), folders.flat(asked)
-    more = new["games"] >= old["games"]
-    may_differ = _MAY_DIFFER | ({"games"} if more else set())
-    # Files are compared by their contents, see `_same_files`, not by their paths.
+    old, new = folders.flat(before), folders.flat(requested)
+    has_more_games = new["games"] >= old["games"]
+    may_differ = _MAY_DIFFER | ({"games"} if has_more_games else set())
+    # Files are compared by their contents, see `_check_files`, not by their paths.
     names = {f"{side}.{name}" for side in SIDES for name in FILES}
     may_differ |= {x for x in names if old.get(x) is not None and new.get(x) is not None}
-    folders.must_agree(path, "match", before, asked, may_differ)
+    folders.must_agree(path, "match", before, requested, may_differ)
 
 
-def _same_files(path: pathlib.Path, before: dict, now: dict) -> None:
-    """Refuse files whose contents have changed, those that come with the package too."""
-    for side, name in itertools.product(now, FILES):
-        about, field = now[side], f"{name}_sha256"
+def _check_files(path: pathlib.Path, before: dict, current: dict) -> None:
+    """Refuse files whose contents have changed, including those that come with the package."""
+    for side, name in itertools.product(current, FILES):
+        about, field = current[side], f"{name}_sha256"
         digest = about.get(field)
-        played = before.get(side, {}).get(field, digest)  # old manifests may lack it
-        if digest != played:
+        recorded = before.get(side, {}).get(field, digest)  # old manifests may lack it
+        if digest != recorded:
             raise ValueError(
-                f"out: {path} holds games of other {name}: --{side}.{name} {about[name]} "
-                f"had SHA-256 {played[:12]} and has {digest[:12]}; name a new folder"
+                f"out: {path} contains games with other {name}: --{side}.{name} {about[name]} "
+                f"had SHA-256 {recorded[:12]} and now has {digest[:12]}; name a new folder"
             )
 
 
-def _same_programs(
+def _check_programs(
     path: pathlib.Path, config: MatchConfig, before: dict, names: tuple[str, str] | None
 ) -> None:
     """Refuse a command that now starts another program or version."""
-    for side, spec, name in zip(SIDES, config.sides, names or (), strict=False):
-        played = before.get(side, name)
-        if spec.command is not None and name != played:
+    for side, flags, name in zip(SIDES, config.sides, names or (), strict=False):
+        recorded = before.get(side, name)
+        if flags.command is not None and name != recorded:
             raise ValueError(
-                f"out: {path} holds games of {played}, which --{side}.command no longer starts, "
-                f"but {name}; name a new folder"
+                f"out: {path} contains games of {recorded}, but --{side}.command now starts "
+                f"{name}; name a new folder"
             )
 
 
-def _same_openings(path: pathlib.Path, before: dict, digest: str | None) -> None:
-    """Refuse other openings: both games of a pair must begin alike."""
-    played = before.get("openings_sha256", digest)  # old manifests lack it
-    if digest != played:
+def _check_openings(path: pathlib.Path, before: dict, digest: str | None) -> None:
+    """Refuse other openings: both games of a pair must share theirs."""
+    recorded = before.get("openings_sha256", digest)  # old manifests lack it
+    if digest != recorded:
         raise ValueError(
-            f"out: {path} holds games of other openings than --openings-from has now; give those "
-            "back, or name a new folder"
+            f"out: {path} contains games with other openings than --openings-from has now; "
+            "restore those openings, or name a new folder"
         )
 
 
@@ -176,9 +178,9 @@ def _read_results(path: pathlib.Path, num_games: int) -> dict[int, GameLine]:
 
     def add(fields: dict) -> None:
         game = GameLine(**fields)
-        _check(game, num_games)
+        _check_line(game, num_games)
         if game.game in games and games[game.game].points is not None:
-            raise ValueError(f"game {game.game} again")
+            raise ValueError(f"game {game.game} appears twice")
         games[game.game] = game
 
     cut_torn_line(path)
@@ -189,29 +191,31 @@ def _read_results(path: pathlib.Path, num_games: int) -> dict[int, GameLine]:
 def _read_failures(
     path: pathlib.Path, num_games: int, games: Mapping[int, GameLine]
 ) -> dict[int, tuple[str, ...]]:
-    """The failed attempts at games by the file, or by the void games of the results, whichever
-    has more for a game; a torn last line is cut off the file.
+    """The failed attempts at each game, from the file or from the void games of the results,
+    whichever lists more; a torn last line is cut off the file.
 
     Raises:
-      ValueError: a line is invalid, or of no game of this match.
+      ValueError: a line is invalid, or its game is not in this match.
     """
-    void = [game for game in games.values() if game.points is None]
-    found: dict[int, tuple[str, ...]] = {game.game: (*game.failures, game.why) for game in void}
+    void_games = [game for game in games.values() if game.points is None]
+    failures_of: dict[int, tuple[str, ...]] = {
+        game.game: (*game.failures, game.why) for game in void_games
+    }
 
     def add(fields: dict) -> None:
         number, failures = fields["game"], tuple(fields["failures"])
         if not isinstance(number, int) or not 0 <= number < num_games:
             raise ValueError(f"game {number!r} of {num_games}")
-        if not all(isinstance(why, str) for why in failures):
+        if not all(isinstance(reason, str) for reason in failures):
             raise ValueError(f"failures {failures!r}")
-        found[number] = max(failures, found.get(number, ()), key=len)
+        failures_of[number] = max(failures, failures_of.get(number, ()), key=len)
 
     cut_torn_line(path)
     read_lines(path, add)
-    return found
+    return failures_of
 
 
-def _check(game: GameLine, num_games: int) -> None:
+def _check_line(game: GameLine, num_games: int) -> None:
     """Check the fields that the statistics use.
 
     Raises:
@@ -220,7 +224,7 @@ def _check(game: GameLine, num_games: int) -> None:
     if not isinstance(game.game, int) or not 0 <= game.game < num_games:
         raise ValueError(f"game {game.game!r} of {num_games}")
     if game.points not in (None, 0.0, 0.5, 1.0) or (game.points is None) != (game.end == "void"):
-        raise ValueError(f"{game.points!r} points, ended by {game.end!r}")
+        raise ValueError(f"{game.points!r} points, but ended by {game.end!r}")
     for numbers in ([game.moves, game.attempts], game.seconds, game.turns):
         if len(numbers) != 2 or not all(isinstance(x, int | float) and x >= 0 for x in numbers):
-            raise ValueError(f"{numbers!r} is not two numbers, 0 or more")
+            raise ValueError(f"{numbers!r}; expected two numbers of at least 0")

@@ -19,7 +19,7 @@ _HOW_TO_INSTALL = {
 
 
 _FILES = 256
-"""Open files to allow for besides those of the programs: JAX's, the folder's."""
+"""Open files besides those of the programs: JAX's, the folder's."""
 
 _FILES_OF_PROGRAM = 4
 _FILES_OF_START = 6
@@ -35,19 +35,19 @@ def allow_open_files(config: MatchConfig) -> None:
     games = min(config.parallel, config.games)
     programs = games * sum(side.command is not None for side in config.sides)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = hard if hard != resource.RLIM_INFINITY else 2**20
-    least = _FILES + programs * _FILES_OF_PROGRAM
-    if programs and least > most:
+    limit = hard if hard != resource.RLIM_INFINITY else 2**20
+    needed = _FILES + programs * _FILES_OF_PROGRAM
+    if programs and needed > limit:
         raise ValueError(
-            f"parallel: {games} games at once want {least:,} open files, and the system allows "
-            f"{most:,} (ulimit -Hn); use {max((most - _FILES) * games // (least - _FILES), 1)}"
+            f"parallel: {games} games at once need {needed:,} open files, but the system allows "
+            f"{limit:,} (ulimit -Hn); use {max((limit - _FILES) * games // (needed - _FILES), 1)}"
         )
-    wanted = min(least + programs * _FILES_OF_START, most)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    target = min(needed + programs * _FILES_OF_START, limit)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
-def located(words: list[str]) -> list[str]:
+def with_program_path(words: list[str]) -> list[str]:
     """A command line with the path of its program, looked up on the PATH and in `_GAMES`."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), _GAMES])
     return [shutil.which(words[0], path=path) or words[0], *words[1:]]
@@ -67,12 +67,12 @@ def _name(config: MatchConfig, i: int) -> str:
     side = config.sides[i]
     if side.command is None:
         return f"gozero {side.text}"
-    words = located(side.words())
+    words = with_program_path(side.words())
     program = words[0]
     if shutil.which(program) is None:
-        how = _HOW_TO_INSTALL.get(os.path.basename(program))
-        hint = f"; {how}" if how else ""
-        raise ValueError(f"{SIDES[i]}.command: {program!r} is no program on the PATH{hint}")
+        instructions = _HOW_TO_INSTALL.get(os.path.basename(program))
+        hint = f"; {instructions}" if instructions else ""
+        raise ValueError(f"{SIDES[i]}.command: {program!r} is not a program on the PATH{hint}")
     try:
         with GtpClient(words, timeout=config.timeout) as client:
             for command in (f"boardsize {config.size}", "clear_board", f"komi {config.komi:g}"):

@@ -25,7 +25,7 @@ class PairOpenings(NamedTuple):
 
 
 def make_openings(config: MatchConfig, game: Game | Rules) -> PairOpenings:
-    """The openings that the flags ask for, of a game, or of Go under given rules.
+    """The openings that the flags select, for a game or for Go under some rules.
 
     Raises:
       ValueError: files are missing, damaged or of another size, or their moves are illegal.
@@ -54,15 +54,17 @@ def _first_moves(path: pathlib.Path, rules: Rules, plies: int) -> tuple[int, ...
     except ValueError as error:
         raise ValueError(f"openings_from: {error}") from error
     if record.size != rules.size:
-        raise ValueError(f"openings_from: {path} is of {record.size}x{record.size}")
+        boards = f"{record.size}x{record.size}, but the match is on {rules.size}x{rules.size}"
+        raise ValueError(f"openings_from: {path} is for {boards}")
     if record.black_stones or record.white_stones:
-        raise ValueError(f"openings_from: {path} sets up stones; openings are moves only")
+        raise ValueError(f"openings_from: {path} sets up stones; an opening may only contain moves")
     moves, game = record.moves[: plies or None], HostGame(rules)
     if plies > len(record.moves):
-        raise ValueError(f"openings_from: {path} has {len(record.moves)} moves, not {plies}")
+        count = len(record.moves)
+        raise ValueError(f"openings_from: {path} has {count} moves; expected at least {plies}")
     for number, (colour, action) in enumerate(moves, start=1):
         if colour != game.to_play:
-            raise ValueError(f"openings_from: {path}: move {number} is not in turn")
+            raise ValueError(f"openings_from: {path}: move {number} is out of turn")
         try:
             game.play(colour, action)
         except IllegalMove as error:

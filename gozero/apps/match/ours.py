@@ -16,7 +16,7 @@ from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.openings import PairOpenings
 from gozero.apps.match.referee import COLOURS, LETTERS, Outcome
 from gozero.apps.match.score import GameLine
-from gozero.apps.match.worker import GameWorker, about, line_of
+from gozero.apps.match.worker import GameWorker, game_comment, line_of
 from gozero.apps.runtime import StopRequest
 from gozero.apps.sgf import GameRecord
 from gozero.games import registry
@@ -36,7 +36,7 @@ def make_sides(config: MatchConfig, rules: Rules | Game) -> list[ConfiguredPlaye
     """The players of the sides; None for a program.
 
     Raises:
-      ValueError: flags do not go together, or weights are bad.
+      ValueError: flags conflict, or weights are bad.
     """
     return [
         make_player(rules, side, config.seed, side.reuse) if side.command is None else None
@@ -47,7 +47,7 @@ def make_sides(config: MatchConfig, rules: Rules | Game) -> list[ConfiguredPlaye
 def evaluators(sides: Sequence[ConfiguredPlayer | None]) -> dict[str, dict]:
     """Descriptions of the evaluators of our sides, by side name."""
     pairs = zip(SIDES, sides, strict=True)
-    return {name: made.about for name, made in pairs if made is not None}
+    return {name: side.about for name, side in pairs if side is not None}
 
 
 def _session_key(config: MatchConfig, session: int) -> jax.Array:
@@ -66,7 +66,7 @@ class BatchedSide:
     """
 
     def __init__(
-        self, config: MatchConfig, rules: Rules, side: int, made: ConfiguredPlayer, session: int
+        self, config: MatchConfig, rules: Rules, side: int, player: ConfiguredPlayer, session: int
     ):
         parallel, self.name, self.seconds = config.parallel, SIDES[side], 0.0
         self.num_batches = 2 if parallel > 1 else 1
@@ -74,21 +74,19 @@ class BatchedSide:
         mesh = devices.make_mesh(lanes, round_up=True)
         self.lanes = lanes + -lanes % mesh.size
         key = jax.random.fold_in(_session_key(config, session), side)
-        self._player = LockstepPlayer(rules, made.player, self.lanes, key, mesh)
-        room, on = (
-            made.describe_memory(self.lanes),
-            f", {mesh.size} devices" if mesh.size > 1 else "",
-        )
-        print(f"{self.name}: {room}{on}", file=sys.stderr, flush=True)
+        self._player = LockstepPlayer(rules, player.player, self.lanes, key, mesh)
+        on_devices = f", {mesh.size} devices" if mesh.size > 1 else ""
+        memory = f"{player.describe_memory(self.lanes)}{on_devices}"
+        print(f"{self.name}: {memory}", file=sys.stderr, flush=True)
         started = time.perf_counter()
         self._player.compile()
         print(f"compiled in {time.perf_counter() - started:.1f} s", file=sys.stderr)
         self._memories: list[Any] = [self._player.new_memory() for _ in range(self.num_batches)]
 
     def choose(self, batch: int, games: Mapping[int, GameWorker]) -> dict[int, int | None]:
-        """An action for each of the given lanes of a batch; None where it resigns."""
+        """An action for each of these lanes of a batch; None where it resigns."""
         started = time.monotonic()
-        memory, self._memories[batch] = self._memories[batch], None  # the search uses it up
+        memory, self._memories[batch] = self._memories[batch], None  # donated to the search
         since = {lane: game.since(PLIES) for lane, game in games.items()}
         moves, self._memories[batch] = self._player.choose(
             {lane: game.state for lane, game in games.items()},
@@ -97,7 +95,7 @@ class BatchedSide:
         )
         self.seconds = time.monotonic() - started
         if not all(moves.ok[lane] for lane in games):
-            print(f"{self.name}: the evaluator gave a number that is not finite", file=sys.stderr)
+            print(f"{self.name}: an evaluation was not finite", file=sys.stderr)
         return {lane: None if moves.resigns[lane] else int(moves.action[lane]) for lane in games}
 
 
@@ -136,28 +134,32 @@ def play_on_device(
     players = (_passing_to_win(game, side.player) if of_go else side.player for side in sides)
     first, second = (devices.over_mesh(player, mesh) for player in players)
     step = jax.jit(game.play)
-    new = game.points and functools.partial(game.points.new, config.komi)
+    new_state = game.points and functools.partial(game.points.new, config.komi)
 
     @functools.lru_cache(maxsize=2 * lanes)
-    def opened(pair: int) -> Any:
-        state = new() if new else game.init(jax.random.key(0))
+    def after_opening(pair: int) -> Any:
+        state = new_state() if new_state else game.init(jax.random.key(0))
         for action in openings.of(pair):
             state = step(state, np.int32(action))
         return jax.device_get(state)
 
-    def begins(number: int) -> int:
+    def first_side(number: int) -> int:
         return (config.black(number) + len(openings.of(number // 2))) % 2
 
     def start(numbers: np.ndarray) -> Any:
-        return jax.tree.map(lambda *x: np.stack(x), *(opened(int(n) // 2) for n in numbers))
+        return jax.tree.map(lambda *x: np.stack(x), *(after_opening(int(n) // 2) for n in numbers))
 
-    def look(ply: int, num_open: int) -> None:
+    def check_stop(ply: int, num_open: int) -> None:
         if stop.requested:
             raise KeyboardInterrupt
 
     key = _session_key(config, session)
-    for played in arena.play_games(game, (first, second), key, todo, begins, lanes, start, look):
-        finished(*_result(config, rules, names, openings.of(played.number // 2), played))
+    for finished_game in arena.play_games(
+        game, (first, second), key, todo, first_side, lanes, start, check_stop
+    ):
+        finished(
+            *_result(config, rules, names, openings.of(finished_game.number // 2), finished_game)
+        )
 
 
 def _passing_to_win(game: Game, player: Player) -> Player:
@@ -187,32 +189,32 @@ def _result(
     rules: Rules | NamedGame,
     names: tuple[str, str],
     opening: Sequence[int],
-    played: FinishedGame,
+    game: FinishedGame,
 ) -> tuple[GameLine, GameRecord | str]:
     """The finished game's line and record."""
-    black = config.black(played.number)
-    began = (black + len(opening)) % 2
-    actions = [*opening, *played.actions]
+    black = config.black(game.number)
+    first_side = (black + len(opening)) % 2
+    actions = [*opening, *game.actions]
     colour = len(actions) % 2  # to move in the end
-    for_black = played.outcome * (1 if len(opening) % 2 == 0 else -1)
+    for_black = game.outcome * (1 if len(opening) % 2 == 0 else -1)
     of_go = isinstance(rules, Rules)
-    outcome = Outcome(result_text(played.score if of_go else for_black), "score")
-    if played.resigned:
-        who = COLOURS[colour] if of_go else registry.PLAYERS[colour]
-        outcome = Outcome(f"{LETTERS[1 - colour]}+R", "resign", f"{who} resigned")
+    outcome = Outcome(result_text(game.score if of_go else for_black), "score")
+    if game.resigned:
+        resigner = COLOURS[colour] if of_go else registry.PLAYERS[colour]
+        outcome = Outcome(f"{LETTERS[1 - colour]}+R", "resign", f"{resigner} resigned")
         for_black = 1.0 if colour else -1.0
-    elif played.truncated:
+    elif game.truncated:
         outcome = outcome._replace(end="limit", comment="move limit")
-    if not played.ok:
-        said = "an evaluation was not finite"
-        outcome = outcome._replace(comment="; ".join(filter(None, [outcome.comment, said])))
-        print(f"game {played.number}: {said}", file=sys.stderr)
-    chosen = len(played.actions) + played.resigned
+    if not game.ok:
+        remark = "an evaluation was not finite"
+        outcome = outcome._replace(comment="; ".join(filter(None, [outcome.comment, remark])))
+        print(f"game {game.number}: {remark}", file=sys.stderr)
+    chosen = len(game.actions) + game.resigned
     turns = (chosen - chosen // 2, chosen // 2)
-    turns = turns if began == 0 else turns[::-1]
-    line = line_of(played.number, black, outcome, len(actions), played.seconds, turns)
+    turns = turns if first_side == 0 else turns[::-1]
+    line = line_of(game.number, black, outcome, len(actions), game.seconds, turns)
     if isinstance(rules, NamedGame):
-        heading = f"{rules.name}, game {played.number}: {names[black]} - {names[1 - black]}"
+        heading = f"{rules.name}, game {game.number}: {names[black]} - {names[1 - black]}"
         ends = "; ".join(filter(None, [registry.result_text(for_black), outcome.comment]))
         return line, f"{heading}\n{rules.record(actions)}\n{ends}\n"
     record = GameRecord(
@@ -222,6 +224,8 @@ def _result(
         result=outcome.result,
         black=names[black],
         white=names[1 - black],
-        comment="; ".join(filter(None, [about(rules, played.number, opening), outcome.comment])),
+        comment="; ".join(
+            filter(None, [game_comment(rules, game.number, opening), outcome.comment])
+        ),
     )
     return line, record

@@ -1,10 +1,10 @@
 """One game between two players, refereed: our rules keep the board and count the area.
 
-A player is a program that speaks GTP, or is played from outside (`None`): then `play` takes its
-moves. A game ends by two passes; at the move limit, scored as it stands; by resignation; or by
-forfeit, as ``B+F``. A player forfeits by a move that our rules forbid or that is not a move; by a
-`?` to genmove, or to a legal move of the opponent; and, with `hanging_forfeits`, by hanging, by an
-answer that is not GTP, or by refusing the set-up.
+A player is a program that speaks GTP, or `None`: its moves then come from the caller, by `play`. A
+game ends by two passes; at the move limit, scored as it stands; by resignation; or by forfeit, as
+``B+F``. A player forfeits by a move that our rules forbid or that is not a move; by a `?` to
+genmove, or to a legal move of the opponent; and, with `forfeit_failures`, by hanging, by an answer
+that is not GTP, or by refusing the set-up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ End = Literal["score", "limit", "resign", "forfeit", "void"]
 
 
 class Outcome(NamedTuple):
-    """How a game has ended: ``B+3.5``, the kind of end, and a remark if there is more to say."""
+    """How a game has ended: ``B+3.5``, the kind of end, and a remark or ""."""
 
     result: str
     end: End
@@ -38,18 +38,18 @@ class Referee:
     """A game in progress.
 
     Args:
-      rules, komi: those of the game; the programs are told the size and the komi.
-      players: Black's and White's program; None for a player from outside. They may be set later,
-        before `set_up`.
-      handicap: Black's handicap stones, 2 or more points; White then begins. Programs are told by
+      rules, komi: those of the game; the referee sends the size and the komi to the programs.
+      players: Black's and White's program; None for a player whose moves the caller plays.
+        They may be set later, before `set_up`.
+      handicap: Black's handicap stones, 2 or more points; White then begins. Programs receive it by
         set_free_handicap.
-      hanging_forfeits: whether a program forfeits the game if it hangs, sends something that is not
+      forfeit_failures: whether a program forfeits the game if it hangs, sends something that is not
         GTP, or refuses the set-up; if False, the error is raised.
 
     Attributes:
       outcome: how the game has ended; None while it goes on.
-      seconds, turns: the time that Black's and White's moves took, and how many they chose; for a
-        player from outside, as given to `spend`.
+      seconds, turns: the time that Black's and White's moves took, and how many they chose; without
+        a program, as passed to `spend`.
     """
 
     def __init__(
@@ -58,21 +58,21 @@ class Referee:
         komi: float,
         players: tuple[GtpClient | None, GtpClient | None],
         handicap: Sequence[int] = (),
-        hanging_forfeits: bool = False,
+        forfeit_failures: bool = False,
     ):
         self.game, self.komi = HostGame(rules, komi, handicap), komi
         self.players = players
         self.outcome: Outcome | None = None
         self.seconds, self.turns = [0.0, 0.0], [0, 0]
-        self._forfeits = (EngineTimeout, EngineConfused) if hanging_forfeits else ()
+        self._forfeits = (EngineTimeout, EngineConfused) if forfeit_failures else ()
 
     def set_up(self, opening: Sequence[int] = ()) -> None:
         """Tell the programs about the game, and play its opening moves, Black's first.
 
         Raises:
-          GtpError: without `hanging_forfeits`, a program refuses the size, the komi, the handicap
+          GtpError: without `forfeit_failures`, a program refuses the size, the komi, the handicap
             or a move of the opening.
-          EngineFailed: a program died; without `hanging_forfeits`, also if it failed otherwise.
+          EngineFailed: a program died; without `forfeit_failures`, also if it failed otherwise.
           IllegalMove: the rules forbid a move of the opening.
         """
         size = self.game.rules.size
@@ -83,7 +83,7 @@ class Referee:
         for action in opening:
             colour = self.game.to_play
             self.game.play(colour, action)
-            setup.append(self._told(colour, action))
+            setup.append(self._play_command(colour, action))
         forfeits = (GtpError, *self._forfeits) if self._forfeits else ()
         for colour, player in enumerate(self.players):
             if player is None:
@@ -93,13 +93,13 @@ class Referee:
                     player.send(command)
             except forfeits as error:
                 return self.forfeit(colour, f"failed to set up the game: {error}")
-        return self._look_for_the_end()
+        return self._check_end()
 
     def ask(self) -> None:
         """Ask the program whose turn it is for a move, and play it.
 
         Raises:
-          EngineFailed: a program died; without `hanging_forfeits`, also if it failed otherwise.
+          EngineFailed: a program died; without `forfeit_failures`, also if it failed otherwise.
         """
         colour = self.game.to_play
         player = self.players[colour]
@@ -123,7 +123,7 @@ class Referee:
         """Play a move for the player whose turn it is, and tell the opponent if the game goes on.
 
         Raises:
-          EngineFailed: the opponent died; without `hanging_forfeits`, also if it failed otherwise.
+          EngineFailed: the opponent died; without `forfeit_failures`, also if it failed otherwise.
         """
         colour = self.game.to_play
         try:
@@ -133,19 +133,19 @@ class Referee:
         opponent = self.players[1 - colour]
         if opponent is not None and not self.game.ended:
             try:
-                opponent.send(self._told(colour, action))
+                opponent.send(self._play_command(colour, action))
             except (GtpError, *self._forfeits) as error:
                 return self.forfeit(1 - colour, f"refused a legal move: {error}")
-        return self._look_for_the_end()
+        return self._check_end()
 
     def resign(self) -> None:
         """Resign for the player whose turn it is."""
         colour = self.game.to_play
         self.outcome = Outcome(f"{LETTERS[1 - colour]}+R", "resign", f"{COLOURS[colour]} resigned")
 
-    def void(self, why: str) -> None:
+    def void(self, reason: str) -> None:
         """End the game without a result."""
-        self.outcome = Outcome("Void", "void", why)
+        self.outcome = Outcome("Void", "void", reason)
 
     def spend(self, colour: int, seconds: float) -> None:
         """Count a move of a colour, which took `seconds`."""
@@ -167,15 +167,15 @@ class Referee:
             comment="; ".join(x for x in (comment, outcome.comment) if x),
         )
 
-    def _told(self, colour: int, action: int) -> str:
+    def _play_command(self, colour: int, action: int) -> str:
         return f"play {LETTERS[colour].lower()} {coords.to_gtp(self.game.rules.size, action)}"
 
-    def forfeit(self, colour: int, why: str) -> None:
-        """End the game as a loss of `colour`, because of what it did."""
-        text = f"{COLOURS[colour]} {why}"
+    def forfeit(self, colour: int, reason: str) -> None:
+        """End the game as a loss of `colour`, for this reason."""
+        text = f"{COLOURS[colour]} {reason}"
         self.outcome = Outcome(f"{LETTERS[1 - colour]}+F", "forfeit", text)
 
-    def _look_for_the_end(self) -> None:
+    def _check_end(self) -> None:
         if not self.game.ended:
             return
         cut = self.game.truncated

@@ -34,7 +34,7 @@ def run(config: MatchConfig) -> int:
     if config.player == config.opponent == Side() and not (config.out / "config.json").exists():
         flags.fail(
             PROG,
-            "give the two sides: --player.FLAG and --opponent.FLAG, such as --player.simulations "
+            "define the two sides by --player.FLAG and --opponent.FLAG: --player.simulations "
             '800 --opponent.command "gnugo --mode gtp"',
         )
     with folders.gone_if_empty(config.out):
@@ -51,7 +51,7 @@ def run(config: MatchConfig) -> int:
             except RuntimeError as error:  # JAX's errors are among these
                 if not runtime.is_out_of_memory(error):
                     raise
-                flags.fail(PROG, "out of memory; lower --parallel or --simulations of ours", 1)
+                flags.fail(PROG, "out of memory; lower --parallel or our side's --simulations", 1)
 
 
 def _announce(config: MatchConfig) -> None:
@@ -66,8 +66,8 @@ def _announce(config: MatchConfig) -> None:
         return
     for name, side in zip(SIDES, config.sides, strict=True):
         if side.is_random:
-            said = runtime.random_network(f"--{name}.weights", config.game)
-            print(f"{name}: {said}", file=sys.stderr)
+            message = runtime.random_network(f"--{name}.weights", config.game)
+            print(f"{name}: {message}", file=sys.stderr)
     if any(side.command is None for side in config.sides):
         print(runtime.compiling(config.size, config.game), file=sys.stderr, flush=True)
 
@@ -79,8 +79,8 @@ def _is_complete(config: MatchConfig) -> bool:
             files.parse_json((config.out / name).read_bytes())
             for name in ("manifest.json", "config.json")
         )
-        same = (before["games"], before["retries"]) == (config.games, config.retries)
-        return state["state"] == "complete" and same
+        is_same = (before["games"], before["retries"]) == (config.games, config.retries)
+        return state["state"] == "complete" and is_same
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -127,17 +127,17 @@ class _Match:
         else:
             facts |= folder.manifest
         summary = match_score.summarise(folder.games.values(), self.config.paired)
-        left = sum(self._is_open(number) for number in range(config.games))
-        state = "stopped" if left else "complete"
+        num_left = sum(self._is_open(number) for number in range(config.games))
+        state = "stopped" if num_left else "complete"
         folder.write_manifest({**facts, "state": state})
         names = dict(zip(SIDES, self.names, strict=True))
         files.write_json(config.out / "summary.json", {"state": state, **names, **summary})
         colours = ("Black", "White") if config.game == "go" else ("first", "second")
-        said = [match_score.table(summary, self.names, colours)]
-        if left:
-            said.append(f"stopped; {left} games are left, which the same command plays")
-        runtime.tell("\n".join([*said, f"games in {config.out / 'games'}"]))
-        return runtime.STOPPED if left else 0
+        lines = [match_score.table(summary, self.names, colours)]
+        if num_left:
+            lines.append(f"stopped with {num_left} games left; the same command plays them")
+        runtime.tell("\n".join([*lines, f"games in {config.out / 'games'}"]))
+        return runtime.STOPPED if num_left else 0
 
     def _is_open(self, number: int) -> bool:
         """Whether a game is still to be played, or was void when --retries was lower."""
@@ -150,9 +150,9 @@ class _Match:
         config, folder, total = self.config, self.folder, self.config.games
         before = total - len(todo)
         if config.player == config.opponent:
-            print("the two sides are equal: expect a score of about one half", file=sys.stderr)
+            print("the two sides are identical: expect a score of about one half", file=sys.stderr)
         if before:
-            print(f"{before} games are played; going on", file=sys.stderr)
+            print(f"resuming after {before} games", file=sys.stderr)
         config = dataclasses.replace(config, parallel=min(config.parallel, len(todo)))
         play = self._player(config, todo)
         with (
@@ -179,11 +179,11 @@ class _Match:
         from gozero.go.rules import Rules
 
         match = config, self.rules, self.names, self.openings
-        ours = [(i, made) for i, made in enumerate(self.sides) if made is not None]
+        our_sides = [(i, player) for i, player in enumerate(self.sides) if player is not None]
         session = self.folder.session
-        if len(ours) == 2:
+        if len(our_sides) == 2:
             return functools.partial(play_on_device, *match, self.sides, todo, session=session)
         assert isinstance(self.rules, Rules)  # programs play Go
-        side = BatchedSide(config, self.rules, *ours[0], session) if ours else None
+        side = BatchedSide(config, self.rules, *our_sides[0], session) if our_sides else None
         failed, failures = self.folder.add_failures, self.folder.failures
         return functools.partial(play_games, *match, side, todo, failed=failed, failures=failures)

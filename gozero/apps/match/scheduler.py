@@ -1,7 +1,7 @@
 """The games of a match, many at once: programs think in threads, our searches run in batches.
 
-A batch is searched when none of its programs is thinking. A slow program is waited for no longer
-than a search takes; after that, its lane stays idle in the search.
+A batch is searched when none of its programs is thinking, or when one of its games has waited for
+as long as a search takes; the lanes of slower programs then stay idle in the search.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gozero.apps.runtime import StopRequest
 from gozero.apps.sgf import GameRecord
 from gozero.go.rules import Rules
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 """Seconds between two checks for waiting games and for a stop."""
 
 _LEAST_PATIENCE_S = 1.0
@@ -47,13 +47,13 @@ def play_games(
     """Play games until they are done or a stop is requested.
 
     A program that cannot be started (the machine is out of processes, its file is being replaced)
-    is tried again after a while; that does not count as one of the game's retries.
+    is started again after a pause; that does not count as one of the game's retries.
 
     Args:
       config, rules, names, openings: the match.
-      ours: the side that is ours; None: both are programs.
+      ours: our side; None: both sides are programs.
       todo: the numbers of the games.
-      finished: called with each game as soon as it is over, or void for good, before its programs
+      finished: called with each game as soon as it is over or finally void, before its programs
         have quit; from any thread, but only from one at a time.
       stop: checked between steps; games in play are then abandoned.
       failed: called like `finished`, with the number of a game that is to be replayed and the
@@ -91,7 +91,7 @@ class _Scheduler:
         self.workers: list[GameWorker | None] = [None] * config.parallel
         self.thinking: dict[Future, int] = {}  # -> lane
         self.failures = defaultdict[int, list[str]](list)  # of a game so far
-        self.failures.update({number: [*why] for number, why in failures.items()})
+        self.failures.update({number: [*reasons] for number, reasons in failures.items()})
         self.recorded: set[int] = set()
         self.recording = threading.Lock()  # guards `failures`, `recorded` and calls of `finished`
         self.pauses = 0  # since a program was last started
@@ -105,7 +105,7 @@ class _Scheduler:
                 self._search(self.ours, due)
             elif not self.thinking and not todo:
                 return
-            self._collect(todo, 0.0 if due is not None else _LOOK_S)
+            self._collect(todo, 0.0 if due is not None else _POLL_S)
 
     def _start_games(self, todo: deque[int]) -> None:
         if time.monotonic() < self.paused_until:
@@ -125,7 +125,7 @@ class _Scheduler:
             if worker.over:
                 self._record(worker)
         finally:
-            if worker.left:
+            if worker.done:
                 worker.close()
 
     def _record(self, worker: GameWorker) -> None:
@@ -170,13 +170,13 @@ class _Scheduler:
         return time.monotonic() - since > max(_LEAST_PATIENCE_S, ours.seconds)
 
     def _search(self, ours: BatchedSide, batch: int) -> None:
-        found = self._waiting()
-        lanes = {lane: worker for lane, worker in found.items() if lane // ours.lanes == batch}
-        first = batch * ours.lanes
-        chosen = ours.choose(batch, {i - first: worker for i, worker in lanes.items()})
+        waiting = self._waiting()
+        lanes = {lane: worker for lane, worker in waiting.items() if lane // ours.lanes == batch}
+        first_lane = batch * ours.lanes
+        actions = ours.choose(batch, {i - first_lane: worker for i, worker in lanes.items()})
         seconds = ours.seconds / len(lanes)
         for lane, worker in lanes.items():
-            self._submit(lane, worker, worker.play, chosen[lane - first], seconds)
+            self._submit(lane, worker, worker.play, actions[lane - first_lane], seconds)
 
     def _collect(self, todo: deque[int], timeout: float) -> None:
         """Handle the steps that are done; the lanes of games that are over become free."""
@@ -190,17 +190,17 @@ class _Scheduler:
             lane = self.thinking.pop(future)
             worker = self.workers[lane]
             assert worker is not None
-            if worker.left:
+            if worker.done:
                 self.workers[lane] = None
                 if worker.number not in self.recorded:
                     todo.appendleft(worker.number)
-            if worker.not_begun is None:
+            if worker.start_error is None:
                 self.pauses = 0
             else:
-                self._pause(worker.not_begun)
+                self._pause(worker.start_error)
 
-    def _pause(self, why: str) -> None:
-        """Begin no game for a while; failures to begin that come together cause one pause.
+    def _pause(self, reason: str) -> None:
+        """Begin no game for a while; failures that come together cause one pause.
 
         Raises:
           OSError: there have been enough pauses, and no game is in play.
@@ -210,6 +210,6 @@ class _Scheduler:
             return
         in_play = any(worker is not None and worker.begun for worker in self.workers)
         if self.pauses == len(_PAUSES_S) and not in_play:
-            raise OSError(f"{why}; what was played is kept, and the same command goes on")
+            raise OSError(f"{reason}; the same command resumes the match, with all games so far")
         self.pauses = min(self.pauses + 1, len(_PAUSES_S))
         self.paused_until = now + _PAUSES_S[self.pauses - 1]

@@ -35,20 +35,22 @@ def summarise(games: Iterable[GameLine], paired: bool = False) -> dict:
     games = list(games)
     counted = [game for game in games if game.points is not None]
     pairs = _pairs(counted) if paired else []
-    of_end = Counter(game.end for game in games)
-    spent, turns = ([sum(x) for x in zip((0, 0), *pairs, strict=True)] for pairs in _both(counted))
+    num_by_end = Counter(game.end for game in games)
+    seconds, turns = (
+        [sum(x) for x in zip((0, 0), *pairs, strict=True)] for pairs in _both(counted)
+    )
     return {
         **_row(counted, pairs),
         "as_black": _row([game for game in counted if game.black == "player"]),
         "as_white": _row([game for game in counted if game.black == "opponent"]),
-        "void": of_end["void"],
+        "void": num_by_end["void"],
         "forfeits": _lost_by("forfeit", counted),
         "resigned": _lost_by("resign", counted),
-        "move_limit": of_end["limit"],
+        "move_limit": num_by_end["limit"],
         "replayed": sum(game.attempts - 1 for game in games),
         "mean_moves": _ratio(sum(game.moves for game in counted), len(counted)),
         "seconds_a_move": {
-            name: _ratio(spent[i], turns[i]) for i, name in enumerate(("player", "opponent"))
+            name: _ratio(seconds[i], turns[i]) for i, name in enumerate(("player", "opponent"))
         },
     }
 
@@ -62,7 +64,7 @@ def _ratio(x: float, y: float) -> float:
 
 
 def _lost_by(end: str, counted: list[GameLine]) -> dict[str, int]:
-    """How many games each side has lost in that way."""
+    """The number of games that each side has lost in that way."""
     points = [game.points for game in counted if game.end == end]
     return {"player": points.count(0.0), "opponent": points.count(1.0)}
 
@@ -78,7 +80,7 @@ def _pairs(counted: list[GameLine]) -> list[list[float]]:
 def _row(games: list[GameLine], pairs: list[list[float]] | None = None) -> dict:
     """The statistics of games that count."""
     points, n = sum(game.points or 0.0 for game in games), len(games)
-    of = Counter(game.points for game in games)
+    num_by_points = Counter(game.points for game in games)
     low, high = 0.0, 1.0
     if n:
         low, high = statistics.wilson(points / n, n)
@@ -87,9 +89,9 @@ def _row(games: list[GameLine], pairs: list[list[float]] | None = None) -> dict:
             low, high = statistics.pair_interval(means, games=[len(pair) for pair in pairs])
     numbers = {
         "games": n,
-        "wins": of[1.0],
-        "draws": of[0.5],
-        "losses": of[0.0],
+        "wins": num_by_points[1.0],
+        "draws": num_by_points[0.5],
+        "losses": num_by_points[0.0],
         "score": round(points / n, 6) if n else None,
         "interval": [round(low, 6), round(high, 6)],
     }

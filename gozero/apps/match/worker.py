@@ -1,7 +1,7 @@
 """One game of a match: its programs, its referee, and what it waits for.
 
 Programs are slow, so a game's methods are meant to run in a thread, one at a time; only `abandon`
-may be called meanwhile.
+may be called at the same time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import jax
 
 from gozero.apps.gtp.client import EngineDied, EngineNotStarted, GtpClient
 from gozero.apps.match.config import SIDES, MatchConfig
-from gozero.apps.match.gtp_opponent import located
+from gozero.apps.match.gtp_opponent import with_program_path
 from gozero.apps.match.referee import COLOURS, Outcome, Referee
 from gozero.apps.match.score import GameLine
 from gozero.apps.sgf import GameRecord
@@ -29,8 +29,8 @@ class GameWorker:
       number: the game's number.
       waiting_since: when it began to wait for a search of ours; None if it does not.
       begun: whether its programs have been started.
-      not_begun: why a program could not be started; None if none failed to start.
-      abandoned: whether the match has ended, so that what its programs do is ignored.
+      start_error: why a program could not be started; None if all could be.
+      abandoned: whether the match has ended, so that its programs' failures are ignored.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class GameWorker:
         self._side_of = (black, 1 - black)  # of each colour
         self._clients: list[GtpClient | None] = [None, None]  # of each side
         self._searched_at: list[int | None] = [None, None]  # moves played at each side's search
-        with _on_the_host():
-            self.referee = Referee(rules, config.komi, (None, None), hanging_forfeits=True)
+        with _on_host():
+            self.referee = Referee(rules, config.komi, (None, None), forfeit_failures=True)
         self.waiting_since: float | None = None
         self.begun = self.abandoned = False
-        self.not_begun: str | None = None
+        self.start_error: str | None = None
 
     @property
     def side_to_move(self) -> int:
@@ -68,25 +68,26 @@ class GameWorker:
 
         If a program cannot be started, the game has not begun, and is not counted as failed.
         """
-        with self._voided_by_death(), _on_the_host():
+        with self._voided_by_death(), _on_host():
             for i, side in enumerate(self.config.sides):
                 if side.command is not None and not self.abandoned:
-                    words = located(side.words(self.number))
+                    command = with_program_path(side.words(self.number))
                     timeout = self.config.timeout
                     try:
-                        self._clients[i] = GtpClient(words, self.names[i], timeout)
+                        self._clients[i] = GtpClient(command, self.names[i], timeout)
                     except EngineNotStarted as error:
-                        self.not_begun = str(error)
+                        self.start_error = str(error)
                         return
             self.begun = True
             black, white = (self._clients[side] for side in self._side_of)
             self.referee.players = black, white
             self.referee.set_up(self.opening)
-            self._go_on()
+            self._continue()
 
     def play(self, action: int | None, seconds: float) -> None:
-        """Play what our search found in `seconds` (None: resign), and go on as `begin` does."""
-        with self._voided_by_death(), _on_the_host():
+        """Play the action that our search chose in `seconds` (None: resign), and continue as in
+        `begin`."""
+        with self._voided_by_death(), _on_host():
             game = self.referee.game
             self._searched_at[self.side_to_move] = len(game.moves)
             self.referee.spend(game.to_play, seconds)
@@ -94,7 +95,7 @@ class GameWorker:
                 self.referee.resign()
             else:
                 self.referee.play(action)
-            self._go_on()
+            self._continue()
 
     def since(self, plies: int) -> list[int] | None:
         """The actions since the last search of the side to move; None if not `plies` many."""
@@ -110,9 +111,9 @@ class GameWorker:
         return self.referee.outcome is not None
 
     @property
-    def left(self) -> bool:
-        """Whether nothing more is played: it is over, or abandoned, or was not begun."""
-        return self.over or self.abandoned or self.not_begun is not None
+    def done(self) -> bool:
+        """Whether nothing more will be played: it is over or abandoned, or could not be started."""
+        return self.over or self.abandoned or self.start_error is not None
 
     @property
     def failure(self) -> str | None:
@@ -141,13 +142,13 @@ class GameWorker:
         moves, black = len(referee.game.moves), self._side_of[0]
         line = line_of(self.number, black, referee.outcome, moves, seconds, turns, failures)
         black_name, white_name = (self.names[side] for side in self._side_of)
-        comment = about(self.rules, self.number, self.opening)
+        comment = game_comment(self.rules, self.number, self.opening)
         return line, referee.record(black_name, white_name, comment)
 
     def _by_side(self, of_colours: list) -> tuple:
         return tuple(of_colours[colour] for colour in self._side_of)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """Play until a search of ours is due or the game is over."""
         referee = self.referee
         while referee.outcome is None and not self.abandoned:
@@ -161,8 +162,8 @@ class GameWorker:
 
     def crashes(self, failures: Sequence[str]) -> int:
         """The number of attempts, with this one, that ended by the death of the same program."""
-        died = (self.failure or "").partition(":")[0]
-        return 1 + sum(why.partition(":")[0] == died for why in failures)
+        program = (self.failure or "").partition(":")[0]
+        return 1 + sum(reason.partition(":")[0] == program for reason in failures)
 
     def lose(self, crashes: int) -> None:
         """Turn a game that a program's death made void into that program's loss."""
@@ -209,13 +210,13 @@ def line_of(
     )
 
 
-def about(rules: Rules, number: int, opening: Sequence[int]) -> str:
+def game_comment(rules: Rules, number: int, opening: Sequence[int]) -> str:
     """The comment of a game's record."""
-    given = f"; the first {len(opening)} moves were given" if opening else ""
-    return f"gozero match, game {number}; {rules.ko} ko, area scoring, no suicide{given}"
+    remark = f"; the first {len(opening)} moves were given" if opening else ""
+    return f"gozero match, game {number}; {rules.ko} ko, area scoring, no suicide{remark}"
 
 
-def _on_the_host() -> contextlib.AbstractContextManager:
+def _on_host() -> contextlib.AbstractContextManager:
     """A context that plays single games on the CPU, even if an accelerator runs the searches."""
     if mode.backend() == "cpu":
         return contextlib.nullcontext()

@@ -111,7 +111,9 @@ def test_files_are_known_by_what_is_in_them(name, tmp_path):
     with MatchFolder(config, about("a.npz", "0" * 64)) as folder:
         folder.write_manifest({"evaluators": about("a.npz", "0" * 64)})
         folder.add(GAME, MOVES)
-    with pytest.raises(ValueError, match=f"of other {name}: --player.{name} a.npz had SHA-256 000"):
+    with pytest.raises(
+        ValueError, match=f"with other {name}: --player.{name} a.npz had SHA-256 000"
+    ):
         MatchFolder(config, about("a.npz", "1" * 64))
     moved = dataclasses.replace(config, player=player("b.npz"))
     with MatchFolder(moved, about("b.npz", "0" * 64)):

@@ -170,7 +170,7 @@ def test_killed_and_gone_on_with(tmp_path, capsys):
     assert match(out, *players, "--games", "8", "--parallel", "2", "--komi", "1") == 2
     assert "other flags: --komi was 0.0 and is 1.0;" in capsys.readouterr().err
     assert match(out, *players, "--games", "8", "--parallel", "3") == 0  # --parallel may differ
-    assert f"{played} games are played; going on" in capsys.readouterr().err
+    assert f"resuming after {played} games" in capsys.readouterr().err
     assert results_file.read_bytes().startswith(before)
     assert len(results_file.read_text().splitlines()) == 8
     assert sorted(results(out)) == list(range(8))
@@ -256,7 +256,10 @@ def test_openings_from_files(tmp_path):
 
 
 BAD = {
-    "a missing program": (["--opponent.command", "no-such-engine"], "'no-such-engine' is no prog"),
+    "a missing program": (
+        ["--opponent.command", "no-such-engine"],
+        "'no-such-engine' is not a prog",
+    ),
     "one that ends": (["--opponent.command", "false"], "opponent.command: .*exit status 1"),
     "no command line": (
         ["--player.command", "'unfinished"],
@@ -298,14 +301,14 @@ def test_a_match_without_sides_asks_for_them(tmp_path, capsys):
         cli.main(["match", "--out", str(out)])
     assert stop.value.code == 2
     complaint = capsys.readouterr().err
-    assert complaint.startswith("gozero match: give the two sides: --player.FLAG")
+    assert complaint.startswith("gozero match: define the two sides by --player.FLAG")
     assert len(complaint.splitlines()) == 1
     assert not out.exists()
 
 
 def test_equal_sides_are_said_to_be_equal(tmp_path, capsys):
     assert match(tmp_path / "same", scripted(), scripted(), "--games", "2") == 0
-    assert "the two sides are equal" in capsys.readouterr().err
+    assert "the two sides are identical" in capsys.readouterr().err
     assert match(tmp_path / "two", scripted(), scripted() + " ", "--games", "2") == 0
     assert "equal" not in capsys.readouterr().err
 
@@ -341,7 +344,7 @@ def test_ctrl_c_keeps_what_is_played(tmp_path):
     printed, complaint = process.communicate(timeout=60)
     assert process.returncode == 130, complaint
     assert "Traceback" not in complaint
-    assert "games are left, which the same command plays" in printed
+    assert "games left; the same command plays them" in printed
     assert json.loads((out / "manifest.json").read_text())["state"] == "stopped"
     assert 1 <= len(results(out)) < 500
 

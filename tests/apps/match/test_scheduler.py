@@ -28,7 +28,7 @@ def test_more_retries_play_again_what_was_void(tmp_path, capsys):
     assert len((out / "results.jsonl").read_text().splitlines()) == 3
     capsys.readouterr()
     assert match(out, *players, *flags, "--retries", "1") == 0
-    assert "2 games are played; going on" in capsys.readouterr().err
+    assert "resuming after 2 games" in capsys.readouterr().err
     again = results(out)[1]
     assert (again["points"], again["attempts"]) == (0.5, 2)
     assert "exit status 7" in again["failures"][0]
@@ -103,8 +103,8 @@ def test_a_program_that_cannot_be_started_for_a_while_costs_no_game(
 
     def counted(self):
         begin(self)
-        if self.not_begun is not None:
-            missed.append(self.not_begun)
+        if self.start_error is not None:
+            missed.append(self.start_error)
             if len(missed) == 3:
                 elsewhere.rename(comes_and_goes)
 
@@ -135,7 +135,7 @@ def test_a_program_that_is_gone_for_good_ends_the_match(
     assert match(out, f"{comes_and_goes} {{game}}", scripted(), *flags) == 1
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert "cannot be started: [Errno 2]" in complaint
-    assert complaint.endswith("what was played is kept, and the same command goes on")
+    assert complaint.endswith("the same command resumes the match, with all games so far")
     assert 1 <= len(results(out)) <= int(parallel)  # games that had begun
     assert all(game["attempts"] == 1 for game in results(out).values())
 
@@ -148,7 +148,7 @@ def test_another_version_of_a_program_is_another_player(tmp_path, capsys):
     assert match(out, engine, scripted(), "--games", "2") == 0
     version.write_text("2.0")
     assert match(out, engine, scripted(), "--games", "4") == 2
-    says = "holds games of Scripted 1.0, which --player.command no longer starts, but Scripted 2.0"
+    says = "contains games of Scripted 1.0, but --player.command now starts Scripted 2.0"
     assert says in capsys.readouterr().err
     version.write_text("1.0")
     assert match(out, engine, scripted(), "--games", "4") == 0
@@ -179,7 +179,7 @@ def test_as_many_files_as_programs_need(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (64, 320))
     flags = ["--games", "40", "--parallel", "30"]
     assert match(tmp_path / "run", scripted(), scripted(), *flags) == 2
-    says = "parallel: 30 games at once want 496 open files, and the system allows 320 (ulimit -Hn)"
+    says = "parallel: 30 games at once need 496 open files, but the system allows 320 (ulimit -Hn)"
     assert f"gozero match: {says}; use 8\n" == capsys.readouterr().err
     limits = []
     monkeypatch.setattr(resource, "setrlimit", lambda kind, value: limits.append(value))
