@@ -39,10 +39,10 @@ def games_svg(
         raise ValueError(f"boards: shape {boards.shape}, expected [T, G, size, size]")
     num_games, size = boards.shape[1:3]
     if labels and len(labels) != num_games:
-        raise ValueError(f"labels: {len(labels)} of them for {num_games} games")
+        raise ValueError(f"labels: {len(labels)} labels for {num_games} games")
     if columns < 1 or not seconds_per_move > 0 or not pause >= 0:
         raise ValueError(
-            "columns, seconds_per_move: expected 1 or more and above 0; pause: 0 or more"
+            "expected columns of at least 1, seconds_per_move above 0 and pause of at least 0"
         )
     columns = min(columns, num_games)
     width, height = cell * (size + 1), cell * (size + (2.2 if labels else 1))
@@ -62,14 +62,14 @@ def games_svg(
 
 def _symbols(size: int, cell: int) -> str:
     """The definitions that all boards share: the grid, and a stone of each colour."""
-    across = "".join(f"M{cell} {i * cell}h{(size - 1) * cell}" for i in range(size))
-    down = "".join(f"M{(i + 1) * cell} 0v{(size - 1) * cell}" for i in range(size))
+    rows = "".join(f"M{cell} {i * cell}h{(size - 1) * cell}" for i in range(size))
+    columns = "".join(f"M{(i + 1) * cell} 0v{(size - 1) * cell}" for i in range(size))
     stone = lambda name, fill: (
         f'<circle id="{name}" r="{0.46 * cell:g}" fill="{fill}" stroke="{BLACK}" '
         f'stroke-width="0.5"/>'
     )
     return (
-        f'<defs><path id="grid" d="{across}{down}" stroke="{LINES}" stroke-width="0.7" '
+        f'<defs><path id="grid" d="{rows}{columns}" stroke="{LINES}" stroke-width="0.7" '
         f'stroke-linecap="square" fill="none"/>{stone("b", BLACK)}{stone("w", WHITE)}</defs>'
     )
 
@@ -82,21 +82,21 @@ def _stones(boards: np.ndarray, cell: int, seconds: float, pause: float) -> Iter
     moves = len(boards)
     total = moves * seconds + pause
     for row, col in np.ndindex(boards.shape[1:]):
-        for colour, first, after in _stays(boards[:, row, col]):
-            changes = [(0, 0), (first, 1), (after, 0)][first == 0 :]
+        for colour, placed, removed in _lifetimes(boards[:, row, col]):
+            changes = [(0, 0), (placed, 1), (removed, 0)][placed == 0 :]
             changes = [change for change in changes if change[0] < moves]
             times = ";".join(f"{move * seconds / total:.4g}" for move, _ in changes)
-            seen = ";".join(str(seen) for _, seen in changes)
-            taken = ' opacity="0"' if after < moves else ""
+            opacities = ";".join(str(opacity) for _, opacity in changes)
+            hidden = ' opacity="0"' if removed < moves else ""
             yield (
                 f'<use href="#{"b" if colour > 0 else "w"}" x="{(col + 1) * cell}" '
-                f'y="{row * cell}"{taken}><animate attributeName="opacity" values="{seen}" '
+                f'y="{row * cell}"{hidden}><animate attributeName="opacity" values="{opacities}" '
                 f'keyTimes="{times}" calcMode="discrete" dur="{total:g}s" '
                 f'repeatCount="indefinite"/></use>'
             )
 
 
-def _stays(point: np.ndarray) -> list[tuple[int, int, int]]:
+def _lifetimes(point: np.ndarray) -> list[tuple[int, int, int]]:
     """(colour, first move, last move + 1) of each stone that stood on a point, given as [T]."""
     edges = [0, *(np.flatnonzero(np.diff(point)) + 1).tolist(), len(point)]
     return [

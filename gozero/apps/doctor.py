@@ -21,12 +21,12 @@ PACKAGES = ("jax", "jaxlib", "flax", "numpy")
 BAD_JAX = {
     "0.10.2": "wrong products of matrices and vectors under vmap, on a CPU",
     "0.11.0": "scatters on a GPU are up to 2,000 times slower",
-    "0.11.1": "small updates in a loop write whole arrays anew, on a CPU",
+    "0.11.1": "small updates in a loop copy whole arrays, on a CPU",
 }
-"""Versions that must not be used, and what is wrong with them."""
+"""Versions that must not be used, and their faults."""
 
 
-_HERE = ("cpu",)
+_DEFAULT_TARGET = ("cpu",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,22 +45,22 @@ class DoctorConfig(GtpConfig):
 
 def run(config: DoctorConfig) -> int:
     """Print the findings, one per line; returns 1 if any of them begins with ``wrong:``."""
-    found = list(_checks())
-    if not any(line.startswith("wrong:") for line in found) and (
-        config.target or "size" in (config.given or {})
+    findings = list(_checks())
+    if not any(line.startswith("wrong:") for line in findings) and (
+        config.target or "size" in (config.explicit_flags or {})
     ):
         with flags.failing("gozero doctor"):
-            found += _costs(config)
-    runtime.tell("\n".join(found))
-    return int(any(line.startswith("wrong:") for line in found))
+            findings += _costs(config)
+    runtime.tell("\n".join(findings))
+    return int(any(line.startswith("wrong:") for line in findings))
 
 
 def _checks() -> Iterator[str]:
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    yield f"gozero {__version__}, Python {platform.python_version()}, {told}"
-    if why := BAD_JAX.get(versions["jax"]):
-        yield f"wrong: jax {versions['jax']} has a known fault: {why}; install another version"
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+    yield f"gozero {__version__}, Python {platform.python_version()}, {packages}"
+    if fault := BAD_JAX.get(versions["jax"]):
+        yield f"wrong: jax {versions['jax']} has a known fault: {fault}; install another version"
     yield from _devices()
     yield _cache()
 
@@ -71,8 +71,8 @@ def _devices() -> Iterator[str]:
 
         devices = jax.devices()
     except Exception as error:
-        said = runtime.missing_device(error) or f"JAX finds no device: {error}"
-        yield f"wrong: {' '.join(said.split())}"
+        message = runtime.missing_device(error) or f"JAX finds no device: {error}"
+        yield f"wrong: {' '.join(message.split())}"
         return
     kinds = ", ".join(f"{d.device_kind} ({d.platform})" for d in devices)
     yield f"devices: {kinds}; {os.cpu_count()} cores"
@@ -81,17 +81,18 @@ def _devices() -> Iterator[str]:
 
 
 def _cache() -> str:
-    where = os.environ.get("JAX_COMPILATION_CACHE_DIR")
-    if not where:
-        return f"compiled programs are not kept ({runtime.CACHE_SWITCH} is off): starts are slow"
-    path = pathlib.Path(where)
-    there = next(one for one in (path, *path.parents) if one.exists())
-    if not os.access(there, os.W_OK):
-        return f"wrong: compiled programs cannot be kept: {there} is not writable"
-    sizes = [one.stat().st_size for one in path.glob("*") if one.is_file()]
-    whole = [one.stat().st_size for one in (path / executables.FOLDER).glob("*")]
-    kept = f"{len(sizes)} files, {_mib(sum(sizes))}; {len(whole)} whole, {_mib(sum(whole))}"
-    return f"compiled programs: {kept} in {path}"
+    setting = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    if not setting:
+        return f"compiled programs are not cached ({runtime.CACHE_SWITCH} is off): starts are slow"
+    path = pathlib.Path(setting)
+    existing = next(file for file in (path, *path.parents) if file.exists())
+    if not os.access(existing, os.W_OK):
+        return f"wrong: compiled programs cannot be cached, because {existing} is not writable"
+    sizes = [file.stat().st_size for file in path.glob("*") if file.is_file()]
+    programs = [file.stat().st_size for file in (path / executables.FOLDER).glob("*")]
+    of_programs = f"{len(programs)} whole, {_mib(sum(programs))}"
+    summary = f"{len(sizes)} files, {_mib(sum(sizes))}; {of_programs}"
+    return f"compiled programs: {summary} in {path}"
 
 
 def _mib(num_bytes: int) -> str:
@@ -119,20 +120,20 @@ def _costs(config: DoctorConfig) -> Iterator[str]:
 
     states = jax.vmap(lambda komi: init(rules, komi))(jax.numpy.full(1, config.komi))
     arguments = setup.evaluator.params, states, jax.random.key(config.seed)
-    for name in config.target or _HERE:
+    for name in config.target or _DEFAULT_TARGET:
         target = ahead.target(name)
         try:
             compiled = ahead.compile(target, move, *arguments)
         except ahead.MissingCompiler as error:
             yield f"{name}: {error}"
             continue
-        needs = f"{_mib(compiled.temp_bytes)}, compiled in {compiled.compile_seconds:.1f} s"
+        cost = f"{_mib(compiled.temp_bytes)}, compiled in {compiled.compile_seconds:.1f} s"
         if target.is_here:
             compiled.program(*arguments)
             started = time.perf_counter()
             jax.block_until_ready(compiled.program(*arguments))
-            needs += f", {time.perf_counter() - started:.3f} s a move"
+            cost += f", {time.perf_counter() - started:.3f} s a move"
         elif target.chip in estimate.SPEEDS:
             seconds = estimate.read(compiled.text, target.chip).seconds
-            needs += f", {seconds:.3f} s a move by the compiler's estimate"
-        yield f"{name}: {needs}"
+            cost += f", {seconds:.3f} s a move by the compiler's estimate"
+        yield f"{name}: {cost}"

@@ -1,4 +1,4 @@
-"""Typed flags from a frozen dataclass, and one clear line when they are wrong.
+"""Typed flags from a frozen dataclass, and one clear line if they are wrong.
 
 tyro parses them. Its error messages are boxes of several lines; here each becomes
 ``gozero selfplay: --games abc: expected a whole number`` on stderr, and exit status 2.
@@ -46,16 +46,16 @@ def parse(
         not given. None for the fields' own defaults.
 
     Raises:
-      SystemExit: status 0 after --help; status 2 after one line on stderr that says what was
-        wrong, whether tyro or the class's ``__post_init__`` (a ValueError) found it.
+      SystemExit: status 0 after --help; status 2 after one line on stderr with the error, whether
+        tyro or the class's ``__post_init__`` (a ValueError) reports it.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     if not isinstance(config, Mapping):
         return _parse_one(config, argv, prog, description, default)
     if argv and argv[0] in _HELP:
-        told = {name: one.__doc__ or "" for name, one in config.items()}
-        examples = [line for one in config.values() for line in one.EXAMPLES[:1]]
-        text = help.text_of_commands(told, prog, description or "", tuple(examples[:2]))
+        descriptions = {name: command.__doc__ or "" for name, command in config.items()}
+        examples = [line for command in config.values() for line in command.EXAMPLES[:1]]
+        text = help.text_of_commands(descriptions, prog, description or "", tuple(examples[:2]))
         runtime.tell(text.rstrip())
         sys.exit(0)
     if not argv or argv[0] not in config:
@@ -72,7 +72,7 @@ def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:
 @contextlib.contextmanager
 def failing(prog: str) -> Iterator[None]:
     """Exit with one line on stderr if the block fails: status 2 for a bad request (a ValueError),
-    1 for what cannot be read or written (an OSError)."""
+    1 for a file that cannot be read or written (an OSError)."""
     try:
         yield
     except ValueError as error:
@@ -87,9 +87,9 @@ def _parse_one(
     if any(argument in _HELP for argument in argv):
         runtime.tell(help.text(config, prog, description, default).rstrip())
         sys.exit(0)
-    complaint, unchecked = io.StringIO(), _unchecked(config)
+    tyro_output, unchecked = io.StringIO(), _unchecked(config)
     try:
-        with contextlib.redirect_stderr(complaint):
+        with contextlib.redirect_stderr(tyro_output):
             parsed, unknown = tyro.cli(
                 unchecked,
                 default=None if default is None else unchecked(**vars(default)),
@@ -98,7 +98,7 @@ def _parse_one(
                 return_unknown_args=True,
             )
     except SystemExit:
-        fail(prog, _explain(config, argv, complaint.getvalue(), prog))
+        fail(prog, _explain(config, argv, tyro_output.getvalue(), prog))
     if unknown:
         fail(prog, _unknown(config, unknown[0], prog))
     values = {f.name: getattr(parsed, f.name) for f in dataclasses.fields(config)}
@@ -106,15 +106,15 @@ def _parse_one(
         of_flags = getattr(config, "of_flags", None)
         if of_flags is None:
             return config(**values)
-        given = [f.name for f in dataclasses.fields(config) if _is_given(f, argv)]
-        return of_flags({name: values[name] for name in given})
+        given_names = [f.name for f in dataclasses.fields(config) if _is_given(f, argv)]
+        return of_flags({name: values[name] for name in given_names})
 
 
 def _is_given(field: dataclasses.Field, argv: list[str]) -> bool:
     """Whether a field's flag, or its ``--no-`` form, was given; a positional one always is."""
     flags = settings.flag_of(field.name), settings.flag_of(f"no-{field.name}")
-    is_there = any(_name(argument) in flags for argument in argv)
-    return is_there or settings.facts_of(field).positional
+    is_present = any(_name(argument) in flags for argument in argv)
+    return is_present or settings.facts_of(field).positional
 
 
 def _unchecked(config: type) -> type:
@@ -123,45 +123,45 @@ def _unchecked(config: type) -> type:
     return type(config.__name__, (config,), {**body, "__post_init__": lambda self: None})
 
 
-def _explain(config: type, argv: list[str], complaint: str, prog: str) -> str:
+def _explain(config: type, argv: list[str], tyro_output: str, prog: str) -> str:
     """tyro's box as one line: about the first unknown flag, else the first flag it mentions."""
     kinds = dict(_flags(config))
     for argument in argv:
         if argument.startswith("--") and _name(argument) not in (*kinds, *_HELP):
             return _unknown(config, argument, prog)
-    text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[\u2500-\u257f]", " ", complaint).split())
-    spoken_of = next((flag for flag in re.findall(r"--[\w.-]+", text) if flag in kinds), None)
-    if spoken_of is None:
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[\u2500-\u257f]", " ", tyro_output).split())
+    mentioned = next((flag for flag in re.findall(r"--[\w.-]+", text) if flag in kinds), None)
+    if mentioned is None:
         return text or f"bad arguments; see {prog} --help"
-    given, value = _value_of(spoken_of, argv)
-    if not given:
-        return f"{spoken_of} is missing: expected {kinds[spoken_of]}"
-    return f"{spoken_of}{value and ' ' + value}: expected {kinds[spoken_of]}"
+    is_given, value = _value_of(mentioned, argv)
+    if not is_given:
+        return f"{mentioned} is missing: expected {kinds[mentioned]}"
+    return f"{mentioned}{value and ' ' + value}: expected {kinds[mentioned]}"
 
 
 def _unknown(config: type, argument: str, prog: str) -> str:
     if not argument.startswith("-"):
         return f"unexpected argument {argument!r}; every option is a flag, see {prog} --help"
     flag = argument.partition("=")[0]
-    near = _closest(flag.lstrip("-"), [name[2:] for name, _ in _flags(config)])
-    hint = f"did you mean --{near}?" if near else f"see {prog} --help"
+    closest = _closest(flag.lstrip("-"), [name[2:] for name, _ in _flags(config)])
+    hint = f"did you mean --{closest}?" if closest else f"see {prog} --help"
     return f"unknown flag {flag}; {hint}"
 
 
 def _wrong_command(argv: list[str], commands: list[str]) -> str:
     if not argv:
         return f"expected a command: {', '.join(commands)}"
-    near = _closest(argv[0], commands)
-    hint = f"did you mean {near}?" if near else f"expected one of {', '.join(commands)}"
+    closest = _closest(argv[0], commands)
+    hint = f"did you mean {closest}?" if closest else f"expected one of {', '.join(commands)}"
     return f"unknown command {argv[0]}; {hint}"
 
 
 def _closest(word: str, names: list[str]) -> str | None:
     """The name that a word abbreviates (sims: simulations), else the one spelt most alike."""
     abbreviation = re.compile(".*".join(map(re.escape, word)))
-    short_for = [name for name in names if abbreviation.match(name)]
-    alike = difflib.get_close_matches(word, names, n=1)
-    return next(iter([*short_for, *alike]), None)
+    abbreviated = [name for name in names if abbreviation.match(name)]
+    similar = difflib.get_close_matches(word, names, n=1)
+    return next(iter([*abbreviated, *similar]), None)
 
 
 def _flags(config: type, prefix: str = "") -> Iterator[tuple[str, str]]:

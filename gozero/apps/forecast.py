@@ -33,15 +33,15 @@ def forecast(rules: Rules, path: pathlib.Path | None, playouts: int) -> Forecast
     if path is not None:
         from gozero.apps import network_forecast  # it imports flax
 
-        found = network_forecast.by_network(rules, path)
-        if found is not None:
-            return found
+        network = network_forecast.by_network(rules, path)
+        if network is not None:
+            return network
     return functools.partial(_by_playouts, rules, playouts)
 
 
 def _by_playouts(rules: Rules, count: int, key: jax.Array, states: GameState) -> tuple[Any, Any]:
-    many = jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), states.position)
-    played = mogo_playouts(rules, many, key, ends=True)
+    positions = jax.tree.map(lambda x: jnp.repeat(x, count, axis=0), states.position)
+    playouts = mogo_playouts(rules, positions, key, ends=True)
     mean = lambda x: jnp.mean(x.reshape(-1, count, *x.shape[1:]).astype(jnp.float32), axis=1)
-    owners = ownership(rules, played).reshape(len(played.score), rules.num_points)
-    return mean(played.score) - states.komi, mean(owners)
+    owners = ownership(rules, playouts).reshape(len(playouts.score), rules.num_points)
+    return mean(playouts.score) - states.komi, mean(owners)

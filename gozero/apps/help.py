@@ -43,20 +43,20 @@ def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
       prefix: the prefix of each flag.
     """
     kinds, texts = typing.get_type_hints(config), settings.help_of(config)
-    listed, group = {}, ""
+    first_names, group = {}, ""
     for field in dataclasses.fields(config):
         name, kind = field.name, kinds[field.name]
         group = facts_of(field).group or group
         text = texts.get(name, "")
         if not dataclasses.is_dataclass(kind):
-            shown = _default(field) if default is None else getattr(default, name)
-            note = _note(config, field, shown).replace("--", f"--{prefix}")
+            default_value = _default(field) if default is None else getattr(default, name)
+            note = _note(config, field, default_value).replace("--", f"--{prefix}")
             yield Row(_flag(field, kind, prefix), _value(field, kind), text, note, group)
-        elif kind in listed:
-            text = f"{text} It has the same flags as --{prefix}{listed[kind]}."
+        elif kind in first_names:
+            text = f"{text} It has the same flags as --{prefix}{first_names[kind]}."
             yield Row(f"--{prefix}{name}.FLAG", "", text, "", name)
         else:
-            listed[kind] = name
+            first_names[kind] = name
             for row in rows(typing.cast(type, kind), None, f"{prefix}{name}."):
                 yield row._replace(group=f"{name}: {row.group}".rstrip(": "))
 
@@ -64,12 +64,12 @@ def rows(config: type, default: Any = None, prefix: str = "") -> Iterator[Row]:
 def text(
     config: type, prog: str, about: str | None = None, default: Any = None, width: int | None = None
 ) -> str:
-    """The help text: usage, what the command does, its flags in groups, and examples.
+    """The help text: usage, description, flags in groups, and examples.
 
     Args:
       config: the dataclass of its flags; its EXAMPLES, if any, are whole command lines.
       prog: the program's name.
-      about: what it does; None for the dataclass's docstring.
+      about: its description; None for the dataclass's docstring.
       default: as for `rows`.
       width: columns; None for the terminal's width.
     """
@@ -89,36 +89,36 @@ def text_of_commands(
     """The help text of a program with commands.
 
     Args:
-      commands: name -> what it does; only the first paragraph is shown.
+      commands: name -> description, of which the first paragraph is shown.
       prog: the program's name.
-      about: what it does.
+      about: the program's description.
       examples: whole command lines.
     """
     width = shutil.get_terminal_size().columns
     parts = [f"usage: {prog} COMMAND [flags]", *_paragraphs(about, width)]
     entries = []
-    for name, told in commands.items():
-        first = _paragraphs(told, width - _INDENT)[0]
-        entries.append(f"  {name}\n" + textwrap.indent(first, " " * _INDENT))
+    for name, description in commands.items():
+        paragraph = _paragraphs(description, width - _INDENT)[0]
+        entries.append(f"  {name}\n" + textwrap.indent(paragraph, " " * _INDENT))
     parts.append("\n".join(["commands:", *entries]))
     parts += _paragraphs(f"`{prog} COMMAND --help` lists the flags of a command.", width)
     return "\n\n".join(parts + _examples(examples, width)) + "\n"
 
 
 def table(config: type) -> str:
-    """The flags as a Markdown table, followed by a table of those that do not go together."""
+    """The flags as a Markdown table, followed by a table of those that conflict."""
     lines = ["| flag | what | range and default |", "|---|---|---|"]
     for row in rows(config):
         flag = " ".join([row.flag, row.value]).strip()
         lines.append(f"| {_cell(f'`{flag}`')} | {_cell(row.text)} | {_cell(row.note)} |")
-    refused: dict[tuple[str, str], list[str]] = {}
+    conflicts: dict[tuple[str, str], list[str]] = {}
     for conflict in settings.conflicts(config):
-        flag, against = settings.conflict_text(conflict)
-        refused.setdefault((against, conflict.reason), []).append(f"`{flag}`")
-    if refused:
+        flag, restriction = settings.conflict_text(conflict)
+        conflicts.setdefault((restriction, conflict.reason), []).append(f"`{flag}`")
+    if conflicts:
         lines += ["", "| flag | restriction | reason |", "|---|---|---|"]
-    for (against, reason), names in refused.items():
-        lines.append(f"| {', '.join(names)} | {_cell(against)} | {_cell(reason)} |")
+    for (restriction, reason), names in conflicts.items():
+        lines.append(f"| {', '.join(names)} | {_cell(restriction)} | {_cell(reason)} |")
     return "\n".join(lines)
 
 
@@ -129,11 +129,11 @@ def with_tables(document: str) -> str:
     """The document with its tables, between ``<!-- flags of MODULE:CLASS -->`` and
     ``<!-- end -->``, regenerated from the settings."""
 
-    def renewed(found: re.Match) -> str:
-        config = getattr(importlib.import_module(found[2]), found[3])
-        return f"{found[1]}{table(config)}{found[4]}"
+    def regenerated(match: re.Match) -> str:
+        config = getattr(importlib.import_module(match[2]), match[3])
+        return f"{match[1]}{table(config)}{match[4]}"
 
-    return _TABLE.sub(renewed, document)
+    return _TABLE.sub(regenerated, document)
 
 
 def _cell(text: str) -> str:
@@ -167,30 +167,30 @@ def _examples_of(config: type) -> tuple[str, ...]:
 
 def _command(line: str, width: int) -> str:
     """A command line wrapped over several lines with backslashes; quoted words stay whole."""
-    folded = [" "]
+    lines = [" "]
     for word in shlex.split(line, posix=False):
-        if len(folded[-1]) + 1 + len(word) > width - 2:
-            folded[-1] += " \\"
-            folded.append("     ")
-        folded[-1] += f" {word}"
-    return "\n".join(folded)
+        if len(lines[-1]) + 1 + len(word) > width - 2:
+            lines[-1] += " \\"
+            lines.append("     ")
+        lines[-1] += f" {word}"
+    return "\n".join(lines)
 
 
 def _arguments(config: type) -> str:
     """The required arguments, then ``[flags]``."""
     kinds = typing.get_type_hints(config)
-    asked = [
+    required = [
         field
         for field in dataclasses.fields(config)
         if facts_of(field).positional or _default(field) is dataclasses.MISSING
     ]
-    words = [
+    arguments = [
         field.name.upper() + (" ..." if settings.is_several(kinds[field.name]) else "")
         if facts_of(field).positional
         else f"{settings.flag_of(field.name)} {_value(field, kinds[field.name])}"
-        for field in asked
+        for field in required
     ]
-    return " ".join([*words, "[flags]"])
+    return " ".join([*arguments, "[flags]"])
 
 
 def _default(field: dataclasses.Field) -> Any:
@@ -208,17 +208,19 @@ def _flag(field: dataclasses.Field, kind: Any, prefix: str) -> str:
 
 def _value(field: dataclasses.Field, kind: Any) -> str:
     """The placeholder for a flag's value: its choices, its unit, or its type."""
-    one = settings.kind_of_one(kind)
-    choices = settings.choices_of(one)
+    element = settings.kind_of_one(kind)
+    choices = settings.choices_of(element)
     names = {int: "N", float: "X", str: "TEXT", pathlib.Path: "PATH", bool: ""}
-    name = "|".join(map(str, choices)) or facts_of(field).unit.upper() or names.get(one, "VALUE")
+    name = (
+        "|".join(map(str, choices)) or facts_of(field).unit.upper() or names.get(element, "VALUE")
+    )
     return f"{name} ..." if settings.is_several(kind) else name
 
 
 def _note(config: type, field: dataclasses.Field, default: Any) -> str:
     limits = settings.limits_text(config, field)
-    shown = settings.default_text(field, default)
-    return "; ".join(filter(None, [limits, shown and f"default: {shown}"]))
+    default_text = settings.default_text(field, default)
+    return "; ".join(filter(None, [limits, default_text and f"default: {default_text}"]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One game driven from the host: moves refused with a reason, undo, score; rules by `gozero.go`.
+"""One game played from the host: illegal moves with a reason, undo, score; rules by `gozero.go`.
 
 GTP and the referee of matches play through it. Each move is one compiled call on the device.
 """
@@ -26,7 +26,7 @@ class IllegalMove(ValueError):
 
 
 def roomy_limit(size: int) -> int:
-    """A move limit that games of people and engines never reach: 6 * size^2, at least 400."""
+    """A move limit that no game of people or engines reaches: 6 * size^2, at least 400."""
     return max(400, 6 * size * size)
 
 
@@ -38,7 +38,7 @@ class HostGame:
       handicap: the points of Black's handicap stones; if there are any, White begins.
       moves: (colour, action) of each move so far, not counting handicap stones.
 
-    If `start` is given, the game begins there, and komi and handicap are not used to set it up.
+    If `start` is given, the game begins there, and komi and handicap are not used.
 
     After two passes the game is over, but play may resume: a move is accepted, and the game is
     over again after two more passes. At the move limit only passes are accepted.
@@ -112,13 +112,13 @@ class HostGame:
         """Play an action for a colour, whether or not it is its turn.
 
         Raises:
-          IllegalMove: the action is illegal; the text says why.
+          IllegalMove: the action is illegal; the message says why.
         """
-        moved, result = _attempt(self.rules, self._state, jnp.int32(colour), jnp.int32(action))
+        next_state, result = _attempt(self.rules, self._state, jnp.int32(colour), jnp.int32(action))
         if int(result) != _LEGAL:
             raise IllegalMove(self._reason(action, int(result)))
         self._before.append(self._state.position)
-        self._state = moved
+        self._state = next_state
         self.moves.append((colour, action))
 
     def _reason(self, action: int, result: int) -> str:
@@ -166,11 +166,11 @@ def _attempt(
 ) -> tuple[GameState, jax.Array]:
     """(the game after the move, result i32[]); the game is meaningless unless result is _LEGAL."""
     is_pass = action == rules.pass_action
-    over = state.terminated
+    is_over = state.terminated
     state = go.with_to_play(state, colour)
     position = state.position
-    # A pass in a game that is over leaves it over; any other move resumes it.
-    passes = jnp.where(over, is_pass.astype(jnp.int8), position.passes)
+    # After the end of a game a pass keeps it ended; any other move resumes it.
+    passes = jnp.where(is_over, is_pass.astype(jnp.int8), position.passes)
     at_limit = position.ply >= rules.move_limit
     state = state.replace(position=position.replace(passes=passes), truncated=at_limit)
     return go.play(rules, state, action), _move_result(rules, state, action, is_pass)

@@ -17,8 +17,8 @@ def load_ipython_extension(shell: Any) -> None:
     """Show the picture of a cell's result of one of these types. `import gozero` calls this."""
     formatter = shell.display_formatter.formatters["image/svg+xml"]
     for (module, name), function in PICTURES.items():
-        formatter.for_type_by_name(module, name, _drawn_by(function))
+        formatter.for_type_by_name(module, name, _drawer(function))
 
 
-def _drawn_by(function: str):
-    return lambda shown: getattr(importlib.import_module("gozero.apps.notebook"), function)(shown)
+def _drawer(function: str):
+    return lambda result: getattr(importlib.import_module("gozero.apps.notebook"), function)(result)

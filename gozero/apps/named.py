@@ -1,4 +1,4 @@
-"""Flags of commands that search as a named player, or as other flags say. Imports no JAX."""
+"""Flags of commands that search as a named player or by other flags. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -31,75 +31,79 @@ class NamedPlayerConfig(PlayerConfig):
     """The player whose settings for the board size are used; every other flag overrides one."""
 
     @classmethod
-    def of_flags(cls, given: Mapping[str, Any]) -> Self:
-        """Build the settings from the flags given; the player supplies those that they leave out.
+    def of_flags(cls, flags: Mapping[str, Any]) -> Self:
+        """Build the settings from explicit flags; the player supplies the others.
 
         Raises:
           ValueError: as for the class.
         """
-        return cls._on_board(given, None)
+        return cls._on_board(flags, None)
 
     @classmethod
-    def _size_of(cls, given: Mapping[str, Any]) -> int:
-        """The board size that the flags are for."""
-        return board_size(given.get("size"), given.get("weights"), given.get("shapes"))
+    def _size_of(cls, flags: Mapping[str, Any]) -> int:
+        """The board size of the flags."""
+        return board_size(flags.get("size"), flags.get("weights"), flags.get("shapes"))
 
     @classmethod
-    def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The player's settings, before the flags given override them."""
+    def _settings_of(cls, name: PlayerName, size: int, flags: Mapping[str, Any]) -> dict[str, Any]:
+        """The player's settings, before explicit flags override them."""
         return players.settings_of(name, size)
 
     @classmethod
-    def _on_board(cls, given: Mapping[str, Any], size: int | None) -> Self:
-        """Build the settings from the flags, for a board size; None: the size that they are for."""
-        own = {field.name for field in dataclasses.fields(PlayerConfig)} - _REFINING
-        name = given.get("player") or (None if own & given.keys() else players.DEFAULT)
-        values = dict(given)
+    def _on_board(cls, flags: Mapping[str, Any], size: int | None) -> Self:
+        """Build the settings from explicit flags, for a board size; None: that of the flags."""
+        player_fields = {field.name for field in dataclasses.fields(PlayerConfig)} - _REFINING
+        name = flags.get("player") or (None if player_fields & flags.keys() else players.DEFAULT)
+        values = dict(flags)
         if name is not None:
-            size = size or cls._size_of(given)
-            values = {**cls._settings_of(name, size, given), **given, "player": name}
+            size = size or cls._size_of(flags)
+            values = {**cls._settings_of(name, size, flags), **flags, "player": name}
             if any(field.name == "size" for field in dataclasses.fields(cls)):
                 values["size"] = size
-        if is_of_katago(given.get("weights")):  # only a network can have such weights
+        if is_of_katago(flags.get("weights")):  # only a network can have such weights
             values.setdefault("evaluator", "network")
-        made = cls(**values)
-        object.__setattr__(made, "_given", dict(given))
-        object.__setattr__(made, "_board", size)
-        return made
+        config = cls(**values)
+        object.__setattr__(config, "_explicit_flags", dict(flags))
+        object.__setattr__(config, "_board", size)
+        return config
 
     def on(self, size: int) -> Self:
         """The same settings on another board size, with the player's values for that size.
 
         Raises:
-          ValueError: flags that do not go with those values, or with the size.
+          ValueError: flags that conflict with those values, or with the size.
         """
-        given, board = self.given, self.__dict__.get("_board")
-        if self.player is None or given is None or size == board or self.own_files:
+        flags, board = self.explicit_flags, self.__dict__.get("_board")
+        if self.player is None or flags is None or size == board or self.own_files:
             return self
-        more = {"size": size} if hasattr(self, "size") else {}
-        return self._on_board({**given, "player": self.player, **more}, size)
+        size_flag = {"size": size} if hasattr(self, "size") else {}
+        return self._on_board({**flags, "player": self.player, **size_flag}, size)
 
     @property
-    def given(self) -> Mapping[str, Any] | None:
-        """The flags that were given, without the player's settings; None if not built by flags."""
-        return self.__dict__.get("_given")
+    def explicit_flags(self) -> Mapping[str, Any] | None:
+        """The explicit flags, without the player's settings; None if not built by `of_flags`."""
+        return self.__dict__.get("_explicit_flags")
 
     @property
     def own_files(self) -> list[str]:
-        """The names of the file flags that were given, rather than supplied by a player."""
-        known = {name: getattr(self, name) for name in FILES} if self.given is None else self.given
-        return [name for name in FILES if known.get(name) is not None]
+        """The names of the file flags that are explicit, not supplied by a player."""
+        files = (
+            {name: getattr(self, name) for name in FILES}
+            if self.explicit_flags is None
+            else self.explicit_flags
+        )
+        return [name for name in FILES if files.get(name) is not None]
 
 
 class AnalystConfig(NamedPlayerConfig):
     """Settings of commands that report a search: a tree read by its visits, and no move played."""
 
     @classmethod
-    def _settings_of(cls, name: PlayerName, size: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _settings_of(cls, name: PlayerName, size: int, flags: Mapping[str, Any]) -> dict[str, Any]:
         """The player's settings, but with the command's own number of simulations."""
-        found = dict(super()._settings_of(name, size, given))
-        found.pop("simulations", None)
-        return found
+        settings = dict(super()._settings_of(name, size, flags))
+        settings.pop("simulations", None)
+        return settings
 
     def check(self, prefix: str = "") -> None:
         """Check as `PlayerConfig.check` does, and refuse `resign`.
@@ -109,4 +113,6 @@ class AnalystConfig(NamedPlayerConfig):
         """
         super().check(prefix)
         if self.resign is not None:
-            raise ValueError(f"--{prefix}resign {self.resign}: no move is played here")
+            raise ValueError(
+                f"--{prefix}resign {self.resign}: this command plays no moves; omit it"
+            )

@@ -27,30 +27,33 @@ def raw_network(
     Raises:
       ValueError: the weights are missing, damaged or for another size.
     """
-    shape, params, _ = weights.load(path, rules.size)
+    config, params, _ = weights.load(path, rules.size)
     size = rules.size
 
-    def said(state: GameState, k: jax.Array) -> network.NetworkOutput:
-        seen, turn = _see(rules, shape, state), lambda planes: symmetry.map_planes(planes, k)[None]
-        if isinstance(seen, Inputs):
-            found = kinds.apply(shape, params, Inputs(turn(seen[0]), seen[1][None]))
+    def output_for(state: GameState, k: jax.Array) -> network.NetworkOutput:
+        inputs = _inputs_of(rules, config, state)
+        transform = lambda planes: symmetry.map_planes(planes, k)[None]
+        if isinstance(inputs, Inputs):
+            output = kinds.apply(config, params, Inputs(transform(inputs[0]), inputs[1][None]))
         else:
-            found = kinds.apply(shape, params, turn(seen))
-        back, owned = symmetry.inverse(k), found.ownership_logits
-        return found._replace(
-            policy_logits=symmetry.map_actions(size, found.policy_logits[0], back)[None],
+            output = kinds.apply(config, params, transform(inputs))
+        inverse, ownership = symmetry.inverse(k), output.ownership_logits
+        return output._replace(
+            policy_logits=symmetry.map_actions(size, output.policy_logits[0], inverse)[None],
             ownership_logits=(
-                None if owned is None else symmetry.map_points(size, owned[0], back)[None]
+                None
+                if ownership is None
+                else symmetry.map_points(size, ownership[0], inverse)[None]
             ),
         )
 
-    return executables.jit(said)
+    return executables.jit(output_for)
 
 
-def _see(rules: Rules, shape: kinds.Config, state: GameState) -> Any:
+def _inputs_of(rules: Rules, config: kinds.Config, state: GameState) -> Any:
     """The network's input features for a game."""
-    alone = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
-    return kinds.observer(shape, rules)(state, state.position, alone)
+    trail = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
+    return kinds.observer(config, rules)(state, state.position, trail)
 
 
 def by_network(rules: Rules, path: pathlib.Path) -> Callable | None:
@@ -59,17 +62,17 @@ def by_network(rules: Rules, path: pathlib.Path) -> Callable | None:
     Raises:
       ValueError: the weights are missing, damaged or for another size.
     """
-    shape, params, _ = weights.load(path, rules.size)
-    return functools.partial(_by_network, rules, shape, params) if shape.auxiliary else None
+    config, params, _ = weights.load(path, rules.size)
+    return functools.partial(_by_network, rules, config, params) if config.auxiliary else None
 
 
 def _by_network(
-    rules: Rules, shape: kinds.Config, params: dict, key: jax.Array, states: GameState
+    rules: Rules, config: kinds.Config, params: dict, key: jax.Array, states: GameState
 ) -> tuple[Any, Any]:
     del key
-    see = functools.partial(_see, rules, shape)
-    said = kinds.apply(shape, params, jax.vmap(see)(states))
-    assert said.score is not None  # it has these heads
-    assert said.ownership is not None
-    black = jnp.where(states.to_play == 0, 1.0, -1.0)
-    return black * said.score, black[:, None] * said.ownership
+    inputs_of = functools.partial(_inputs_of, rules, config)
+    output = kinds.apply(config, params, jax.vmap(inputs_of)(states))
+    assert output.score is not None  # it has these heads
+    assert output.ownership is not None
+    sign = jnp.where(states.to_play == 0, 1.0, -1.0)
+    return sign * output.score, sign[:, None] * output.ownership

@@ -32,10 +32,10 @@ def state_svg(state: GameState) -> Svg | None:
 
     None if the state holds no values (only shapes, or tracers) or has more batch axes.
     """
-    is_there = isinstance(state.komi, (jax.Array, np.ndarray)) and not isinstance(
+    has_values = isinstance(state.komi, (jax.Array, np.ndarray)) and not isinstance(
         state.komi, Tracer
     )
-    if not is_there:
+    if not has_values:
         return None
     if state.komi.ndim == 0:
         title = "The game is over" if state.ended else f"{COLOURS[int(state.to_play)]} to play"
@@ -52,8 +52,8 @@ def search_svg(result: SearchResult, index: int = 0) -> Svg | None:
     None for games other than Go.
     """
     tree = result.tree
-    each = max(1, tree.num_trees // len(result.visits))  # of an ensemble, the first tree
-    root = trees.read_positions(tree, tree.row(trees.ROOT)[::each][index : index + 1])
+    trees_per_game = max(1, tree.num_trees // len(result.visits))  # of an ensemble, the first tree
+    root = trees.read_positions(tree, tree.row(trees.ROOT)[::trees_per_game][index : index + 1])
     if not isinstance(root, Position):
         return None
     player = COLOURS[int(root.to_play[0])]
@@ -95,15 +95,15 @@ def _replay(size: int):
     play = jax.vmap(lambda position, action: play_position(rules, position, action))
 
     def step(positions, action):
-        moved = play(positions, jnp.maximum(action, 0))
-        put = lambda new, old: jax.vmap(jnp.where)(action >= 0, new, old)
-        positions = jax.tree.map(put, moved, positions)
+        after = play(positions, jnp.maximum(action, 0))
+        update = lambda new, old: jax.vmap(jnp.where)(action >= 0, new, old)
+        positions = jax.tree.map(update, after, positions)
         return positions, draw(positions)
 
     @jax.jit
     def run(positions, actions):
-        after = jax.lax.scan(step, positions, actions)[1]
-        return jnp.concatenate([draw(positions)[None], after])
+        boards = jax.lax.scan(step, positions, actions)[1]
+        return jnp.concatenate([draw(positions)[None], boards])
 
     return run
 

@@ -1,7 +1,7 @@
 """A board as an SVG picture, with a search's or a network's results on it, or as text.
 
 In the picture, stones differ by lightness; visits and priors are drawn in one blue, darker for
-larger numbers, with the number written on it: nothing depends on telling hues apart.
+larger numbers, with the number written on it: no information depends on hue.
 """
 
 from __future__ import annotations
@@ -62,24 +62,24 @@ def board_svg(
       cell: pixels from line to line.
 
     Raises:
-      ValueError: an argument does not fit a board of 1 to 25; the text names it.
+      ValueError: an argument does not fit a board of 1 to 25; the message names it.
     """
-    stones, size = _checked(stones, last_move)
+    stones, size = _check_board(stones, last_move)
     num_actions = size * size + 1
-    visits = _shaped("visits", visits, (num_actions,))
-    values = _shaped("values", values, (num_actions,))
-    policy = _shaped("policy", policy, (num_actions,))
-    ownership = _shaped("ownership", ownership, (size * size,))
-    numbers = _shaped("numbers", numbers, (size, size))
+    visits = _check_array("visits", visits, (num_actions,))
+    values = _check_array("values", values, (num_actions,))
+    policy = _check_array("policy", policy, (num_actions,))
+    ownership = _check_array("ownership", ownership, (size * size,))
+    numbers = _check_array("numbers", numbers, (size, size))
     if values is not None and visits is None:
-        raise ValueError("values: are written beside visits; give visits, too")
+        raise ValueError("values: shown only with visits; pass visits, too")
     for name, actions in (("variation", variation), ("crossed", crossed)):
         for action in actions:
             if not 0 <= action < num_actions:
                 raise ValueError(f"{name}: {action} is not an action from 0 to {size * size}")
     top = cell * (1.75 if title else 1)
-    below = list(_pass_words(visits, policy, last_move, size))
-    width, height = cell * (size + 1), top + cell * (size + (1 if below else 0.2))
+    pass_lines = list(_pass_words(visits, policy, last_move, size))
+    width, height = cell * (size + 1), top + cell * (size + (1 if pass_lines else 0.2))
     parts = [
         *_grid(size, cell),
         *_coordinates(size, cell),
@@ -94,8 +94,8 @@ def board_svg(
     ]
     if title:
         parts.append(text(width / 2, cell * 0.75 - top, title, cell * 0.5, weight="bold"))
-    if below:
-        parts.append(text(width / 2, cell * (size + 0.5), "; ".join(below), cell * 0.4))
+    if pass_lines:
+        parts.append(text(width / 2, cell * (size + 0.5), "; ".join(pass_lines), cell * 0.4))
     board = f'<g transform="translate(0 {top:g})">{"".join(parts)}</g>'
     return picture(width, height, title or f"{size}x{size} board", [board])
 
@@ -103,7 +103,7 @@ def board_svg(
 def picture(
     width: float, height: float, title: str, parts: Iterable[str], background: str = BOARD
 ) -> Svg:
-    """A whole picture made of `parts`; width and height in pixels. Screen readers say the title."""
+    """A picture with these parts; width and height in pixels. Screen readers read the title."""
     return Svg(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
         f'viewBox="0 0 {width:g} {height:g}" role="img" font-family="sans-serif">'
@@ -129,7 +129,7 @@ def ascii_board(stones: np.ndarray, last: int | None = None) -> str:
      1 O . 1
        A B
     """
-    stones, size = _checked(stones, None)
+    stones, size = _check_board(stones, None)
     header = "   " + " ".join(GTP_COLUMNS[:size])
     stars = star_points(size)
     lines = [
@@ -172,12 +172,12 @@ def _row(stones: np.ndarray, number: int, stars: set[int]) -> str:
     return f"{number:2d} {' '.join(points)} {number}"
 
 
-def _checked(stones: Any, last_move: int | None) -> tuple[np.ndarray, int]:
+def _check_board(stones: Any, last_move: int | None) -> tuple[np.ndarray, int]:
     """(the stones as an array, the board size), after checking the stones and the last move."""
     stones = np.asarray(stones)
-    size, most = len(stones) if stones.ndim else 0, len(GTP_COLUMNS)
-    if stones.shape != (size, size) or not 1 <= size <= most:
-        raise ValueError(f"stones: shape {stones.shape} is not a square board of 1 to {most}")
+    size, limit = len(stones) if stones.ndim else 0, len(GTP_COLUMNS)
+    if stones.shape != (size, size) or not 1 <= size <= limit:
+        raise ValueError(f"stones: shape {stones.shape} is not a square board of 1 to {limit}")
     if not np.isin(stones, (-1, 0, 1)).all():
         raise ValueError("stones: expected +1 Black, -1 White and 0 empty only")
     if last_move is not None and not 0 <= last_move <= size * size:
@@ -185,8 +185,8 @@ def _checked(stones: Any, last_move: int | None) -> tuple[np.ndarray, int]:
     return stones, size
 
 
-def _shaped(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The argument as an array, checked to be finite and of that shape; None if not given."""
+def _check_array(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The argument as an array, checked to be finite and of this shape; None stays None."""
     if values is None:
         return None
     if np.shape(values) != shape:
@@ -225,9 +225,9 @@ def _visits(visits: np.ndarray, values: np.ndarray | None, size: int, cell: int)
     for action in np.flatnonzero(visits[:-1] > 0):
         row, col = divmod(int(action), size)
         share = visits[action] / visits[:-1].max()
-        look = f'class="visits" fill="{BLUE}" fill-opacity="{0.15 + 0.85 * share:.2f}"'
-        yield circle(row, col, cell, 0.43, look)
-        lines = [_short(int(visits[action]))]
+        attributes = f'class="visits" fill="{BLUE}" fill-opacity="{0.15 + 0.85 * share:.2f}"'
+        yield circle(row, col, cell, 0.43, attributes)
+        lines = [_short_count(int(visits[action]))]
         if values is not None:
             lines.insert(0, _percent((1 + values[action]) / 2))
         colour = WHITE if share > 0.4 else BLACK
@@ -242,8 +242,8 @@ def _policy(policy: np.ndarray, size: int, cell: int) -> Iterator[str]:
     for action in np.flatnonzero(policy[:-1] >= 0.01):
         row, col = divmod(int(action), size)
         share = policy[action] / policy[:-1].max()
-        look = f'class="policy" fill="{BLUE}" fill-opacity="{0.15 + 0.85 * share:.2f}"'
-        yield square(row, col, cell, 0.9, look)
+        attributes = f'class="policy" fill="{BLUE}" fill-opacity="{0.15 + 0.85 * share:.2f}"'
+        yield square(row, col, cell, 0.9, attributes)
         colour = WHITE if share > 0.4 else BLACK
         yield text((col + 1) * cell, row * cell, _percent(policy[action]), cell * 0.32, colour)
 
@@ -253,8 +253,8 @@ def _ownership(ownership: np.ndarray, size: int, cell: int) -> Iterator[str]:
     for point in np.flatnonzero(np.abs(ownership) >= 0.05):
         row, col = divmod(int(point), size)
         name, fill = ("blacks", BLACK) if ownership[point] > 0 else ("whites", WHITE)
-        look = f'class="{name}" fill="{fill}" stroke="{LINES}" stroke-width="{cell * 0.03:g}"'
-        yield square(row, col, cell, 0.4 * min(1.0, abs(float(ownership[point]))), look)
+        attributes = f'class="{name}" fill="{fill}" stroke="{LINES}" stroke-width="{cell * 0.03:g}"'
+        yield square(row, col, cell, 0.4 * min(1.0, abs(float(ownership[point]))), attributes)
 
 
 def _numbers(numbers: np.ndarray, stones: np.ndarray, cell: int) -> Iterator[str]:
@@ -265,15 +265,15 @@ def _numbers(numbers: np.ndarray, stones: np.ndarray, cell: int) -> Iterator[str
 
 def _variation(variation: Sequence[int], to_play: int, size: int, cell: int) -> Iterator[str]:
     """The variation's stones, numbered from 1; of several on one point, the first is drawn."""
-    drawn = {size * size}  # a pass has no point
+    seen_points = {size * size}  # a pass has no point
     for i, action in enumerate(variation):
-        if action in drawn:
+        if action in seen_points:
             continue
-        drawn.add(action)
+        seen_points.add(action)
         row, col = divmod(int(action), size)
         fill, ink = (BLACK, WHITE) if (to_play + i) % 2 == 0 else (WHITE, BLACK)
-        look = f'class="variation" fill="{fill}" fill-opacity="0.6" stroke="{BLACK}"'
-        yield circle(row, col, cell, 0.44, look)
+        attributes = f'class="variation" fill="{fill}" fill-opacity="0.6" stroke="{BLACK}"'
+        yield circle(row, col, cell, 0.44, attributes)
         yield text((col + 1) * cell, row * cell, str(i + 1), cell * 0.36, ink)
 
 
@@ -284,8 +284,8 @@ def _crosses(actions: Sequence[int], size: int, cell: int) -> Iterator[str]:
             continue
         x, y, half = (col + 1) * cell, row * cell, 0.25 * cell
         arms = f"M{x - half:g} {y - half:g}l{2 * half:g} {2 * half:g}m0 {-2 * half:g}"
-        look = f'stroke="{BLACK}" stroke-width="{0.12 * cell:g}"'
-        yield f'<path class="cross" d="{arms}l{-2 * half:g} {2 * half:g}" {look}/>'
+        attributes = f'stroke="{BLACK}" stroke-width="{0.12 * cell:g}"'
+        yield f'<path class="cross" d="{arms}l{-2 * half:g} {2 * half:g}" {attributes}/>'
 
 
 def _mark(stones: np.ndarray, last_move: int, cell: int) -> Iterator[str]:
@@ -293,8 +293,8 @@ def _mark(stones: np.ndarray, last_move: int, cell: int) -> Iterator[str]:
     row, col = divmod(last_move, len(stones))
     if row < len(stones):
         ring = WHITE if stones[row, col] > 0 else BLACK
-        look = f'class="last" fill="none" stroke="{ring}" stroke-width="{cell * 0.07:g}"'
-        yield circle(row, col, cell, 0.25, look)
+        attributes = f'class="last" fill="none" stroke="{ring}" stroke-width="{cell * 0.07:g}"'
+        yield circle(row, col, cell, 0.25, attributes)
 
 
 def _pass_words(
@@ -312,7 +312,7 @@ def _percent(share: float) -> str:
     return f"{100 * float(share):.0f}%"
 
 
-def _short(count: int) -> str:
+def _short_count(count: int) -> str:
     """A count in at most four characters: 987, 1.2k, 34k, 2.1M."""
     for unit, letter in ((10**6, "M"), (10**3, "k")):
         if count >= 10 * unit:
@@ -322,15 +322,15 @@ def _short(count: int) -> str:
     return str(count)
 
 
-def circle(row: int, col: int, cell: int, radius: float, look: str) -> str:
+def circle(row: int, col: int, cell: int, radius: float, attributes: str) -> str:
     """A circle on a point; the radius is in cells."""
-    return f'<circle cx="{(col + 1) * cell}" cy="{row * cell}" r="{radius * cell:g}" {look}/>'
+    return f'<circle cx="{(col + 1) * cell}" cy="{row * cell}" r="{radius * cell:g}" {attributes}/>'
 
 
-def square(row: int, col: int, cell: int, side: float, look: str) -> str:
+def square(row: int, col: int, cell: int, side: float, attributes: str) -> str:
     """A square around a point; the side is in cells."""
     x, y, width = (col + 1 - side / 2) * cell, (row - side / 2) * cell, side * cell
-    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{width:g}" {look}/>'
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{width:g}" {attributes}/>'
 
 
 def text(

@@ -1,4 +1,4 @@
-"""``gozero players``: the players by name, and how strong they are. Imports no JAX."""
+"""``gozero players``: the named players and their strength. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class PlayersConfig:
-    """List the players that --player accepts: what they are, their strength and time per move.
+    """List the players that --player accepts, with their settings, strength and time per move.
 
     Scores and times come from recorded matches (in experiments/ of a checkout), played on two
     cores, many games at once.
@@ -30,15 +30,17 @@ def run(config: PlayersConfig) -> int:
     """Print a line for each player and one for each of its matches."""
     lines = []
     for name in typing.get_args(players.PlayerName):
-        what = PlayerConfig(**players.settings_of(name, config.size)).text
-        lines.append(f"{name:8}{what}{' (the default)' * (name == players.DEFAULT)}")
+        description = PlayerConfig(**players.settings_of(name, config.size)).text
+        lines.append(f"{name:8}{description}{' (the default)' * (name == players.DEFAULT)}")
         rows = [row for row in players.MEASURED if (row.player, row.size) == (name, config.size)]
-        lines += [" " * 8 + _told(row) for row in rows] or [" " * 8 + "not measured on this board"]
+        lines += [" " * 8 + _match_text(row) for row in rows] or [
+            " " * 8 + "not measured on this board"
+        ]
     runtime.tell("\n".join(lines))
     return 0
 
 
-def _told(row: players.Measured) -> str:
+def _match_text(row: players.Measured) -> str:
     low, score, high = (f"{100 * x:.1f}%" for x in (row.low, row.score, row.high))
     return (
         f"{score} [{low}, {high}] of {row.games} games against {row.opponent}, "

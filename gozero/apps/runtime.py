@@ -1,4 +1,4 @@
-"""What all commands share: the compile cache, what they print, and how they end."""
+"""Shared by all commands: the compile cache, printed messages, and exits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW_LANES = "--xla_backend_optimization_level=1"
 """The LLVM optimisation level for programs that handle one game at a time."""
 
 CACHE_SWITCH = "GOZERO_COMPILE_CACHE"
-"""Environment variable: ``off`` turns the compile cache off, a path says where it is kept."""
+"""Environment variable: ``off`` turns the compile cache off, a path sets its folder."""
 
 
 def prepare(one_game: bool = False) -> None:
@@ -56,20 +56,22 @@ def prepare(one_game: bool = False) -> None:
     if flags:
         os.environ["XLA_FLAGS"] = flags
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    wanted = os.environ.get(CACHE_SWITCH, "")
-    if wanted.lower() in ("off", "0", "no", "false"):
+    setting = os.environ.get(CACHE_SWITCH, "")
+    if setting.lower() in ("off", "0", "no", "false"):
         return
     try:
         home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     except RuntimeError:  # no home folder: recompile every time
         return
-    folder = pathlib.Path(wanted) if wanted else home / "gozero" / f"jax-{executables.processor()}"
+    folder = (
+        pathlib.Path(setting) if setting else home / "gozero" / f"jax-{executables.processor()}"
+    )
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
 
-class _Forgiving:
-    """A stream for messages: it is no error if nobody reads them any more."""
+class _TolerantStream:
+    """A stream for messages that ignores errors, as when its reader has gone."""
 
     def __init__(self, stream: Any):
         self._stream = stream
@@ -90,8 +92,8 @@ class _Forgiving:
 def let_stderr_close() -> None:
     """Keep the program running when its stderr is closed, or is a pipe whose reader has gone:
     Ctrl-C also stops a ``tee`` at the other end."""
-    if not isinstance(sys.stderr, _Forgiving):
-        stream: Any = _Forgiving(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115
+    if not isinstance(sys.stderr, _TolerantStream):
+        stream: Any = _TolerantStream(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115
         sys.stderr = stream
 
 
@@ -113,7 +115,7 @@ def compiling(size: int | None, game: str = "go") -> str:
     if game != "go":
         return f"compiling for {game}, about {_OTHER_GAMES.get(game, 10)} s the first time"
     size = size or 9
-    seconds = next(seconds for most, seconds in _COMPILE_SECONDS if size <= most)
+    seconds = next(seconds for largest, seconds in _COMPILE_SECONDS if size <= largest)
     return f"compiling for {size}x{size}, about {seconds} s the first time"
 
 
@@ -125,8 +127,8 @@ _OTHER_GAMES = {"connect4": 5, "hex": 15}
 
 def random_network(flag: str = "--weights", game: str = "go") -> str:
     """The message of a command whose network has no weights file."""
-    of = "Go" if game == "go" else game
-    return f"no {flag}: the network is random, and knows nothing of {of}"
+    name = "Go" if game == "go" else game
+    return f"no {flag}: the network has random weights and knows nothing of {name}"
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
@@ -135,10 +137,10 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def missing_device(error: BaseException) -> str | None:
-    """One line if JAX has no device of the platforms it was told to use; None for other errors.
+    """One line if JAX has no device of the platforms in JAX_PLATFORMS; None for other errors.
 
     JAX then raises a RuntimeError, or a bare AssertionError where its plugin for the platform
-    finds no device (seen with jax 0.10.1); either is confirmed by asking for the devices again.
+    finds no device (seen with jax 0.10.1); either is confirmed by listing the devices again.
     """
     if not isinstance(error, (RuntimeError, AssertionError)) or "jax" not in sys.modules:
         return None
@@ -147,8 +149,8 @@ def missing_device(error: BaseException) -> str | None:
     try:
         jax.devices()
     except (RuntimeError, AssertionError):
-        asked = os.environ.get("JAX_PLATFORMS", "")
-        return f"JAX_PLATFORMS={asked}: JAX finds no such device here; unset it, or use cpu"
+        platforms = os.environ.get("JAX_PLATFORMS", "")
+        return f"JAX_PLATFORMS={platforms}: JAX finds no such device here; unset it or use cpu"
     return None
 
 
@@ -182,7 +184,7 @@ def run_main(prog: str, module: str) -> NoReturn:
 
 
 def status_of(prog: str, work: Callable[[], int]) -> int:
-    """What `work` returns; or, with one line on stderr, STOPPED if Ctrl-C stops it and 1 if JAX
+    """The result of `work`; or, with one line on stderr, STOPPED if Ctrl-C stops it and 1 if JAX
     has no device."""
     try:
         return work()
@@ -212,8 +214,8 @@ class StopRequest:
     """Turns Ctrl-C and SIGTERM into a flag to check between steps; a second signal interrupts.
 
     Attributes:
-      requested: whether a signal came.
-      number: which one, signal.SIGINT or signal.SIGTERM.
+      requested: whether a signal was received.
+      number: that signal, signal.SIGINT or signal.SIGTERM.
       finishing: set it when the rest takes a moment and must not be interrupted: signals are then
         ignored.
     """
@@ -239,4 +241,8 @@ class StopRequest:
         if self.requested:
             raise KeyboardInterrupt
         self.requested, self.number = True, number
-        print("stopping after this step; once more to stop at once", file=sys.stderr, flush=True)
+        print(
+            "stopping after this step; press Ctrl-C again to stop at once",
+            file=sys.stderr,
+            flush=True,
+        )

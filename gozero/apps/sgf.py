@@ -27,10 +27,10 @@ _FOX_KOMI = {375.0: 7.5}
 MAX_BYTES = 2**23
 MAX_TOKENS = 200_000
 MAX_DEPTH = 2_000
-"""Limits of a file to read: its bytes, its nodes and values, and the nesting of variations."""
+"""Limits of a file to read: bytes, nodes and values, and the nesting of variations."""
 
 _TOKEN = re.compile(rb"[(;)]|\[[^\]\\]*+(?:\\.?[^\]\\]*+)*+\]?", re.DOTALL)
-_LONGEST_QUOTE = 200  # characters of a file that an error quotes
+_LONGEST_QUOTE = 200  # characters of a file in an error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class GameRecord:
       move_comments: one per move, or none at all.
 
     Raises:
-      ValueError: a field is invalid; the text names it, its value and what is allowed.
+      ValueError: a field is invalid; the message names it, its value and what is allowed.
     """
 
     size: int
@@ -143,22 +143,22 @@ def read(source: pathlib.Path | str | bytes) -> GameRecord:
         its root, has a board size that the rules do not play, or exceeds `MAX_BYTES`, `MAX_TOKENS`
         or `MAX_DEPTH`, which are checked before it is parsed.
     """
-    where = "sgf" if isinstance(source, bytes) else f"sgf {source}"
+    subject = "sgf" if isinstance(source, bytes) else f"sgf {source}"
     try:
         data = source if isinstance(source, bytes) else _bytes_of(pathlib.Path(source))
         _check_bounds(data)
         return _record(sgfmill.Sgf_game.from_bytes(data))
     except OSError as error:
-        raise ValueError(f"{where}: cannot be read ({error.strerror})") from error
+        raise ValueError(f"{subject}: cannot be read ({error.strerror})") from error
     except (ValueError, LookupError) as error:
-        said = " ".join(str(error).split())[:_LONGEST_QUOTE] or "damaged"
-        raise ValueError(f"{where}: {said}") from error
+        reason = " ".join(str(error).split())[:_LONGEST_QUOTE] or "damaged"
+        raise ValueError(f"{subject}: {reason}") from error
 
 
 def _bytes_of(path: pathlib.Path) -> bytes:
-    """A file's bytes, reading no more than one byte beyond `MAX_BYTES`."""
+    """A file's bytes, at most one more than `MAX_BYTES`."""
     if path.exists() and not path.is_file():
-        raise ValueError("is no file")
+        raise ValueError("is not a file")
     with path.open("rb") as file:
         return file.read(MAX_BYTES + 1)
 
@@ -175,18 +175,20 @@ def _check_bounds(data: bytes) -> None:
             raise ValueError(f"has more than {MAX_TOKENS:,} nodes and values")
         depth += {b"(": 1, b")": -1}.get(token[0], 0)
         if depth > MAX_DEPTH:
-            raise ValueError(f"has variations in variations more than {MAX_DEPTH:,} deep")
+            raise ValueError(f"has variations nested more than {MAX_DEPTH:,} deep")
 
 
 def _record(game: sgfmill.Sgf_game) -> GameRecord:
     size = game.get_size()
     if not MIN_SIZE <= size <= MAX_SIZE:
-        raise ValueError(f"the board is {size}x{size}; {MIN_SIZE} to {MAX_SIZE} can be read")
+        raise ValueError(
+            f"the board is {size}x{size}; expected {MIN_SIZE} to {MAX_SIZE} points on a side"
+        )
     nodes = list(game.main_sequence_iter())
     root = nodes[0]
     kind = _raw(root, "GM", "1")
     if kind != "1":
-        raise ValueError(f"GM[{kind}] is another game than Go, which is GM[1]")
+        raise ValueError(f"GM[{kind}] is a game other than Go, which is GM[1]")
     moves, comments = _moves(size, nodes)
     black_stones, white_stones = _setup(size, root)
     return GameRecord(
@@ -217,7 +219,7 @@ def _setup(size: int, root: sgfmill.Node) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def _handicap(root: sgfmill.Node, black_stones: int) -> int:
-    """HA; 0 if it is missing, or if the stones that it counts are played rather than set up."""
+    """HA; 0 if it is missing, or if its stones are played, not set up."""
     text = _raw(root, "HA", "0")
     if not text.isdigit():
         raise ValueError(f"HA[{text}] is not a number of stones")
@@ -233,7 +235,7 @@ def _moves(
         if node.has_setup_stones() and (i > 0 or node.has_property("AE")):
             raise ValueError(
                 f"stones are set up or removed (AB, AW or AE) after move {len(moves)}; "
-                "only a first node that sets up stones can be read"
+                "only the first node may set up stones"
             )
         if not _has_move(node):
             continue
@@ -248,7 +250,7 @@ def _has_move(node: sgfmill.Node) -> bool:
 
 def _move(size: int, node: sgfmill.Node, number: int) -> tuple[int, int]:
     if all(node.has_property(name) for name in _COLOURS):
-        raise ValueError(f"move {number} is of both colours (B and W in one node)")
+        raise ValueError(f"move {number} has both colours (B and W in one node)")
     colour = 0 if node.has_property("B") else 1
     try:
         return colour, coords.from_sgf(size, _raw(node, _COLOURS[colour]))

@@ -12,7 +12,7 @@ from gozero.apps import flags
 
 
 def lines(stream: Any, longest: int) -> Iterator[tuple[bytes | str, bool]]:
-    """Yields (line, whether it is whole); of a line that is too long, only the first part.
+    """Yields (line, whether it is whole); only the first part of a line that is too long.
 
     Args:
       stream: text or binary; if a text stream has a buffer, the buffer is read instead.

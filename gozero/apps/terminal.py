@@ -58,7 +58,7 @@ def run(config: PlayConfig, stdin: Any = None) -> int:
 
 
 class Terminal:
-    """Shows a session as text and obeys typed commands.
+    """Shows a session as text and runs typed commands.
 
     Args:
       config: the flags.
@@ -66,8 +66,8 @@ class Terminal:
     """
 
     def __init__(self, config: PlayConfig, thinking: Thinking):
-        self._config, self._told = config, queue.Queue()
-        self._session = Session(thinking, self._told.put)
+        self._config, self._messages = config, queue.Queue()
+        self._session = Session(thinking, self._messages.put)
         self._at: dict[str, Any] = {}
         self._analysis: dict[str, Any] | None = None
 
@@ -86,42 +86,42 @@ class Terminal:
         self._show()
 
     def take(self, lines: Iterable[str]) -> None:
-        """Obey each line until one says quit."""
-        lines, asks = iter(lines), sys.stdin.isatty() and lines is sys.stdin
+        """Run each line as a command until `quit`."""
+        lines, prompts = iter(lines), sys.stdin.isatty() and lines is sys.stdin
         while True:
-            if asks:
+            if prompts:
                 print(f"{COLOURS[self._at['turn']]}> ", end="", flush=True)
             line = next(lines, None)
             if line is None or line.split()[:1] in (["quit"], ["exit"], ["q"]):
                 return
             try:
-                self._obey(line.strip())
+                self._run_command(line.strip())
             except (ValueError, OSError) as error:
                 runtime.tell(f"? {error}")
 
-    def _obey(self, line: str) -> None:
+    def _run_command(self, line: str) -> None:
         word, _, rest = line.partition(" ")
-        plain = {"undo": "undo", "move": "move", "resign": "resign"}
-        others = {
+        messages = {"undo": "undo", "move": "move", "resign": "resign"}
+        actions = {
             "help": lambda: runtime.tell(HELP),
             "board": self._show,
             "hint": self._hint,
-            "analysis": self._tell_analysis,
+            "analysis": self._print_analysis,
             "score": self._score,
             "new": self.new,
         }
-        files = {"save": self._save, "load": self._load}
+        file_actions = {"save": self._save, "load": self._load}
         if not word or word.startswith("#"):
             return
-        if word.lower() in plain:
-            self._do(plain[word.lower()])
+        if word.lower() in messages:
+            self._do(messages[word.lower()])
             self._show()
-        elif word.lower() in others:
-            others[word.lower()]()
-        elif word.lower() in files:
+        elif word.lower() in actions:
+            actions[word.lower()]()
+        elif word.lower() in file_actions:
             if not rest.strip():
-                raise ValueError(f"{word}: of which file? {word} FILE.sgf")
-            files[word.lower()](pathlib.Path(rest.strip()))
+                raise ValueError(f"{word}: expected a file: {word} FILE.sgf")
+            file_actions[word.lower()](pathlib.Path(rest.strip()))
         else:
             self._play(line)
 
@@ -129,42 +129,42 @@ class Terminal:
         try:
             action = coords.from_gtp(self._session.tree.size, vertex[:20])
         except ValueError as error:
-            raise ValueError(f"{error}; or a command, see help") from error
+            raise ValueError(f"{error}, or a command (see help)") from error
         if self._at["ended"]:
-            raise ValueError("the game is over; undo, new or quit")
+            raise ValueError("the game is over; type undo, new or quit")
         self._do("play", at=action)
         self._show()
 
     def _do(self, do: str, **fields: Any) -> None:
-        """Send a message to the session, and handle everything that it reports back."""
+        """Send a message to the session, and handle all its replies."""
         self._session.take({"do": do, **fields})
         self._session.settle()
-        while not self._told.empty():
-            self._hear(self._told.get())
+        while not self._messages.empty():
+            self._handle(self._messages.get())
 
-    def _hear(self, told: dict) -> None:
-        if told["tell"] == "at":
-            self._at = told
-        elif told["tell"] == "analysis" and told["whole"]:
-            self._analysis = told
-        elif told["tell"] == "sgf":
-            self._sgf = told["text"]
-        elif told["tell"] == "error":
-            raise ValueError(told["text"])
+    def _handle(self, message: dict) -> None:
+        if message["tell"] == "at":
+            self._at = message
+        elif message["tell"] == "analysis" and message["whole"]:
+            self._analysis = message
+        elif message["tell"] == "sgf":
+            self._sgf = message["text"]
+        elif message["tell"] == "error":
+            raise ValueError(message["text"])
 
     def _show(self) -> None:
         from gozero.apps.pictures import ascii_board
 
         tree = self._session.tree
         number, last = len(tree.path(tree.at)) - 1, tree.nodes[tree.at]
-        where = coords.to_gtp(tree.size, last.action) if number else ""
+        vertex = coords.to_gtp(tree.size, last.action) if number else ""
         lines = [ascii_board(tree.game.stones(), last.action if number else None)]
-        lines += [f"move {number}: {COLOURS[last.colour]} {where}"] if number else []
+        lines += [f"move {number}: {COLOURS[last.colour]} {vertex}"] if number else []
         result = self._at.get("result")
         lines += [result if result else f"{COLOURS[self._at['turn']]} to play"]
         runtime.tell("\n".join(lines))
 
-    def _analysed(self) -> dict[str, Any]:
+    def _current_analysis(self) -> dict[str, Any]:
         """The analysis of the current position.
 
         Raises:
@@ -178,32 +178,36 @@ class Terminal:
             self._session.take({"do": "analyse", "on": True})
             try:
                 while self._analysis is None:
-                    self._hear(self._told.get())
+                    self._handle(self._messages.get())
             finally:
                 self._session.take({"do": "analyse", "on": False})
         return self._analysis
 
     def _hint(self) -> None:
-        moves = self._analysed()["moves"]
+        moves = self._current_analysis()["moves"]
         size = self._session.tree.size
         runtime.tell(coords.to_gtp(size, moves[0]["at"]) if moves else "pass")
 
-    def _tell_analysis(self) -> None:
-        found, white = self._analysed(), self._at["turn"]
+    def _print_analysis(self) -> None:
+        analysis, white_to_play = self._current_analysis(), self._at["turn"]
         name = lambda action: coords.to_gtp(self._session.tree.size, action)
-        wins = lambda share: f"{100 * (1 - share if white else share):.1f}%"
-        head = f"{COLOURS[white]} wins {wins(found['win'])}, {_lead(found['lead'])}"
-        lines = [f"{head}, {found['visits']} visits", "move   wins  visits  lead    expected"]
-        for one in found["moves"]:
-            line = " ".join(map(name, one["line"]))
-            numbers = f"{wins(one['win']):>6}  {one['visits']:>6}  {_lead(one['lead']):<6}"
-            lines.append(f"{name(one['at']):<4} {numbers}  {line}")
+        wins = lambda share: f"{100 * (1 - share if white_to_play else share):.1f}%"
+        heading = (
+            f"{COLOURS[white_to_play]} wins {wins(analysis['win'])}, {_lead(analysis['lead'])}"
+        )
+        lines = [f"{heading}, {analysis['visits']} visits", "move   wins  visits  lead    expected"]
+        for info in analysis["moves"]:
+            line = " ".join(map(name, info["line"]))
+            numbers = f"{wins(info['win']):>6}  {info['visits']:>6}  {_lead(info['lead']):<6}"
+            lines.append(f"{name(info['at']):<4} {numbers}  {line}")
         runtime.tell("\n".join(lines))
 
     def _score(self) -> None:
-        stands = coords.result_text(self._session.tree.game.score())
-        expected = "" if self._at["ended"] else f"; expected {_lead(self._analysed()['lead'])}"
-        runtime.tell(f"as it stands {stands}{expected}")
+        current = coords.result_text(self._session.tree.game.score())
+        expected = (
+            "" if self._at["ended"] else f"; expected {_lead(self._current_analysis()['lead'])}"
+        )
+        runtime.tell(f"as it stands {current}{expected}")
 
     def _save(self, path: pathlib.Path) -> None:
         self._do("save")

@@ -1,4 +1,4 @@
-"""A search tree as an SVG picture: where the simulations went, and the values they found."""
+"""A search tree as an SVG picture: the visits and values of its top nodes."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def node_of(tree: trees.Tree, index: int = 0, *, depth: int = 3, width: int = 4)
       width: the most children per node; the most visited are kept.
 
     Raises:
-      ValueError: there is no tree of that index.
+      ValueError: there is no tree with this index.
     """
     if not 0 <= index < tree.num_trees:
-        raise ValueError(f"index: {index} is none of {tree.num_trees} trees")
+        raise ValueError(f"index: {index} is not from 0 to {tree.num_trees - 1}")
     rows = slice(index * tree.capacity, (index + 1) * tree.capacity)
     read = lambda array: np.asarray(array[rows])
     visits, sums = read(tree.visits), values.to_int64(tree.value_sum)[rows]
     children, counts, actions = read(tree.children), read(tree.num_children), read(tree.action)
 
     def visit(node: int, level: int) -> DrawnNode:
-        below = children[node, : counts[node]] if level < depth else []
-        best = sorted(map(int, below), key=lambda child: -visits[child])[:width]
+        child_rows = children[node, : counts[node]] if level < depth else []
+        best = sorted(map(int, child_rows), key=lambda child: -visits[child])[:width]
         mean = sums[node] / max(1, visits[node]) / values.VALUE_ONE
         return DrawnNode(
             int(actions[node]),
@@ -88,21 +88,21 @@ def _draw(
     parts: list[Any],
 ) -> tuple[float, int]:
     """Draw a node and its subtree from column `left` on; (columns used, deepest level)."""
-    taken, deepest, middles = 0.0, level, []
+    columns_used, deepest, placed = 0.0, level, []
     for child in node.children:
-        columns, below = _draw(child, level + 1, left + taken, total, name, parts)
-        middles.append((left + taken + columns / 2, child))
-        taken, deepest = taken + columns, max(deepest, below)
-    taken = max(1.0, taken)
-    x, y = (left + taken / 2) * WIDTH, (level + 0.5) * HEIGHT
-    for middle, child in middles:
-        wide = 0.5 + 9 * child.visits / max(1, total)
+        columns, depth = _draw(child, level + 1, left + columns_used, total, name, parts)
+        placed.append((left + columns_used + columns / 2, child))
+        columns_used, deepest = columns_used + columns, max(deepest, depth)
+    columns_used = max(1.0, columns_used)
+    x, y = (left + columns_used / 2) * WIDTH, (level + 0.5) * HEIGHT
+    for middle, child in placed:
+        line_width = 0.5 + 9 * child.visits / max(1, total)
         parts.append(
             f'<path class="edge" d="M{x:g} {y:g}L{middle * WIDTH:g} {y + HEIGHT:g}" '
-            f'stroke="{LINES}" stroke-width="{wide:.2f}"/>'
+            f'stroke="{LINES}" stroke-width="{line_width:.2f}"/>'
         )
     parts.append(_box(node, x, y, total, name(node.action) if level else "root"))
-    return taken, deepest
+    return columns_used, deepest
 
 
 def _box(node: DrawnNode, x: float, y: float, total: int, label: str) -> str:

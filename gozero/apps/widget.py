@@ -61,7 +61,7 @@ _shared: dict[tuple, Thinking] = {}
 
 def _thinking(config: ThinkingConfig) -> Thinking:
     """One `Thinking` shared by all boards with the same flags, and so compiled only once."""
-    key = tuple(sorted((config.given or {}).items()))
+    key = tuple(sorted((config.explicit_flags or {}).items()))
     return _shared.setdefault(key, Thinking(config, "gozero"))
 
 
@@ -73,7 +73,7 @@ def board(**flags: Any) -> BoardWidget:
         size=13, komi=6.5, visits=500, weights=pathlib.Path(...).
 
     Raises:
-      ValueError: a flag is out of range, or does not go with another.
+      ValueError: a flag is out of range, or conflicts with another.
       TypeError: there is no such flag.
     """
     return BoardWidget(ThinkingConfig.of_flags(flags))

@@ -12,7 +12,7 @@ from gozero.apps import cli
 from gozero.apps.analysis import answer, query, run, search
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import QueryError
-from gozero.apps.analysis.search import Told
+from gozero.apps.analysis.search import FullAnalysis
 
 BASE = {"id": "q", "moves": [], "boardXSize": 3, "boardYSize": 3, "komi": 0.5}
 VISITS = 24
@@ -38,12 +38,12 @@ def ask(**fields):
         ({"moves": [["B", "D4"]]}, "moves", "Could not parse board location: D4"),
         ({"moves": [["B", 7]]}, "moves", "Could not parse board location: 7"),
         ({"moves": [["B", "pass"]] * 401}, "moves", "Must be 400 at most"),
-        ({"id": "q" * 1001}, "id", "Must be of 1000 characters at most"),
+        ({"id": "q" * 1001}, "id", "Must have at most 1000 characters"),
         ({"initialStones": [["B", "A1"], ["W", "A1"]]}, "initialStones", "different points"),
         ({"initialStones": [["B", "pass"]]}, "initialStones", "different points"),
         ({"initialPlayer": "red"}, "initialPlayer", "Must be B or W"),
         ({"analyzeTurns": [1]}, "analyzeTurns", "from 0 to 0"),
-        ({"priorities": [1, 2]}, "priorities", "as many as the turns"),
+        ({"priorities": [1, 2]}, "priorities", "one element for each turn"),
         ({"maxVisits": 0}, "maxVisits", "from 1"),
         ({"includePolicy": "yes"}, "includePolicy", "Must be a boolean"),
         ({"rules": "chess"}, "rules", "Could not parse rules: chess"),
@@ -103,7 +103,9 @@ def test_a_query_of_katrains():
         }
     )
     assert (asked.ko, asked.suicide, asked.mover(0), asked.mover(2)) == ("simple", False, 1, 1)
-    assert asked.warnings == (("rules", "The score is counted by area, as there is no other here"),)
+    assert asked.warnings == (
+        ("rules", "The score is counted by area; other scoring is not supported"),
+    )
     assert {key for key in asked.avoid if key[0] == 1} == {(1, 18 * 19), (1, 361)}
     assert [asked.avoid[key] for key in ((1, 361), (0, 0))] == [1, 2]
     assert len(asked.avoid) == 2 + 361
@@ -223,7 +225,7 @@ def test_moves_are_avoided_or_allowed(answers):
 def _told():
     zeros = np.zeros
     visits = np.array([3, 1] + [0] * 8)
-    return Told(
+    return FullAnalysis(
         visits=visits,
         q=np.array([0.5, -0.5] + [0.0] * 8),
         prior=np.full(10, 0.1),
@@ -285,12 +287,12 @@ def test_during_a_search_is_reported_and_time_ends_it():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "--json is missing: there is no other protocol"),
-        (["--json", "--trees", "2"], "--trees 2: a position has one tree here"),
-        (["--json", "--resign", "-0.5"], "--resign -0.5: no move is played here"),
+        ([], "--json: required, because there is no other protocol"),
+        (["--json", "--trees", "2"], "--trees 2: an analysis has one tree a position"),
+        (["--json", "--resign", "-0.5"], "--resign -0.5: this command plays no moves"),
         (
             ["--json", "--evaluator", "network", "--weights", "/nowhere"],
-            "--weights /nowhere: there is no such file",
+            "--weights /nowhere: no such file",
         ),
     ],
 )

@@ -57,7 +57,7 @@ def test_boards_lie_in_rows_and_have_labels():
         (np.zeros((3, 3)), {}, "boards: shape"),
         (np.zeros((1, 2, 3, 4)), {}, "boards: shape"),
         (np.zeros((0, 2, 3, 3)), {}, "boards: shape"),
-        (np.zeros((1, 2, 3, 3)), {"labels": ["one"]}, "labels: 1 of them for 2 games"),
+        (np.zeros((1, 2, 3, 3)), {"labels": ["one"]}, "labels: 1 labels for 2 games"),
         (np.zeros((1, 2, 3, 3)), {"columns": 0}, "columns"),
         (np.zeros((1, 2, 3, 3)), {"seconds_per_move": 0}, "seconds_per_move"),
     ],

@@ -79,7 +79,7 @@ def test_a_tree_has_the_nodes_of_the_search(searched):
     best = root.children[0]
     svg = tree_picture.tree_svg(searched.tree, 1, name=name, depth=1)
     assert {"root", name(best.action), str(best.visits)} <= set(texts(svg))
-    with pytest.raises(ValueError, match="index: 2 is none of 2 trees"):
+    with pytest.raises(ValueError, match="index: 2 is not from 0 to 1"):
         tree_picture.node_of(searched.tree, 2)
 
 

@@ -172,7 +172,7 @@ def test_a_notebook_shows_it():
         (np.full((3, 3), 2), {}, "stones: expected"),
         (STONES, {"visits": np.zeros(81)}, r"visits: shape \(81,\), expected \(82,\)"),
         (STONES, {"last_move": 82}, "last_move: 82"),
-        (STONES, {"values": np.zeros(82)}, "values: are written beside visits"),
+        (STONES, {"values": np.zeros(82)}, "values: shown only with visits"),
         (STONES, {"policy": np.full(82, np.nan)}, "policy: expected finite numbers"),
         (STONES, {"ownership": np.zeros(82)}, r"ownership: shape \(82,\), expected \(81,\)"),
         (STONES, {"numbers": np.zeros(81)}, r"numbers: shape \(81,\), expected \(9, 9\)"),
@@ -189,4 +189,4 @@ def test_what_is_no_board(stones, options, complaint):
     [(999, "999"), (1000, "1.0k"), (9999, "9.9k"), (12345, "12k"), (2_100_000, "2.1M")],
 )
 def test_short_counts(count, text):
-    assert svg._short(count) == text
+    assert svg._short_count(count) == text

@@ -116,7 +116,7 @@ def test_losses_are_of_the_player_who_moved():
         assert [one.lost for one in ones] == pytest.approx(lost)
         assert [one.win for one in ones] == pytest.approx([0.6, 0.3, 0.35, 0.2])
         assert {one.variation for one in ones} == {(best,)}
-    game = analyse.Reviewed("g", record, ones)
+    game = analyse.ReviewedGame("g", record, ones)
     assert game.mistakes(5) == [0, 2]
     assert game.mistakes(1) == [0]
 
@@ -228,9 +228,9 @@ def run(tmp_path, *more, records=(QUIET,)):
     ("arguments", "complaint"),
     [
         ([], "gozero review: expected games as SGF files: gozero review GAME.sgf"),
-        (["x.sgf", "--out", "x.pdf"], "--out x.pdf: expected a file .html, .sgf or .csv"),
+        (["x.sgf", "--out", "x.pdf"], "--out x.pdf: expected a .html, .sgf or .csv file"),
         (["x.sgf", "--search", "td"], "--search td: expected one of puct, katago, uct, rave"),
-        (["x.sgf", "--resign", "-0.9"], "--resign -0.9: no move is played here"),
+        (["x.sgf", "--resign", "-0.9"], "--resign -0.9: this command plays no moves"),
         (["/nowhere/x.sgf"], "sgf /nowhere/x.sgf: cannot be read (No such file or directory)"),
     ],
 )
@@ -252,7 +252,7 @@ def test_what_cannot_be_reviewed(arguments, complaint, capsys):
         ),
         (
             [QUIET, sgf.GameRecord(5, 0.5, ())],
-            "games: of sizes 3, 5; review each size by itself",
+            "games: of sizes 3, 5; review each size separately",
         ),
         ([sgf.GameRecord(3, 0.25, ())], "0.sgf: komi: 0.25 is not a multiple of 0.5"),
     ],

@@ -98,7 +98,7 @@ def test_a_platform_without_a_device_is_one_line(tmp_path):
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "compiling for 9x9, about 10 s the first time",
-        "gozero: JAX_PLATFORMS=tpu: JAX finds no such device here; unset it, or use cpu",
+        "gozero: JAX_PLATFORMS=tpu: JAX finds no such device here; unset it or use cpu",
     ]
 
 
@@ -110,7 +110,7 @@ def test_gtp_answers_in_a_line_where_there_is_no_device():
         capture_output=True,
         text=True,
     )
-    said = "JAX_PLATFORMS=tpu: JAX finds no such device here; unset it, or use cpu"
+    said = "JAX_PLATFORMS=tpu: JAX finds no such device here; unset it or use cpu"
     assert (done.returncode, done.stdout) == (0, f"? {said}\n\n= gozero\n\n")
     assert done.stderr.splitlines()[-1] == f"gozero gtp: play: {said}"
 

@@ -85,7 +85,10 @@ def test_random_weights_are_spoken_of(evaluator, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(app, "_compile", stop)
     with pytest.raises(RuntimeError, match="no further"):
         selfplay(tmp_path / "run", "--evaluator", evaluator)
-    said = "no --weights: the network is random, and knows nothing of Go" in capsys.readouterr().err
+    said = (
+        "no --weights: the network has random weights and knows nothing of Go"
+        in capsys.readouterr().err
+    )
     assert said == (evaluator == "network")
 
 
@@ -285,7 +288,9 @@ sys.exit(cli.main(sys.argv[1:]))
     out = ["--out", str(tmp_path / "run")]
     network = ["--player.evaluator", "network", "--opponent.simulations", "2"]
     for command, said in {
-        ("selfplay", *out): ["no --weights: the network is random, and knows nothing of Go"],
+        ("selfplay", *out): [
+            "no --weights: the network has random weights and knows nothing of Go"
+        ],
         ("selfplay", "--game", "hex", "--evaluator", "playout", *out): [],
         ("match", *network, *out): ["player: no --player.weights: the network is random, and"],
         ("match", "--game", "hex", "--player.leaves", "1", "--opponent.leaves", "2", *out): [],

@@ -158,7 +158,7 @@ def test_brackets_in_a_comment_are_no_depth():
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.sgf")
-    with pytest.raises(ValueError, match=r"pipe\.sgf: is no file"):
+    with pytest.raises(ValueError, match=r"pipe\.sgf: is not a file"):
         sgf.read(tmp_path / "pipe.sgf")
 
 

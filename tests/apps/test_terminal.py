@@ -35,7 +35,7 @@ def test_a_game_is_played_and_saved(capsys, tmp_path):
     assert "move 4: White A5" not in said
     again = play(capsys, f"load {path}\npass\npass\nscore\nC1")
     assert "as it stands W+0.5" in again
-    assert "? the game is over; undo, new or quit" in again
+    assert "? the game is over; type undo, new or quit" in again
 
 
 def test_what_cannot_be_is_said_and_the_game_goes_on(capsys):
@@ -45,7 +45,7 @@ def test_what_cannot_be_is_said_and_the_game_goes_on(capsys):
     complaints = [line for line in said.splitlines() if line.startswith("? ")]
     assert len(complaints) == 7
     assert "C3 is occupied" in complaints[1]
-    assert "load: of which file? load FILE.sgf" in complaints[2]
+    assert "load: expected a file: load FILE.sgf" in complaints[2]
     assert "there is no move to take back" in complaints[6]
     assert "move 2: White A5" in said.splitlines()[-2]
 

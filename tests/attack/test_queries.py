@@ -163,12 +163,12 @@ def test_a_line_without_an_end_is_refused_before_it_is_read(server, monkeypatch)
     one.serve()
     out.seek(begun)
     assert [json.loads(line) for line in out.read().splitlines()] == [
-        {"error": "a line of more than 1000 bytes"}
+        {"error": "The line has more than 1000 bytes"}
     ]
 
 
 def test_input_waits_where_too_much_is_held(monkeypatch):
-    monkeypatch.setattr(run, "MOST_HELD", 10_000)
+    monkeypatch.setattr(run, "MAX_BUFFERED", 10_000)
     monkeypatch.setattr(run, "PIECE", 0.001)
     server = run.Server(CONFIG, io.StringIO())
     line = b" " * 999 + b"\n"
@@ -181,7 +181,7 @@ def test_input_waits_where_too_much_is_held(monkeypatch):
     assert 10 <= server._inbox.qsize() <= 12
     server.serve()
     listener.join()
-    assert server._came == server._handled == 40_000
+    assert server._bytes_read == server._bytes_handled == 40_000
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), BrokenPipeError()])

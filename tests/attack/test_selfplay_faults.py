@@ -109,7 +109,7 @@ def test_an_impatient_user_loses_nothing(whole, tmp_path, monkeypatch, capsys):
     assert selfplay(out, "--resume") == 0
     assert "is complete, with 6 games" in capsys.readouterr().out
     assert selfplay(out) == 2
-    assert "--resume to go on with the run there" in capsys.readouterr().err
+    assert "continue its run with --resume" in capsys.readouterr().err
     assert selfplay(out, "--resume", "--komi", "6.5") == 2
     assert "--komi was 5.5 and is 6.5" in capsys.readouterr().err
     assert selfplay(tmp_path / "none", "--resume") == 2

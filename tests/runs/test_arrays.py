@@ -128,7 +128,7 @@ def test_columns_in_a_file():
         (huge_header, "damaged or not weights"),
         (deep_header, "damaged or not weights"),
         (objects, "array 'a' is not of plain numbers .objects are not read"),
-        (lambda path: arrays.write(path, "strengths", HELD, {}), "'gozero-strengths-1', not"),
+        (lambda path: arrays.write(path, "strengths", HELD, {}), "'gozero-strengths-1'; expected"),
     ],
 )
 def test_what_cannot_be_read_is_one_clear_error(tmp_path, harm, says):

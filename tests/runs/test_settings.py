@@ -68,7 +68,7 @@ class Config:
         ({"share": 1.0}, "--share 1.0: expected from 0 to below 1"),
         ({"moves": 0}, "--moves 0: expected above 0"),
         ({"sizes": (9, 26)}, "--sizes 26: expected from 2 to 25"),
-        ({"sizes": ()}, "--sizes: expected one or more"),
+        ({"sizes": ()}, "--sizes: expected one or more values"),
         ({"search": "alpha"}, "--search alpha: expected one of puct, rave, gumbel"),
         ({"playouts": "x"}, "--playouts x: expected one of uniform, mogo"),
         ({"seed": 2**32}, "--seed 4294967296: expected from 0 to 4294967295"),

@@ -148,7 +148,11 @@ def test_a_summary():
 
 @pytest.mark.parametrize(
     ("points", "is_black", "named"),
-    [([], [], "n at least 1"), ([1, 0], [True], "the same"), ([1, 0, 1], [True] * 3, "odd")],
+    [
+        ([], [], "n at least 1"),
+        ([1, 0], [True], "the same"),
+        ([1, 0, 1], [True] * 3, "expected an even number"),
+    ],
 )
 def test_a_summary_refuses(points, is_black, named):
     with pytest.raises(ValueError, match=named):

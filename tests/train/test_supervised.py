@@ -159,7 +159,7 @@ def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (["--data", "nowhere"], "data nowhere: there is no such folder"),
+        (["--data", "nowhere"], "data nowhere: no such folder"),
         (["--data", "{tmp}"], "data {tmp}: no shards/"),
         (["--steps", "0"], "--steps 0: expected at least 1"),
         (["--steps", "many"], "--steps many: expected a whole number"),

@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from gozero.apps.analysis.query import Query
-from gozero.apps.analysis.search import Told
+from gozero.apps.analysis.search import FullAnalysis
 from gozero.go import coords
 
 _Z = 1.96  # standard deviations of the lower confidence bound
 
 
-class Wanted(Protocol):
+class AnswerParts(Protocol):
     """The optional parts of an answer; a `Query` has these fields."""
 
     @property
@@ -29,69 +29,81 @@ class Wanted(Protocol):
     def pv_visits(self) -> bool: ...
 
 
-def answer(query: Query, turn: int, told: Told, view: str, during: bool) -> dict:
+def answer(query: Query, turn: int, analysis: FullAnalysis, view: str, during: bool) -> dict:
     """The answer for one position.
 
     Args:
       query: the query.
       turn: the number of moves before the position.
-      told: the search's results for this position.
+      analysis: the search's results for this position.
       view: whose winrates are reported: BLACK, WHITE or SIDETOMOVE.
       during: whether the search is still running.
     """
     mover = query.mover(turn)
     side = {"BLACK": 0, "WHITE": 1, "SIDETOMOVE": mover}[view]
-    said = {"id": query.id, "isDuringSearch": during, "turnNumber": turn}
-    return said | position(query, query.size, mover, side, told)
+    header = {"id": query.id, "isDuringSearch": during, "turnNumber": turn}
+    return header | position(query, query.size, mover, side, analysis)
 
 
-def position(wanted: Wanted, size: int, mover: int, side: int, told: Told, least: int = 0) -> dict:
-    """The results for a position: rootInfo, moveInfos (best first), and the parts wanted.
+def position(
+    parts: AnswerParts, size: int, mover: int, side: int, analysis: FullAnalysis, min_moves: int = 0
+) -> dict:
+    """The results for a position: rootInfo, moveInfos (best first), and the optional parts.
 
     Args:
-      wanted: the optional parts.
+      parts: the optional parts to include.
       size: points on a side.
       mover: who is to play: 0 Black, 1 White.
       side: whose winrates, leads and ownership are reported.
-      told: the search's results.
-      least: the fewest moves, if that many are legal: after the visited moves, those with the
+      analysis: the search's results.
+      min_moves: the fewest moves, if that many are legal: after the visited moves, those with the
         highest priors are added.
     """
     to_side, of_black = (1 if side == mover else -1), (1 if side == 0 else -1)
-    winrate = (1 + to_side * float(told.value)) / 2
-    said: dict[str, Any] = {
+    winrate = (1 + to_side * float(analysis.value)) / 2
+    result: dict[str, Any] = {
         "rootInfo": {
             "currentPlayer": "BW"[mover],
-            "visits": int(told.visits.sum()) + 1,
+            "visits": int(analysis.visits.sum()) + 1,
             "winrate": _round(winrate),
-            "utility": _round(to_side * float(told.value)),
-            **_leads(of_black * float(told.lead)),
+            "utility": _round(to_side * float(analysis.value)),
+            **_leads(of_black * float(analysis.lead)),
         },
     }
-    tried = sorted(np.flatnonzero(told.visits), key=lambda a: _merit(told, int(a)))
-    others = np.flatnonzero((told.visits == 0) & (told.prior >= 0)) if least > len(tried) else []
-    others = sorted(others, key=lambda a: -told.prior[a])[: least - len(tried)]
-    details = {int(action): i for i, action in enumerate(told.actions)}
-    said["moveInfos"] = [
-        {**_info(wanted, size, to_side, of_black, told, int(a), details.get(int(a))), "order": n}
-        for n, a in enumerate([*tried, *others])
+    visited = sorted(np.flatnonzero(analysis.visits), key=lambda a: _order_key(analysis, int(a)))
+    unvisited = (
+        np.flatnonzero((analysis.visits == 0) & (analysis.prior >= 0))
+        if min_moves > len(visited)
+        else []
+    )
+    unvisited = sorted(unvisited, key=lambda a: -analysis.prior[a])[: min_moves - len(visited)]
+    details = {int(action): i for i, action in enumerate(analysis.actions)}
+    result["moveInfos"] = [
+        {**_info(parts, size, to_side, of_black, analysis, int(a), details.get(int(a))), "order": n}
+        for n, a in enumerate([*visited, *unvisited])
     ]
-    if wanted.ownership:
-        said["ownership"] = _numbers(of_black * told.ownership)
-    if wanted.policy:
-        said["policy"] = _numbers(np.where(told.prior < 0, -1.0, told.prior))
-    return said
+    if parts.ownership:
+        result["ownership"] = _numbers(of_black * analysis.ownership)
+    if parts.policy:
+        result["policy"] = _numbers(np.where(analysis.prior < 0, -1.0, analysis.prior))
+    return result
 
 
 def _info(
-    wanted: Wanted, size: int, to_side: int, of_black: int, told: Told, action: int, i: int | None
+    parts: AnswerParts,
+    size: int,
+    to_side: int,
+    of_black: int,
+    analysis: FullAnalysis,
+    action: int,
+    i: int | None,
 ) -> dict:
     """The moveInfo of one move, the i-th of those with lines; None: it has none."""
     name = lambda action: coords.to_gtp(size, int(action))
-    line, visits = _line(told, i, wanted.pv_length)
-    lead = told.lead if i is None else told.leads[i]
-    count = int(told.visits[action])
-    q = float(told.q[action]) if count else float(told.value)
+    line, visits = _line(analysis, i, parts.pv_length)
+    lead = analysis.lead if i is None else analysis.leads[i]
+    count = int(analysis.visits[action])
+    q = float(analysis.q[action]) if count else float(analysis.value)
     info = {
         "move": name(action),
         "visits": count,
@@ -99,27 +111,27 @@ def _info(
         "weight": count,
         "winrate": _round((1 + to_side * q) / 2),
         "utility": _round(to_side * q),
-        "prior": _round(max(0.0, float(told.prior[action]))),
+        "prior": _round(max(0.0, float(analysis.prior[action]))),
         "lcb": _round(_bound((1 + to_side * q) / 2, max(count, 1), to_side)),
-        "pv": [name(action), *map(name, line)][: wanted.pv_length],
+        "pv": [name(action), *map(name, line)][: parts.pv_length],
         **_leads(of_black * float(lead)),
     }
-    if wanted.pv_visits:
-        info["pvVisits"] = [count, *visits][: wanted.pv_length]
-    if wanted.moves_ownership and i is not None and not np.isnan(told.ownerships[i][0]):
-        info["ownership"] = _numbers(of_black * told.ownerships[i])
+    if parts.pv_visits:
+        info["pvVisits"] = [count, *visits][: parts.pv_length]
+    if parts.moves_ownership and i is not None and not np.isnan(analysis.ownerships[i][0]):
+        info["ownership"] = _numbers(of_black * analysis.ownerships[i])
     return info
 
 
-def _merit(told: Told, action: int) -> tuple:
-    return -int(told.visits[action]), -float(told.q[action]), action
+def _order_key(analysis: FullAnalysis, action: int) -> tuple:
+    return -int(analysis.visits[action]), -float(analysis.q[action]), action
 
 
-def _line(told: Told, i: int | None, length: int) -> tuple[list[int], list[int]]:
+def _line(analysis: FullAnalysis, i: int | None, length: int) -> tuple[list[int], list[int]]:
     if i is None:
         return [], []
-    played = [int(a) for a in told.lines[i] if a >= 0][: length - 1]
-    return played, [int(n) for n in told.line_visits[i][: len(played)]]
+    played = [int(a) for a in analysis.lines[i] if a >= 0][: length - 1]
+    return played, [int(n) for n in analysis.line_visits[i][: len(played)]]
 
 
 def _leads(lead: float) -> dict[str, float]:

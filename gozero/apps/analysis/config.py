@@ -56,6 +56,8 @@ class AnalyzeConfig(AnalystConfig):
     def __post_init__(self):
         self.check()
         if not self.json:
-            raise ValueError("--json is missing: there is no other protocol")
+            raise ValueError("--json: required, because there is no other protocol")
         if self.trees > 1:
-            raise ValueError(f"--trees {self.trees}: a position has one tree here")
+            raise ValueError(
+                f"--trees {self.trees}: expected 1; an analysis has one tree a position"
+            )

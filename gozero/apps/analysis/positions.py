@@ -1,4 +1,4 @@
-"""The games that queries are about, each replayed from the longest prefix already known."""
+"""The games that queries are about, each replayed from the longest cached prefix."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import jax
 import numpy as np
 
 from gozero.apps.analysis.query import Query, QueryError
-from gozero.apps.analysis.search import Asked
+from gozero.apps.analysis.search import RestrictedState
 from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
 from gozero.go import coords
 from gozero.go.rules import GameState, Rules, with_to_play
 from gozero.go.setup import from_points
 
 KEPT_BYTES = 2**27
-"""About the most bytes of games kept to continue from: some thousands on 9x9, hundreds on 19x19."""
+"""About the most bytes of cached games: some thousands of games on 9x9, hundreds on 19x19."""
 
 RulesKey = tuple[int, str, bool, bool]
 """Size, ko, suicide, and whether simple ko remembers earlier boards."""
@@ -32,7 +32,7 @@ class Positions:
     """A cache of games, by the rules, stones and moves that led to them."""
 
     def __init__(self):
-        self._known: collections.OrderedDict[Any, GameState] = collections.OrderedDict()
+        self._states: collections.OrderedDict[Any, GameState] = collections.OrderedDict()
 
     def check(self, query: Query, key: RulesKey) -> None:
         """Replay all moves of a query.
@@ -42,39 +42,43 @@ class Positions:
         """
         self._state(query, len(query.moves), key)
 
-    def asked(self, query: Query, turn: int, key: RulesKey) -> Asked:
-        """The game after `turn` moves, with the player to move on turn, and the moves to avoid."""
+    def to_search(self, query: Query, turn: int, key: RulesKey) -> RestrictedState:
+        """The game after `turn` moves, with the query's player to move, and the moves to avoid."""
         state = with_to_play(self._state(query, turn, key), query.mover(turn))
         avoid = np.zeros((2, query.size**2 + 1), np.int32)
-        for place, depth in query.avoid.items():
-            avoid[place] = depth
-        return Asked(jax.device_get(state), avoid)
+        for player_and_action, depth in query.avoid.items():
+            avoid[player_and_action] = depth
+        return RestrictedState(jax.device_get(state), avoid)
 
     def _state(self, query: Query, turn: int, key: RulesKey) -> GameState:
         rules = rules_of(key)
-        start = key, query.stones, query.first, query.komi
-        known = next((n for n in range(turn, 0, -1) if (start, query.moves[:n]) in self._known), 0)
-        if known:
-            self._known.move_to_end((start, query.moves[:known]))
-            begun = self._known[start, query.moves[:known]]
+        start_key = key, query.stones, query.first, query.komi
+        num_known = next(
+            (n for n in range(turn, 0, -1) if (start_key, query.moves[:n]) in self._states), 0
+        )
+        if num_known:
+            self._states.move_to_end((start_key, query.moves[:num_known]))
+            start_state = self._states[start_key, query.moves[:num_known]]
         else:
-            begun = self._start(rules, query)
-        game = HostGame(rules, start=begun)
-        for number, (colour, action) in enumerate(query.moves[known:turn], start=known + 1):
+            start_state = self._start(rules, query)
+        game = HostGame(rules, start=start_state)
+        for number, (colour, action) in enumerate(query.moves[num_known:turn], start=num_known + 1):
             try:
                 game.play(colour, action)
             except IllegalMove as error:
                 vertex = coords.to_gtp(query.size, action)
                 message = f"Illegal move {number - 1}: {vertex} ({error})"
                 raise QueryError("moves", message) from error
-            self._known[start, query.moves[:number]] = game.state
+            self._states[start_key, query.moves[:number]] = game.state
         size = sum(x.nbytes for x in jax.tree.leaves(game.state))
-        while len(self._known) * size > KEPT_BYTES:
-            self._known.popitem(last=False)
+        while len(self._states) * size > KEPT_BYTES:
+            self._states.popitem(last=False)
         return game.state
 
     def _start(self, rules: Rules, query: Query) -> GameState:
-        black, white = ([p for of, p in query.stones if of == colour] for colour in (0, 1))
+        black, white = (
+            [p for stone_colour, p in query.stones if stone_colour == colour] for colour in (0, 1)
+        )
         try:
             return from_points(rules, black, white, query.mover(0), query.komi)
         except ValueError as error:

@@ -49,7 +49,7 @@ KNOWN = frozenset(
 
 
 class QueryError(ValueError):
-    """A field of a query is invalid; the text says why."""
+    """A field of a query is invalid; the message says why."""
 
     def __init__(self, field: str | None, message: str):
         super().__init__(message)
@@ -98,7 +98,7 @@ def decode(line: bytes | str, is_whole: bool = True) -> dict:
       QueryError: the line is not whole, or is not a JSON object.
     """
     if not is_whole:
-        raise QueryError(None, f"a line of more than {MAX_LINE} bytes")
+        raise QueryError(None, f"The line has more than {MAX_LINE} bytes")
     try:
         value = files.parse_json(line)
     except ValueError as error:
@@ -116,15 +116,15 @@ def read(fields: Mapping[str, Any]) -> Query:
     """
     size = _size(fields)
     warnings = [(name, "Unknown field, it is ignored") for name in fields if name not in KNOWN]
-    ko, suicide, more = _rules(fields.get("rules"))
-    warnings += more
+    ko, suicide, rule_warnings = _rules(fields.get("rules"))
+    warnings += rule_warnings
     moves = _moves(fields, "moves", size)
     turns = _turns(fields, len(moves))
     first = fields.get("initialPlayer")
-    override = _of(fields, "overrideSettings", dict, {})
+    override = _field(fields, "overrideSettings", dict, {})
     winrates_as = override.get("reportAnalysisWinratesAs")
     if winrates_as not in (None, "BLACK", "WHITE", "SIDETOMOVE"):
-        message = "reportAnalysisWinratesAs is BLACK, WHITE or SIDETOMOVE"
+        message = "reportAnalysisWinratesAs must be BLACK, WHITE or SIDETOMOVE"
         raise QueryError("overrideSettings", message)
     visits = fields.get("maxVisits")
     return Query(
@@ -138,12 +138,12 @@ def read(fields: Mapping[str, Any]) -> Query:
         first=None if first is None else _colour("initialPlayer", first),
         turns=turns,
         priorities=_priorities(fields, len(turns)),
-        visits=None if visits is None else _whole("maxVisits", visits, 1, 10**15),
-        pv_length=_whole("analysisPVLen", fields.get("analysisPVLen", 15), 1, 1000) + 1,
-        ownership=_flag(fields, "includeOwnership"),
-        moves_ownership=_flag(fields, "includeMovesOwnership"),
-        policy=_flag(fields, "includePolicy"),
-        pv_visits=_flag(fields, "includePVVisits"),
+        visits=None if visits is None else _integer("maxVisits", visits, 1, 10**15),
+        pv_length=_integer("analysisPVLen", fields.get("analysisPVLen", 15), 1, 1000) + 1,
+        ownership=_boolean(fields, "includeOwnership"),
+        moves_ownership=_boolean(fields, "includeMovesOwnership"),
+        policy=_boolean(fields, "includePolicy"),
+        pv_visits=_boolean(fields, "includePVVisits"),
         avoid=_avoid(fields, size),
         winrates_as=winrates_as,
         max_time=_number("overrideSettings", override.get("maxTime", 1e9), 0, 1e20),
@@ -156,22 +156,23 @@ def read(fields: Mapping[str, Any]) -> Query:
 
 def _id(fields: Mapping[str, Any]) -> str:
     """The id, which every answer repeats."""
-    name = _of(fields, "id", str)
+    name = _field(fields, "id", str)
     if len(name) > MAX_ID:
-        raise QueryError("id", f"Must be of {MAX_ID} characters at most")
+        raise QueryError("id", f"Must have at most {MAX_ID} characters")
     return name
 
 
 def _size(fields: Mapping[str, Any]) -> int:
-    across, down = (
-        _whole(name, fields.get(name), MIN_SIZE, MAX_SIZE) for name in ("boardXSize", "boardYSize")
+    width, height = (
+        _integer(name, fields.get(name), MIN_SIZE, MAX_SIZE)
+        for name in ("boardXSize", "boardYSize")
     )
-    if across != down:
-        raise QueryError("boardYSize", f"only square boards can be analysed, not {across}x{down}")
-    return across
+    if width != height:
+        raise QueryError("boardYSize", f"Only square boards can be analysed, not {width}x{height}")
+    return width
 
 
-def _of(fields: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
+def _field(fields: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
     value = fields.get(name, default)
     if not isinstance(value, kind):
         raise QueryError(name, f"Must be {_KINDS[kind]}")
@@ -181,11 +182,11 @@ def _of(fields: Mapping[str, Any], name: str, kind: type, default: Any = None) -
 _KINDS = {str: "a string", dict: "an object", list: "an array", bool: "a boolean"}
 
 
-def _flag(fields: Mapping[str, Any], name: str) -> bool:
-    return _of(fields, name, bool, False)
+def _boolean(fields: Mapping[str, Any], name: str) -> bool:
+    return _field(fields, name, bool, False)
 
 
-def _whole(name: str, value: Any, least: int, most: int) -> int:
+def _integer(name: str, value: Any, least: int, most: int) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if type(value) is not int or not least <= value <= most:
@@ -225,30 +226,30 @@ def _moves(
 ) -> tuple[tuple[int, int], ...]:
     from gozero.apps.host_game import roomy_limit  # imports JAX, which takes seconds
 
-    found, most = [], roomy_limit(size)
-    pairs = _of(fields, name, list, [] if stones else None)
-    if len(pairs) > most:
-        raise QueryError(name, f"Must be {most} at most")
+    moves, limit = [], roomy_limit(size)
+    pairs = _field(fields, name, list, [] if stones else None)
+    if len(pairs) > limit:
+        raise QueryError(name, f"Must have at most {limit} elements")
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2:
             raise QueryError(name, 'Must be an array of pairs, ["B", "D4"]')
-        found.append((_colour(name, pair[0]), _action(name, pair[1], size)))
-    points = [action for _, action in found]
+        moves.append((_colour(name, pair[0]), _action(name, pair[1], size)))
+    points = [action for _, action in moves]
     if stones and (len(set(points)) != len(points) or size * size in points):
         raise QueryError(name, "Stones must lie on different points")
-    return tuple(found)
+    return tuple(moves)
 
 
 def _turns(fields: Mapping[str, Any], num_moves: int) -> tuple[int, ...]:
-    turns = _of(fields, "analyzeTurns", list, [num_moves])
-    return tuple(sorted({_whole("analyzeTurns", turn, 0, num_moves) for turn in turns}))
+    turns = _field(fields, "analyzeTurns", list, [num_moves])
+    return tuple(sorted({_integer("analyzeTurns", turn, 0, num_moves) for turn in turns}))
 
 
 def _priorities(fields: Mapping[str, Any], count: int) -> tuple[float, ...]:
-    several = _of(fields, "priorities", list, [fields.get("priority", 0)] * count)
-    if len(several) != count:
-        raise QueryError("priorities", "Must be as many as the turns")
-    return tuple(_number("priority", one, -(2**31), 2**31) for one in several)
+    priorities = _field(fields, "priorities", list, [fields.get("priority", 0)] * count)
+    if len(priorities) != count:
+        raise QueryError("priorities", "Must have one element for each turn")
+    return tuple(_number("priority", priority, -(2**31), 2**31) for priority in priorities)
 
 
 def _rules(rules: Any) -> tuple[str | None, bool, list[tuple[str, str]]]:
@@ -256,10 +257,10 @@ def _rules(rules: Any) -> tuple[str | None, bool, list[tuple[str, str]]]:
     if rules is None:
         return None, False, []
     if isinstance(rules, str):
-        known = _RULES.get(rules.lower().replace("_", "-").replace(" ", "-"))
-        if known is None:
+        preset = _RULES.get(rules.lower().replace("_", "-").replace(" ", "-"))
+        if preset is None:
             raise QueryError("rules", f"Could not parse rules: {rules[:40]}")
-        ko, suicide, scoring = known
+        ko, suicide, scoring = preset
     elif isinstance(rules, dict):
         ko = _KO.get(str(rules.get("ko", rules.get("koRule", "POSITIONAL"))).upper())
         if ko is None:
@@ -268,22 +269,22 @@ def _rules(rules: Any) -> tuple[str | None, bool, list[tuple[str, str]]]:
         scoring = str(rules.get("scoring", rules.get("scoringRule", "AREA"))).upper()
     else:
         raise QueryError("rules", "Must be a string or an object")
-    warning = "The score is counted by area, as there is no other here"
+    warning = "The score is counted by area; other scoring is not supported"
     return ko, suicide, [] if scoring == "AREA" else [("rules", warning)]
 
 
 def _avoid(fields: Mapping[str, Any], size: int) -> dict[tuple[int, int], int]:
     """{(player, action): depth}: the moves in avoidMoves and those not in allowMoves; if a move is
     named more than once, the greatest depth."""
-    found: dict[tuple[int, int], int] = {}
+    depths: dict[tuple[int, int], int] = {}
     for name in ("avoidMoves", "allowMoves"):
-        for one in _of(fields, name, list, []):
-            if not isinstance(one, dict):
+        for entry in _field(fields, name, list, []):
+            if not isinstance(entry, dict):
                 raise QueryError(name, "Must be an array of objects")
-            actions = {_action(name, move, size) for move in _of(one, "moves", list)}
+            actions = {_action(name, move, size) for move in _field(entry, "moves", list)}
             if name == "allowMoves":
                 actions = set(range(size * size + 1)) - actions
-            depth = _whole(name, one.get("untilDepth"), 1, 10**9)
-            player = _colour(name, one.get("player"))
-            found |= {(player, a): max(depth, found.get((player, a), 0)) for a in actions}
-    return found
+            depth = _integer(name, entry.get("untilDepth"), 1, 10**9)
+            player = _colour(name, entry.get("player"))
+            depths |= {(player, a): max(depth, depths.get((player, a), 0)) for a in actions}
+    return depths

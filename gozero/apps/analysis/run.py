@@ -1,4 +1,4 @@
-"""``gozero analyze --json``: queries of KataGo's protocol, answered as they are done.
+"""``gozero analyze --json``: queries of KataGo's protocol, each answered when its search ends.
 
 One thread reads lines. The positions of a batch are searched together, in pieces of a tenth of a
 second; between two pieces, new lines are handled: queries are queued, and terminated ones end.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 PROG = "gozero analyze"
 PIECE = 0.1
 """About how many seconds pass between two checks for input."""
-MOST_HELD = 2**25
-"""The most bytes of lines read ahead and of waiting positions; beyond that, input has to wait."""
-LEAST_HELD = 2**10
+MAX_BUFFERED = 2**25
+"""The most bytes of lines read ahead and of waiting positions; beyond that, input must wait."""
+MIN_POSITION_BYTES = 2**10
 """The fewest bytes that a position counts for."""
 
 __all__ = ["AnalyzeConfig", "run"]
@@ -49,7 +49,7 @@ def run(config: AnalyzeConfig, stdin: Any = None, stdout: Any = None) -> int:
     with flags.failing(PROG):
         for name in config.own_files:
             if not getattr(config, name).is_file():
-                raise ValueError(f"--{name} {getattr(config, name)}: there is no such file")
+                raise ValueError(f"--{name} {getattr(config, name)}: no such file")
     with streams.serving(PROG, stdin, stdout) as (stdin, stdout):
         server = Server(config, stdout)
         threading.Thread(target=server.listen, args=(stdin,), daemon=True).start()
@@ -69,7 +69,7 @@ class Job:
     size: int  # its share of the line, in bytes
     begun: float = 0.0
     reported: float = 0.0
-    ended: bool = False  # it was terminated, and is answered as it stands
+    ended: bool = False  # it was terminated, and is answered with the results so far
 
 
 class Server:
@@ -86,25 +86,27 @@ class Server:
     ):
         self._config, self._out, self._clock = config, out, clock
         self._inbox: queue.Queue[tuple[bytes | str, bool] | OSError | None] = queue.Queue()
-        self._came = 0  # bytes of lines read, counted by `listen`; the next two by `serve`
-        self._handled = self._held = 0  # bytes of lines handled, and of waiting positions
+        self._bytes_read = 0  # bytes of lines read, counted by `listen`; the next two by `serve`
+        self._bytes_handled = self._bytes_waiting = (
+            0  # bytes of lines handled, and of waiting positions
+        )
         self._waiting: list[Job] = []
         self._running: list[Job] = []
         self._count, self._batches, self._closed = 0, 0, False
         self._searches: collections.OrderedDict[Any, Searches] = collections.OrderedDict()
-        self._known: Positions | None = None
+        self._position_cache: Positions | None = None
 
     def listen(self, stream: Any) -> None:
         """Takes the lines of a stream until its end."""
         try:
             for line in streams.lines(stream, queries.MAX_LINE):
-                self._came += len(line[0])
+                self._bytes_read += len(line[0])
                 self._inbox.put(line)
-                while self._came - self._handled + self._held > MOST_HELD:
+                while self._bytes_read - self._bytes_handled + self._bytes_waiting > MAX_BUFFERED:
                     time.sleep(PIECE)
         except OSError as error:
             self._inbox.put(error)
-        except ValueError:  # closed under the reader
+        except ValueError:  # the stream was closed meanwhile
             pass
         self._inbox.put(None)
 
@@ -115,7 +117,7 @@ class Server:
           OSError: a line cannot be read, or an answer cannot be written.
         """
         while not (self._closed and not self._waiting):
-            self._take(wait=not self._waiting and not self._closed)
+            self._handle_lines(wait=not self._waiting and not self._closed)
             if self._waiting:
                 self._running = self._next_batch()
                 try:
@@ -128,12 +130,12 @@ class Server:
 
     def _fail(self, error: Exception) -> None:
         """Answer the positions being searched with an error."""
-        told = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
-        print(f"{PROG}: {told}", file=sys.stderr, flush=True)
+        message = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
+        print(f"{PROG}: {message}", file=sys.stderr, flush=True)
         for job in self._running:
-            self._say({"id": job.query.id, "turnNumber": job.turn, "error": told})
+            self._send({"id": job.query.id, "turnNumber": job.turn, "error": message})
 
-    def _take(self, wait: bool) -> None:
+    def _handle_lines(self, wait: bool) -> None:
         """Handle the lines that have come; with `wait`, wait for at least one."""
         while True:
             try:
@@ -147,9 +149,9 @@ class Server:
                 self._closed = True
             else:
                 self._handle(*line)
-                self._handled += len(line[0])
+                self._bytes_handled += len(line[0])
 
-    def _say(self, answer: dict) -> None:
+    def _send(self, answer: dict) -> None:
         self._out.write(json.dumps(answer) + "\n")
         self._out.flush()
 
@@ -165,17 +167,17 @@ class Server:
             query = queries.read(fields)
             self._positions().check(query, self._rules_of(query))
         except QueryError as error:
-            told: dict[str, Any] = {"error": str(error)}
-            told |= {} if error.field is None else {"field": error.field}
-            self._say(told | ({"id": fields["id"]} if isinstance(fields.get("id"), str) else {}))
+            answer: dict[str, Any] = {"error": str(error)}
+            answer |= {} if error.field is None else {"field": error.field}
+            self._send(answer | ({"id": fields["id"]} if isinstance(fields.get("id"), str) else {}))
             return
         for field, message in query.warnings:
-            self._say({"id": query.id, "field": field, "warning": message})
+            self._send({"id": query.id, "field": field, "warning": message})
         for turn, priority in zip(query.turns, query.priorities, strict=True):
             self._count += 1
-            size = max(LEAST_HELD, len(line) // len(query.turns))
+            size = max(MIN_POSITION_BYTES, len(line) // len(query.turns))
             self._waiting.append(Job(query, turn, priority, self._count, size))
-            self._held += size
+            self._bytes_waiting += size
 
     def _act(self, fields: dict) -> None:
         """Perform query_version, clear_cache, terminate, terminate_all or query_models."""
@@ -183,47 +185,48 @@ class Server:
         if not isinstance(fields.get("id"), str):
             raise QueryError("id", "Must be a string")
         if action == "query_version":
-            self._say({**fields, "version": __version__, "git_hash": "gozero"})
+            self._send({**fields, "version": __version__, "git_hash": "gozero"})
         elif action == "query_models":
-            self._say({**fields, "models": []})
+            self._send({**fields, "models": []})
         elif action == "clear_cache":
-            self._known = None
-            self._say(fields)
+            self._position_cache = None
+            self._send(fields)
         elif action in ("terminate", "terminate_all"):
-            wanted = fields.get("terminateId")
-            if action == "terminate" and not isinstance(wanted, str):
+            target_id = fields.get("terminateId")
+            if action == "terminate" and not isinstance(target_id, str):
                 raise QueryError("terminateId", "Must be a string")
             turns = fields.get("turnNumbers")
-            is_list = isinstance(turns, list) and all(isinstance(one, int) for one in turns)
+            is_list = isinstance(turns, list) and all(isinstance(turn, int) for turn in turns)
             if turns is not None and not is_list:
                 raise QueryError("turnNumbers", "Must be an array of integers")
-            self._say(fields)
-            meant = None if turns is None else set(turns)
-            self._terminate(wanted if action == "terminate" else None, meant)
+            self._send(fields)
+            target_turns = None if turns is None else set(turns)
+            self._terminate(target_id if action == "terminate" else None, target_turns)
         else:
             raise QueryError("action", f"Unknown action: {str(action)[:40]}")
 
-    def _terminate(self, wanted: str | None, turns: set[int] | None) -> None:
-        is_meant = lambda job: (
-            (wanted is None or job.query.id == wanted) and (turns is None or job.turn in turns)
+    def _terminate(self, target_id: str | None, turns: set[int] | None) -> None:
+        is_target = lambda job: (
+            (target_id is None or job.query.id == target_id)
+            and (turns is None or job.turn in turns)
         )
-        for job in filter(is_meant, self._running):
+        for job in filter(is_target, self._running):
             job.ended = True
-        meant = [job for job in self._waiting if is_meant(job)]
-        self._wait_for([job for job in self._waiting if not is_meant(job)])
-        for job in meant:
-            self._say(_nothing(job))
+        terminated = [job for job in self._waiting if is_target(job)]
+        self._wait_for([job for job in self._waiting if not is_target(job)])
+        for job in terminated:
+            self._send(_no_results(job))
 
     def _wait_for(self, jobs: list[Job]) -> None:
         """Set the jobs that wait to be searched."""
-        self._waiting, self._held = jobs, sum(job.size for job in jobs)
+        self._waiting, self._bytes_waiting = jobs, sum(job.size for job in jobs)
 
     def _positions(self) -> Positions:
-        if self._known is None:
+        if self._position_cache is None:
             from gozero.apps.analysis.positions import Positions  # imports JAX, which takes seconds
 
-            self._known = Positions()
-        return self._known
+            self._position_cache = Positions()
+        return self._position_cache
 
     def _rules_of(self, query: Query) -> tuple[int, str, bool, bool]:
         ko = query.ko or self._config.ko
@@ -233,22 +236,22 @@ class Server:
         """The waiting job of the highest priority, and others under the same rules."""
         self._waiting.sort(key=lambda job: (-job.priority, job.number))
         rules = self._rules_of(self._waiting[0].query)
-        fit = [job for job in self._waiting if self._rules_of(job.query) == rules]
-        batch = fit[: self._config.batch]
-        taken = {job.number for job in batch}
-        self._wait_for([job for job in self._waiting if job.number not in taken])
+        same_rules = [job for job in self._waiting if self._rules_of(job.query) == rules]
+        batch = same_rules[: self._config.batch]
+        chosen = {job.number for job in batch}
+        self._wait_for([job for job in self._waiting if job.number not in chosen])
         return batch
 
-    def _made(self, key: tuple[int, str, bool, bool]) -> Searches:
+    def _searches_for(self, key: tuple[int, str, bool, bool]) -> Searches:
         from gozero.apps.analysis.search import Searches
 
         if key not in self._searches:
             from gozero.apps.analysis.positions import rules_of
 
             print(runtime.compiling(key[0]), file=sys.stderr, flush=True)
-            on_board, config = self._config.on(key[0]), self._config
-            found = Searches(rules_of(key), on_board, config.seed, config.score_playouts)
-            self._searches[key] = found
+            board_config, config = self._config.on(key[0]), self._config
+            searches = Searches(rules_of(key), board_config, config.seed, config.score_playouts)
+            self._searches[key] = searches
             while len(self._searches) > 4:
                 self._searches.popitem(last=False)
         self._searches.move_to_end(key)
@@ -258,13 +261,15 @@ class Server:
         """Search some jobs in lockstep."""
         key = self._rules_of(batch[0].query)
         try:
-            searches = self._made(key)
+            searches = self._searches_for(key)
         except ValueError as error:  # weights of another size, say
             for job in batch:
-                self._say({"id": job.query.id, "error": str(error), "field": "boardXSize"})
+                self._send({"id": job.query.id, "error": str(error), "field": "boardXSize"})
             return
-        asked = [self._positions().asked(job.query, job.turn, key) for job in batch]
-        padded = asked + asked[-1:] * (_rounded(len(asked), self._config.batch) - len(asked))
+        states = [self._positions().to_search(job.query, job.turn, key) for job in batch]
+        padded = states + states[-1:] * (
+            _padded_size(len(states), self._config.batch) - len(states)
+        )
         searches.compile(padded)
         self._batches += 1
         now = self._clock()
@@ -277,29 +282,29 @@ class Server:
         before that as often as its query asks."""
         from gozero.search.runner import next_chunk
 
-        leaves, open_ = searches.settings.leaves, dict(enumerate(self._running))
+        leaves, open_jobs = searches.settings.leaves, dict(enumerate(self._running))
         done, steps = 0, 4
-        while open_:
-            next_ = min(self._visits(job) for job in open_.values())
-            steps = max(1, min(steps, -(-(next_ - done) // leaves)))
+        while open_jobs:
+            next_visits = min(self._visits(job) for job in open_jobs.values())
+            steps = max(1, min(steps, -(-(next_visits - done) // leaves)))
             before = self._clock()
             running = searches.advance(running, steps)
             now, done = self._clock(), done + steps * leaves
             steps = next_chunk(steps, now - before, PIECE)
-            self._take(wait=False)
-            over = {i for i, job in open_.items() if self._is_over(job, done, now)}
+            self._handle_lines(wait=False)
+            over = {i for i, job in open_jobs.items() if self._is_over(job, done, now)}
             due = over | {
-                i for i, job in open_.items() if now - job.reported >= job.query.report_every
+                i for i, job in open_jobs.items() if now - job.reported >= job.query.report_every
             }
-            told = searches.tell(running, states) if due else None
+            analyses = searches.analyse_fully(running, states) if due else None
             for i in sorted(due):
-                self._tell(open_[i], told, i, during=i not in over)
-                open_[i].reported = now
-            open_ = {i: job for i, job in open_.items() if i not in over}
-            self._running = list(open_.values())
+                self._send_result(open_jobs[i], analyses, i, during=i not in over)
+                open_jobs[i].reported = now
+            open_jobs = {i: job for i, job in open_jobs.items() if i not in over}
+            self._running = list(open_jobs.values())
 
     def _visits(self, job: Job) -> int:
-        """The visits that a job asks for, at most as many as trees have room for."""
+        """The visits that a job requests, limited to the capacity of the trees."""
         return min(job.query.visits or self._config.simulations, self._config.simulations)
 
     def _is_over(self, job: Job, done: int, now: float) -> bool:
@@ -307,18 +312,18 @@ class Server:
         is_late = now - job.begun >= job.query.max_time
         return job.ended or done >= self._visits(job) or is_late
 
-    def _tell(self, job: Job, told: Any, i: int, during: bool) -> None:
+    def _send_result(self, job: Job, analyses: Any, i: int, during: bool) -> None:
         from gozero.apps.analysis.answer import answer
 
-        one = type(told)(*(field[i] for field in told))
-        if not one.ok:
-            self._say({"id": job.query.id, "error": "the evaluator gave no numbers"})
+        analysis = type(analyses)(*(field[i] for field in analyses))
+        if not analysis.ok:
+            self._send({"id": job.query.id, "error": "an evaluation was not finite"})
             return
         view = job.query.winrates_as or self._config.report_winrates_as
-        self._say(answer(job.query, job.turn, one, view, during))
+        self._send(answer(job.query, job.turn, analysis, view, during))
 
 
-def _nothing(job: Job) -> dict:
+def _no_results(job: Job) -> dict:
     return {
         "id": job.query.id,
         "isDuringSearch": False,
@@ -327,6 +332,6 @@ def _nothing(job: Job) -> dict:
     }
 
 
-def _rounded(count: int, most: int) -> int:
-    """The size that a batch of `count` positions is padded to: one of few, as each is compiled."""
+def _padded_size(count: int, most: int) -> int:
+    """The size to which a batch of `count` positions is padded: one of few, as each is compiled."""
     return next((size for size in (1, 8, most) if size >= count and size <= most), most)

@@ -29,7 +29,7 @@ LINE = 15
 """The number of moves of a line, after its first."""
 
 
-class Asked(NamedTuple):
+class RestrictedState(NamedTuple):
     """A game, and the moves that its search must not consider."""
 
     state: GameState
@@ -49,7 +49,7 @@ class Analysis(NamedTuple):
     line_visits: jax.Array  # i32[B, M, L]
 
 
-class Told(NamedTuple):
+class FullAnalysis(NamedTuple):
     """`Analysis`, and forecasts of how the games will end."""
 
     visits: jax.Array
@@ -67,46 +67,48 @@ class Told(NamedTuple):
 
 
 def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
-    """The game and its evaluator for states `Asked`: avoided moves are illegal in the search,
+    """The game and its evaluator for `RestrictedState`s: avoided moves are illegal in the search,
     unless no other move is legal."""
-    history, own = game.history, evaluator.observe
+    history, observe = game.history, evaluator.observe
     assert history is not None  # Go has one
 
-    def root(asked: Asked) -> tuple[Asked, Position]:
-        context, position = history.root(asked.state)
-        return Asked(context, asked.avoid), position
+    def root(restricted: RestrictedState) -> tuple[RestrictedState, Position]:
+        context, position = history.root(restricted.state)
+        return RestrictedState(context, restricted.avoid), position
 
-    def legal(asked: Asked, position: Position, trail: Trail) -> jax.Array:
-        allowed = history.legal(asked.state, position, trail)
-        wanted = allowed & (trail.length >= asked.avoid[position.to_play])
-        return jnp.where(jnp.any(wanted), wanted, allowed)
+    def legal(restricted: RestrictedState, position: Position, trail: Trail) -> jax.Array:
+        allowed = history.legal(restricted.state, position, trail)
+        preferred = allowed & (trail.length >= restricted.avoid[position.to_play])
+        return jnp.where(jnp.any(preferred), preferred, allowed)
 
-    of_state = lambda function: lambda asked, *rest: function(asked.state, *rest)
-    if own is not None:
-        evaluator = evaluator._replace(observe=lambda asked, *rest: own(asked.state, *rest))
-    avoiding = game._replace(
+    on_state = lambda function: lambda restricted, *rest: function(restricted.state, *rest)
+    if observe is not None:
+        evaluator = evaluator._replace(
+            observe=lambda restricted, *rest: observe(restricted.state, *rest)
+        )
+    restricted_game = game._replace(
         history=History(
             root=root,
             play=history.play,
             legal=legal,
-            outcome=of_state(history.outcome),
-            observe=of_state(history.observe),
+            outcome=on_state(history.outcome),
+            observe=on_state(history.observe),
             sees_ancestors=history.sees_ancestors,
         )
     )
-    return avoiding, evaluator
+    return restricted_game, evaluator
 
 
 def analysis_of(settings: SearchConfig, running: pieces.Running) -> Analysis:
     """The results of a search so far. If a game has several trees, the lines are the first's."""
     result = pieces.finish(running, settings)
-    tree, trees_each = result.tree, settings.ensemble.trees if settings.ensemble else 1
+    tree, num_trees = result.tree, settings.ensemble.trees if settings.ensemble else 1
     edges = trees.by_action(tree, trees.ROOT, tree.num_actions)
     actions = jax.lax.top_k(result.visits, min(DETAILED, tree.num_actions))[1]
-    each = jnp.repeat(actions, trees_each, axis=0)
-    nodes = jnp.take_along_axis(edges.nodes, each, axis=1)
+    repeated = jnp.repeat(actions, num_trees, axis=0)
+    nodes = jnp.take_along_axis(edges.nodes, repeated, axis=1)
     lines, visits = lines_below(tree, nodes, LINE)
-    prior = jnp.nan_to_num(edges.edges.prior[::trees_each], nan=-1.0, neginf=-1.0)
+    prior = jnp.nan_to_num(edges.edges.prior[::num_trees], nan=-1.0, neginf=-1.0)
     return Analysis(
         result.visits,
         result.q,
@@ -114,8 +116,8 @@ def analysis_of(settings: SearchConfig, running: pieces.Running) -> Analysis:
         result.value,
         result.ok,
         actions,
-        lines[::trees_each],
-        visits[::trees_each],
+        lines[::num_trees],
+        visits[::num_trees],
     )
 
 
@@ -125,51 +127,55 @@ class Searches:
     def __init__(self, rules: Rules, config: PlayerConfig, seed: int, score_playouts: int):
         setup = make_setup(rules, config, seed)
         self.settings = settings = setup.search
-        foresee = forecast(rules, config.weights, score_playouts)
-        game, own = without_avoided(go_game(rules), setup.evaluator)
-        self._params, own = own.params, own._replace(params=None)
+        forecast_games = forecast(rules, config.weights, score_playouts)
+        game, evaluator = without_avoided(go_game(rules), setup.evaluator)
+        self._params, evaluator = evaluator.params, evaluator._replace(params=None)
 
-        def begin(params: Any, key: jax.Array, asked: Asked):
-            return pieces.begin(game, own._replace(params=params), key, asked, settings)
+        def begin(params: Any, key: jax.Array, states: RestrictedState):
+            return pieces.begin(game, evaluator._replace(params=params), key, states, settings)
 
         def advance(params: Any, running: pieces.Running, steps: jax.Array):
-            evaluator = own._replace(params=params)
-            return pieces.advance(game, evaluator, running, settings, steps)
+            with_params = evaluator._replace(params=params)
+            return pieces.advance(game, with_params, running, settings, steps)
 
-        def tell(running: pieces.Running, key: jax.Array, states: GameState) -> Told:
-            found = analysis_of(settings, running)
-            many = found.actions.shape[1]
-            step = jax.vmap(lambda s, a: play(rules, s, a), in_axes=(None, 0))
-            after = jax.vmap(step)(states, found.actions)
-            flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), after)
+        def analyse_fully(
+            running: pieces.Running, key: jax.Array, states: GameState
+        ) -> FullAnalysis:
+            analysis = analysis_of(settings, running)
+            num_moves = analysis.actions.shape[1]
+            play_each = jax.vmap(lambda s, a: play(rules, s, a), in_axes=(None, 0))
+            after = jax.vmap(play_each)(states, analysis.actions)
+            flattened = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), after)
             keys = jax.random.split(key)
-            lead, owners = foresee(keys[0], states)
-            leads, all_owners = foresee(keys[1], flat)
-            return Told(
-                *found,
+            lead, owners = forecast_games(keys[0], states)
+            leads, all_owners = forecast_games(keys[1], flattened)
+            return FullAnalysis(
+                *analysis,
                 lead,
                 owners,
-                leads.reshape(-1, many),
-                all_owners.reshape(-1, many, rules.num_points),
+                leads.reshape(-1, num_moves),
+                all_owners.reshape(-1, num_moves, rules.num_points),
             )
 
-        self._begin, self._tell = executables.jit(begin), executables.jit(tell)
-        self.found = executables.jit(functools.partial(analysis_of, settings))
+        self._begin, self._analyse_fully = executables.jit(begin), executables.jit(analyse_fully)
+        self.analyse = executables.jit(functools.partial(analysis_of, settings))
         self._advance = executables.jit(advance, donate_argnums=1)
         self._key = jax.random.key(seed)
         self._compiled: set[int] = set()
 
-    def compile(self, asked: Sequence[Asked]) -> None:
-        """Compile searches of this many positions, unless that was done, so that a time limit
-        covers the search only."""
-        if len(asked) not in self._compiled:
-            running, states = self.begin(0, asked)
-            self.tell(self.advance(running, 1), states)
-            self._compiled.add(len(asked))
+    def compile(self, states: Sequence[RestrictedState]) -> None:
+        """Compile searches of this many positions, if not done yet, so that a time limit covers
+        only the search."""
+        if len(states) not in self._compiled:
+            running, games = self.begin(0, states)
+            self.analyse_fully(self.advance(running, 1), games)
+            self._compiled.add(len(states))
 
-    def begin(self, number: int, asked: Sequence[Asked]) -> tuple[pieces.Running, GameState]:
+    def begin(
+        self, number: int, states: Sequence[RestrictedState]
+    ) -> tuple[pieces.Running, GameState]:
         """Begin a search whose random streams `number` selects; returns (search, games)."""
-        stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *asked)
+        stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *states)
         key = jax.random.fold_in(self._key, number)
         return self._begin(self._params, key, stacked), stacked.state
 
@@ -178,6 +184,6 @@ class Searches:
         running = self._advance(self._params, running, jnp.int32(steps))
         return jax.block_until_ready(running)
 
-    def tell(self, running: pieces.Running, states: GameState) -> Told:
+    def analyse_fully(self, running: pieces.Running, states: GameState) -> FullAnalysis:
         """The results so far with forecasts, on the host."""
-        return jax.device_get(self._tell(running, self._key, states))
+        return jax.device_get(self._analyse_fully(running, self._key, states))

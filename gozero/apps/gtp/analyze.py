@@ -2,8 +2,8 @@
 
 https://github.com/lightvector/KataGo/blob/master/docs/GTP_Extensions.md
 
-All numbers are for the player to move. The principal variation comes last in what is reported on a
-move, unless more is asked for: Sabaki finds it by that.
+All numbers are for the player to move. The principal variation is the last item of a move, except
+for optional ones: Sabaki relies on this.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gozero.play.player_config import TREELESS
 if TYPE_CHECKING:
     import numpy as np
 
-    from gozero.apps.analysis.search import Told
+    from gozero.apps.analysis.search import FullAnalysis
 
 _USAGE = "[COLOUR] [INTERVAL] [KEY] [VALUE] [...]"
-_INTERVAL = 1.0  # seconds, if none is given
+_INTERVAL = 1.0  # seconds, the default
 _LONGEST = 10**7  # seconds
 _PV_LENGTH = 16
 _FLAGS = {
@@ -33,20 +33,20 @@ _FLAGS = {
     "pvVisits": "pv_visits",
     "rootInfo": "root_info",
 }
-"""KataGo's boolean keys, and the fields of `Asked` that they set."""
+"""KataGo's boolean keys, and the fields of `AnalyzeOptions` that they set."""
 
 _IGNORED = ("ownershipStdev", "movesOwnershipStdev", "pvEdgeVisits", "noResultValue")
-"""KataGo's keys for what is not computed here."""
+"""KataGo's keys for results that are not computed here."""
 
 
-class Asked(NamedTuple):
-    """What a command asks for."""
+class AnalyzeOptions(NamedTuple):
+    """The options of an analysis command."""
 
     colour: int | None = None  # None: the player to move
     interval: float = _INTERVAL  # seconds between two lines
     least: int = 0  # the fewest moves to report, if that many are legal
     most: int = 10**6
-    avoid: tuple[tuple[int, tuple[int, ...], int], ...] = ()  # (player, actions, until which depth)
+    avoid: tuple[tuple[int, tuple[int, ...], int], ...] = ()  # (player, actions, depth limit)
     ownership: bool = False
     moves_ownership: bool = False
     pv_visits: bool = False
@@ -66,7 +66,9 @@ def commands(engine: Engine) -> dict[str, Command]:
     return {**table, "kata-raw-nn": Command(raw, "SYMMETRY")}
 
 
-def asked_for(size: int, kind: str, words: tuple[str, ...], interval: float = _INTERVAL) -> Asked:
+def parse_options(
+    size: int, kind: str, words: tuple[str, ...], interval: float = _INTERVAL
+) -> AnalyzeOptions:
     """Parse the words after a command.
 
     Args:
@@ -77,26 +79,29 @@ def asked_for(size: int, kind: str, words: tuple[str, ...], interval: float = _I
       interval: the seconds to use if the words give no interval.
 
     Raises:
-      GtpFailure: the words are invalid; the text says why.
+      GtpFailure: the words are invalid; the message says why.
     """
-    left, found = list(words), dict[str, Any](interval=interval)
-    if left and left[0].lower() in ("b", "w", "black", "white"):
-        found["colour"] = colour_of(left.pop(0))
-    if left and left[0][:1] in "0123456789":
-        found["interval"] = _interval(left.pop(0))
-    avoided, allows = [], 0
-    while left:
-        key = left.pop(0)
-        values = [left.pop(0) for _ in range(min(len(left), 3 if key in ("avoid", "allow") else 1))]
+    remaining, options = list(words), dict[str, Any](interval=interval)
+    if remaining and remaining[0].lower() in ("b", "w", "black", "white"):
+        options["colour"] = colour_of(remaining.pop(0))
+    if remaining and remaining[0][:1] in "0123456789":
+        options["interval"] = _interval(remaining.pop(0))
+    avoid, num_allows = [], 0
+    while remaining:
+        key = remaining.pop(0)
+        values = [
+            remaining.pop(0)
+            for _ in range(min(len(remaining), 3 if key in ("avoid", "allow") else 1))
+        ]
         if key in ("avoid", "allow"):
-            allows += key == "allow"
-            avoided.append(_avoided(size, key, values))
+            num_allows += key == "allow"
+            avoid.append(_avoided(size, key, values))
         else:
             name, value = _value(kind, key, "".join(values))
-            found |= {name: value} if name else {}
-    if allows > 1 or (allows and len(avoided) > 1):
-        raise GtpFailure("syntax error: allow can be said once, and not with avoid")
-    return Asked(**found, avoid=tuple(avoided))
+            options |= {name: value} if name else {}
+    if num_allows > 1 or (num_allows and len(avoid) > 1):
+        raise GtpFailure("syntax error: allow can be given only once, and not with avoid")
+    return AnalyzeOptions(**options, avoid=tuple(avoid))
 
 
 def _value(kind: str, key: str, text: str) -> tuple[str, Any]:
@@ -107,9 +112,9 @@ def _value(kind: str, key: str, text: str) -> tuple[str, Any]:
         return {"minmoves": "least", "maxmoves": "most"}[key], _count(key, text)
     if kind == "kata" and (key in _FLAGS or key in _IGNORED):
         if text.lower() not in ("true", "false"):
-            raise GtpFailure(f"syntax error: {key} is true or false")
+            raise GtpFailure(f"syntax error: {key} must be true or false")
         return _FLAGS.get(key, ""), text.lower() == "true"
-    raise GtpFailure(f"syntax error: there is no {key} here")
+    raise GtpFailure(f"syntax error: unknown key {key}")
 
 
 def _interval(text: str) -> float:
@@ -118,13 +123,13 @@ def _interval(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds <= _LONGEST:
-        raise GtpFailure(f"syntax error: {text} is no interval in hundredths of a second")
+        raise GtpFailure(f"syntax error: {text} is not an interval in hundredths of a second")
     return max(seconds, 0.01)
 
 
 def _count(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 7):
-        raise GtpFailure(f"syntax error: {name} is a number, not {text or 'nothing'}")
+        raise GtpFailure(f"syntax error: {name} must be a number, not {text or 'nothing'}")
     return int(text)
 
 
@@ -141,66 +146,68 @@ def _avoided(size: int, key: str, values: list[str]) -> tuple[int, tuple[int, ..
     return colour_of(colour), tuple(sorted(actions)), max(1, _count("the depth", depth))
 
 
-def _avoid(engine: Engine, asked: Asked) -> np.ndarray:
-    """i32[2, A]: until which depth each player avoids each action."""
+def _avoid(engine: Engine, options: AnalyzeOptions) -> np.ndarray:
+    """i32[2, A]: the depth until which each player avoids each action."""
     import numpy as np
 
     avoid = np.zeros((2, engine.size**2 + 1), np.int32)
-    for player, actions, depth in asked.avoid:
+    for player, actions, depth in options.avoid:
         avoid[player, list(actions)] = np.maximum(avoid[player, list(actions)], depth)
     return avoid
 
 
 def _analyze(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
-    asked = asked_for(engine.size, kind, words)
+    options = parse_options(engine.size, kind, words)
     try:
         engine.config.on(engine.size).for_analysis()
     except ValueError as error:
         raise GtpFailure(f"cannot analyze: {error}") from error
     talk.begin()
     if talk.until(engine.prepare().is_done):
-        colour = engine.game.to_play if asked.colour is None else asked.colour
-        reports = _reports(engine, kind, asked, colour, talk)
-        engine.analyse(colour, _avoid(engine, asked), reports, talk)
+        colour = engine.game.to_play if options.colour is None else options.colour
+        reports = _reports(engine, kind, options, colour, talk)
+        engine.analyse(colour, _avoid(engine, options), reports, talk)
     return ""
 
 
 def _genmove(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
-    asked = asked_for(engine.size, kind, words, interval=math.inf)
-    if asked.avoid and engine.config.on(engine.size).search in TREELESS:
-        raise GtpFailure("cannot avoid moves: the player has no tree that could")
+    options = parse_options(engine.size, kind, words, interval=math.inf)
+    if options.avoid and engine.config.on(engine.size).search in TREELESS:
+        raise GtpFailure("cannot avoid moves: the player does not search a tree")
     talk.begin()
-    colour = engine.game.to_play if asked.colour is None else asked.colour
-    reports = _reports(engine, kind, asked, colour, talk)
-    avoid = _avoid(engine, asked) if asked.avoid else None
+    colour = engine.game.to_play if options.colour is None else options.colour
+    reports = _reports(engine, kind, options, colour, talk)
+    avoid = _avoid(engine, options) if options.avoid else None
     action = engine.genmove(colour, talk, reports, avoid)
     return f"play {'resign' if action is None else coords.to_gtp(engine.size, action)}"
 
 
-def _reports(engine: Engine, kind: str, asked: Asked, colour: int, talk: Talk) -> Any:
+def _reports(engine: Engine, kind: str, options: AnalyzeOptions, colour: int, talk: Talk) -> Any:
     from gozero.apps.gtp.analyst import Reports  # imports JAX, which takes seconds
 
-    def show(told: Told) -> None:
-        line = told_line(engine.size, kind, asked, colour, told)
+    def show(analysis: FullAnalysis) -> None:
+        line = info_line(engine.size, kind, options, colour, analysis)
         if line:
             talk.say(line)
 
-    return Reports(asked.interval, kind == "kata", show)
+    return Reports(options.interval, kind == "kata", show)
 
 
-def told_line(size: int, kind: str, asked: Asked, colour: int, told: Told) -> str:
+def info_line(
+    size: int, kind: str, options: AnalyzeOptions, colour: int, analysis: FullAnalysis
+) -> str:
     """A line with the results for the colour to play; empty if there is no move."""
     from gozero.apps.analysis.answer import position
 
-    found = position(asked, size, colour, colour, told, asked.least)
+    result = position(options, size, colour, colour, analysis, options.least)
     info = _lz_info if kind == "lz" else _kata_info
-    parts = [" ".join(info(one)) for one in found["moveInfos"][: asked.most]]
-    if parts and asked.root_info:
-        root = found["rootInfo"]
+    parts = [" ".join(info(move_info)) for move_info in result["moveInfos"][: options.most]]
+    if parts and options.root_info:
+        root = result["rootInfo"]
         numbers = " ".join(f"{name} {_number(root[name])}" for name in _ROOT if name in root)
         parts.append(f"rootInfo visits {root['visits']} {numbers}")
-    if parts and asked.ownership:
-        parts.append(_owners("ownership", found["ownership"]))
+    if parts and options.ownership:
+        parts.append(_owners("ownership", result["ownership"]))
     return " ".join(parts)
 
 
@@ -208,24 +215,24 @@ _ROOT = ("utility", "winrate", "scoreMean", "scoreLead", "scoreSelfplay")
 _SCORES = ("scoreMean", "scoreLead", "scoreSelfplay")
 
 
-def _lz_info(one: dict) -> Iterator[str]:
+def _lz_info(info: dict) -> Iterator[str]:
     share = lambda value: str(min(10_000, max(0, round(10_000 * value))))
-    yield f"info move {one['move']} visits {one['visits']} winrate {share(one['winrate'])}"
-    yield f"prior {share(one['prior'])} lcb {share(one['lcb'])} order {one['order']}"
-    yield f"pv {' '.join(one['pv'])}"
+    yield f"info move {info['move']} visits {info['visits']} winrate {share(info['winrate'])}"
+    yield f"prior {share(info['prior'])} lcb {share(info['lcb'])} order {info['order']}"
+    yield f"pv {' '.join(info['pv'])}"
 
 
-def _kata_info(one: dict) -> Iterator[str]:
-    yield f"info move {one['move']} visits {one['visits']} edgeVisits {one['edgeVisits']}"
-    yield f"utility {_number(one['utility'])} winrate {_number(one['winrate'])}"
-    yield from (f"{name} {_number(one[name])}" for name in _SCORES)
-    yield f"prior {_number(one['prior'])} lcb {_number(one['lcb'])}"
-    yield f"utilityLcb {_number(2 * one['lcb'] - 1)} weight {_number(one['weight'])}"
-    yield f"order {one['order']} pv {' '.join(one['pv'])}"
-    if "pvVisits" in one:
-        yield f"pvVisits {' '.join(map(str, one['pvVisits']))}"
-    if "ownership" in one:
-        yield _owners("movesOwnership", one["ownership"])
+def _kata_info(info: dict) -> Iterator[str]:
+    yield f"info move {info['move']} visits {info['visits']} edgeVisits {info['edgeVisits']}"
+    yield f"utility {_number(info['utility'])} winrate {_number(info['winrate'])}"
+    yield from (f"{name} {_number(info[name])}" for name in _SCORES)
+    yield f"prior {_number(info['prior'])} lcb {_number(info['lcb'])}"
+    yield f"utilityLcb {_number(2 * info['lcb'] - 1)} weight {_number(info['weight'])}"
+    yield f"order {info['order']} pv {' '.join(info['pv'])}"
+    if "pvVisits" in info:
+        yield f"pvVisits {' '.join(map(str, info['pvVisits']))}"
+    if "ownership" in info:
+        yield _owners("movesOwnership", info["ownership"])
 
 
 def _owners(name: str, values: list[float]) -> str:
@@ -233,7 +240,7 @@ def _owners(name: str, values: list[float]) -> str:
 
 
 def _number(value: float) -> str:
-    """With a decimal point, by which Sabaki tells a fraction from hundredths of a percent."""
+    """With a decimal point, by which Sabaki recognises a fraction, not hundredths of a percent."""
     return f"{value:.6f}"
 
 
@@ -241,16 +248,18 @@ def _raw_network(engine: Engine, symmetry: str) -> str:
     if symmetry not in (*"01234567", "all"):
         raise GtpFailure("syntax error: expected a symmetry from 0 to 7, or all")
     try:
-        each = [
+        outputs = [
             (k, engine.raw_network(k)) for k in (range(8) if symmetry == "all" else [int(symmetry)])
         ]
     except ValueError as error:
         raise GtpFailure(f"cannot evaluate: {error}") from error
-    return "\n".join(line for k, said in each for line in (f"symmetry {k}", *_raw_lines(said)))
+    return "\n".join(
+        line for k, output in outputs for line in (f"symmetry {k}", *_raw_lines(output))
+    )
 
 
-def _raw_lines(said: dict[str, Any]) -> Iterator[str]:
-    for name, value in said.items():
+def _raw_lines(output: dict[str, Any]) -> Iterator[str]:
+    for name, value in output.items():
         if isinstance(value, float):
             yield f"{name} {_number(value)}"
         else:

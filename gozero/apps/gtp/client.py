@@ -18,18 +18,18 @@ import time
 from typing import IO, cast
 
 _STDERR_LINES = 10  # the last lines, kept to be shown with an error
-_GRACE = 2.0  # seconds that a program gets to exit by itself
+_GRACE = 2.0  # seconds for a program to exit by itself
 _LONGEST = 2**20  # characters of an answer
 _LINE_LENGTH = 2**16  # longer lines are split
-_WAITING = 256  # unread lines; with more, the program has to wait
+_WAITING = 256  # unread lines; beyond these, the program must wait
 _QUIET = 0.5  # seconds for the last output of a program that has ended to arrive
 _KEEPER = pathlib.Path(__file__).with_name("keeper.py")
-_TO_END = 10.0  # seconds that the keeper gets to end all that a program started
+_KEEPER_GRACE = 10.0  # seconds for the keeper to end all processes that a program started
 _LONGEST_QUOTE = 300  # characters of a program's output that an error quotes
 
 
 class GtpError(Exception):
-    """The engine answered `?`: it will not or cannot do what was asked."""
+    """The engine answered `?`: it refused the command."""
 
 
 class EngineFailed(RuntimeError):
@@ -37,7 +37,7 @@ class EngineFailed(RuntimeError):
 
 
 class EngineNotStarted(EngineFailed):
-    """There is no such program, or it cannot be started on this machine now; it has not run."""
+    """There is no such program, or it cannot be started now; it has not run."""
 
 
 class EngineDied(EngineFailed):
@@ -60,7 +60,7 @@ class GtpClient:
 
     Args:
       command: the program and its arguments.
-      name: what to call it; None to ask the engine.
+      name: its name in messages; None to ask the engine.
       timeout: seconds that each answer may take.
 
     Raises:
@@ -71,52 +71,52 @@ class GtpClient:
         self.command, self.timeout = command, timeout
         self.name = name or command[0]
         try:
-            self._process = self._started()
+            self._process = self._start()
         except OSError as error:
             raise EngineNotStarted(f"{self.name}: cannot be started: {error}") from error
         self._stdin = cast(IO[str], self._process.stdin)
         self._lines: queue.Queue[str | None] = queue.Queue(_WAITING)  # None at the end
-        self._over = False  # its output is no longer read
-        self._ran_on = False  # it had to be killed
-        self._ended = False  # nothing is left of it, and its process id may be reused
-        self._complaints: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
+        self._is_closed = False  # its output is no longer read
+        self._was_killed = False  # it had to be killed
+        self._ended = False  # all its processes have ended, and its id may be reused
+        self._last_stderr: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
         self._readers = [
-            _start_reader(self._process.stdout, self._keep, at_end=None),
+            _start_reader(self._process.stdout, self._enqueue, at_end=None),
             _start_reader(
-                self._process.stderr, lambda line: self._complaints.append(shortened(line))
+                self._process.stderr, lambda line: self._last_stderr.append(shortened(line))
             ),
         ]
         if name is None:
             with contextlib.suppress(GtpError):
                 self.name = shortened(self.send("name")) or self.name
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _start(self) -> subprocess.Popen[str]:
         """Start the program's keeper; its standard streams are the program's.
 
         Raises:
           OSError: the program, or the keeper, cannot be started.
         """
-        self._lifeline, theirs = socket.socketpair()
-        number = str(theirs.fileno())
-        with theirs, contextlib.ExitStack() as failed:
-            failed.callback(self._lifeline.close)
+        self._lifeline, keeper_socket = socket.socketpair()
+        descriptor = str(keeper_socket.fileno())
+        with keeper_socket, contextlib.ExitStack() as on_failure:
+            on_failure.callback(self._lifeline.close)
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER), number, *self.command],
+                [sys.executable, "-I", "-S", str(_KEEPER), descriptor, *self.command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
                 encoding="utf-8",
                 errors="replace",
-                pass_fds=[theirs.fileno()],
-                process_group=0,  # Ctrl-C is for us: the program is told to quit
+                pass_fds=[keeper_socket.fileno()],
+                process_group=0,  # so that Ctrl-C reaches only us; we send quit
             )
-            theirs.close()
-            said = self._lifeline.recv(4096).decode("utf-8", "replace")
-            if said != "+":
+            keeper_socket.close()
+            reply = self._lifeline.recv(4096).decode("utf-8", "replace")
+            if reply != "+":
                 process.communicate()
-                raise OSError(said.removeprefix("-") or "its keeper ended")
-            failed.pop_all()
+                raise OSError(reply.removeprefix("-") or "its keeper ended")
+            on_failure.pop_all()
             return process
 
     def __enter__(self) -> GtpClient:
@@ -136,24 +136,24 @@ class GtpClient:
         if not command.strip() or not command.isprintable():
             raise ValueError(f"{command!r} is not one line of GTP")
         try:
-            has_room = self._has_room(self.timeout)
-            if has_room:
+            is_writable = self._is_writable(self.timeout)
+            if is_writable:
                 self._stdin.write(command + "\n")
                 self._stdin.flush()
         except (OSError, ValueError) as error:
             raise self._failed(EngineDied, f"ended before {command!r}") from error
-        if not has_room:
-            raise self._failed(EngineTimeout, f"has not read what came before {command!r}")
+        if not is_writable:
+            raise self._failed(EngineTimeout, f"has not read the input before {command!r}")
         lines = self._answer(command)
-        kind, text = lines[0][:1], "\n".join([lines[0][1:].lstrip(" "), *lines[1:]])
-        if kind == "=":
+        status, text = lines[0][:1], "\n".join([lines[0][1:].lstrip(" "), *lines[1:]])
+        if status == "=":
             return text
-        if kind == "?":
+        if status == "?":
             raise GtpError(f"{self.name}: {command!r} answered: {shortened(text)}")
-        answered = f"answered {command!r} with {shortened(lines[0])!r}, not = or ?"
-        raise self._failed(EngineConfused, answered)
+        problem = f"answered {command!r} with {shortened(lines[0])!r}; expected = or ?"
+        raise self._failed(EngineConfused, problem)
 
-    def _has_room(self, seconds: float) -> bool:
+    def _is_writable(self, seconds: float) -> bool:
         """Whether a command can be written within `seconds`; the program may not be reading."""
         poll = select.poll()
         poll.register(self._stdin, select.POLLOUT)
@@ -163,9 +163,9 @@ class GtpClient:
         """The lines of one answer; empty lines before it are skipped."""
         deadline, lines, length = time.monotonic() + self.timeout, [], 0
         has_ended = False  # though processes that it started may keep its output open
-        while (left := deadline - time.monotonic()) > 0:
+        while (remaining := deadline - time.monotonic()) > 0:
             try:
-                line = self._lines.get(timeout=min(left, _QUIET))
+                line = self._lines.get(timeout=min(remaining, _QUIET))
             except queue.Empty:
                 if has_ended:
                     raise self._failed(EngineDied, f"ended at {command!r}") from None
@@ -179,13 +179,13 @@ class GtpClient:
                 return lines
             length += len(line) + 1
             if length > _LONGEST:
-                endless = f"answered {command!r} with more than {_LONGEST:,} characters"
-                raise self._failed(EngineConfused, endless)
+                problem = f"answered {command!r} with more than {_LONGEST:,} characters"
+                raise self._failed(EngineConfused, problem)
         raise self._failed(EngineTimeout, f"gave no answer to {command!r} in {self.timeout:g} s")
 
-    def _keep(self, line: str | None) -> None:
-        """Queue a line for `_answer`, as soon as there is room."""
-        while not self._over:
+    def _enqueue(self, line: str | None) -> None:
+        """Queue a line for `_answer`, as soon as the queue is not full."""
+        while not self._is_closed:
             with contextlib.suppress(queue.Full):
                 self._lines.put(line, timeout=0.1)
                 return
@@ -195,22 +195,26 @@ class GtpClient:
         self._stop(_GRACE if kind is EngineDied else 0.2)  # its keeper ends a little after it
         status = ""
         if kind is EngineDied:
-            how = f"exit status {self._process.returncode}"
-            status = f" ({'it closed its output, and ran on' if self._ran_on else how})"
-        said = "".join(f"\n  {line}" for line in self._complaints)
-        return kind(f"{self.name}: {what}{status}" + (said and f"; its stderr ends:{said}"))
+            exit_status = f"exit status {self._process.returncode}"
+            status = (
+                f" ({'it closed its output but kept running' if self._was_killed else exit_status})"
+            )
+        stderr_lines = "".join(f"\n  {line}" for line in self._last_stderr)
+        return kind(
+            f"{self.name}: {what}{status}" + (stderr_lines and f"; its stderr ends:{stderr_lines}")
+        )
 
     def close(self) -> None:
         """Send quit, and end the process if it does not exit; may be called twice."""
         with contextlib.suppress(OSError, ValueError):
-            if self._has_room(0.0):
+            if self._is_writable(0.0):
                 self._stdin.write("quit\n")
             self._stdin.close()
         self._stop(_GRACE)
 
     @property
     def ended(self) -> bool:
-        """Whether the engine has been stopped and nothing is left of it."""
+        """Whether the engine has been stopped, with all its processes."""
         return self._ended
 
     def kill(self) -> None:
@@ -219,13 +223,13 @@ class GtpClient:
         self._lifeline.close()
 
     def _stop(self, grace: float) -> None:
-        self._over = True
+        self._is_closed = True
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
-        self._ran_on = self._ran_on or self._process.poll() is None
+        self._was_killed = self._was_killed or self._process.poll() is None
         self.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_TO_END)
+            self._process.wait(_KEEPER_GRACE)
         if not self._ended and self._process.poll() in (None, -signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)  # the keeper itself may be killed
@@ -238,7 +242,7 @@ class GtpClient:
 
 
 def shortened(text: str) -> str:
-    """A program's output, to be quoted in one line; only the beginning if it is long."""
+    """A program's output as one line, for a message; only the beginning if it is long."""
     text = "".join(x if x.isprintable() else " " for x in text).strip()
     if len(text) <= _LONGEST_QUOTE:
         return text

@@ -5,9 +5,8 @@ those are the stones still to be played in it. In the main time, a game is assum
 quarters of the board; half of the moves still to come are the player's own, and at least ten are
 expected. A move of the main time gets no less than a stone of the byo-yomi will. The reserve is for
 a busy machine: half of the time left but at most half a second, or a twentieth of the time left if
-that is more. After a move that took longer than it was given, the next ones get that delay less,
-and the reserve is at least three times the delay; the delay decays by a tenth per move. Imports no
-JAX.
+that is more. After a move that exceeded its time, each next one gets less by that delay, and the
+reserve is at least three times the delay, which decays by a tenth per move. Imports no JAX.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ import dataclasses
 _FILLED = 0.75
 _FEWEST_EXPECTED = 10
 _RESERVE = 0.5  # seconds
-_LONGEST_DELAY = 1.0  # seconds; more is due to compiling, or to delays that cannot be planned for
+_LONGEST_DELAY = 1.0  # seconds; longer ones are due to compiling, or cannot be planned for
 
 
 @dataclasses.dataclass
-class _Left:
+class _TimeLeft:
     """One player's time."""
 
     seconds: float
@@ -37,8 +36,8 @@ class GameClock:
 
     def __init__(self):
         self._main, self._period, self._stones = 0.0, 0.0, 0
-        self._delay = 0.0  # seconds that moves take beyond what they are given
-        self._left: tuple[_Left, _Left] | None = None
+        self._delay = 0.0  # seconds that moves take beyond their allotted time
+        self._left: tuple[_TimeLeft, _TimeLeft] | None = None
 
     @property
     def limited(self) -> bool:
@@ -61,15 +60,15 @@ class GameClock:
         if (self._period > 0 and self._stones == 0) or self._main == self._period == 0:
             self._left = None
             return
-        in_period = self._main == 0
-        left = (self._period, self._stones) if in_period else (self._main, 0)
-        self._left = (_Left(*left), _Left(*left))
+        is_byo_yomi = self._main == 0
+        start = (self._period, self._stones) if is_byo_yomi else (self._main, 0)
+        self._left = (_TimeLeft(*start), _TimeLeft(*start))
 
     def set_left(self, colour: int, seconds: float, stones: int) -> None:
-        """Set what a player has left; `stones` are those of a byo-yomi period, 0 in the main time.
+        """Set a player's remaining time; `stones` are those of the byo-yomi period, 0 in main time.
 
         Controllers report overspent time as negative. If each period is for one stone, KGS reports
-        the number of periods left in place of the stones.
+        the number of periods left instead of the stones.
         """
         if self._stones:
             stones = min(stones, self._stones)
@@ -77,36 +76,36 @@ class GameClock:
         _check("time", seconds)
         _check("stones", stones)
         if self._left is None:
-            self._left = (_Left(seconds, stones), _Left(seconds, stones))
+            self._left = (_TimeLeft(seconds, stones), _TimeLeft(seconds, stones))
         self._left[colour].seconds, self._left[colour].stones = seconds, stones
 
-    def spend(self, colour: int, seconds: float, given: float | None = None) -> None:
-        """Charge a player `seconds` for a move that was given `given`. A controller that keeps time
-        knows better what is left."""
+    def spend(self, colour: int, seconds: float, allotted: float | None = None) -> None:
+        """Charge a player `seconds` for a move, for which the clock allotted `allotted`. If the
+        controller keeps time, `set_left` corrects the result."""
         if self._left is None:
             return
-        late = 0.0 if given is None else min(seconds - given, _LONGEST_DELAY)
-        self._delay = max(late, 0.9 * self._delay)
-        left = self._left[colour]
-        left.seconds -= seconds
-        if left.stones > 0:
-            left.stones -= 1
-            if left.stones == 0:
-                left.seconds, left.stones = self._period, self._stones
-        elif left.seconds <= 0 and self._period > 0:
-            left.seconds, left.stones = self._period, self._stones
-        left.seconds = max(left.seconds, 0.0)
+        delay = 0.0 if allotted is None else min(seconds - allotted, _LONGEST_DELAY)
+        self._delay = max(delay, 0.9 * self._delay)
+        time_left = self._left[colour]
+        time_left.seconds -= seconds
+        if time_left.stones > 0:
+            time_left.stones -= 1
+            if time_left.stones == 0:
+                time_left.seconds, time_left.stones = self._period, self._stones
+        elif time_left.seconds <= 0 and self._period > 0:
+            time_left.seconds, time_left.stones = self._period, self._stones
+        time_left.seconds = max(time_left.seconds, 0.0)
 
     def for_move(self, colour: int, num_points: int, num_moves: int) -> float | None:
         """Seconds for a player's next move, `num_moves` moves into the game; None: no limit."""
         if self._left is None:
             return None
-        left = self._left[colour]
-        if left.stones > 0:
-            return self._share(left.seconds, left.stones)
-        expected = max((_FILLED * num_points - num_moves) / 2, _FEWEST_EXPECTED)
-        in_period = self._share(self._period, self._stones) if self._stones else 0.0
-        return max(self._share(left.seconds, expected), in_period)
+        time_left = self._left[colour]
+        if time_left.stones > 0:
+            return self._share(time_left.seconds, time_left.stones)
+        expected_moves = max((_FILLED * num_points - num_moves) / 2, _FEWEST_EXPECTED)
+        byo_yomi_share = self._share(self._period, self._stones) if self._stones else 0.0
+        return max(self._share(time_left.seconds, expected_moves), byo_yomi_share)
 
     def _share(self, seconds: float, moves: float) -> float:
         """Seconds for one of `moves` moves to be made within `seconds`."""

@@ -52,8 +52,8 @@ class GtpConfig(NamedPlayerConfig):
     """The most seconds for each move; time_settings and time_left may allow less."""
 
     reuse: bool = setting(True)
-    """Whether a search starts from the tree of the one before, if the game continued from there;
-    for td, whether it keeps the weights learnt in the game. Off with --search gumbel."""
+    """Whether a search starts from the tree of the previous one, if the game continued from there;
+    for td, whether it keeps the weights learned in the game. Off with --search gumbel."""
 
     ponder: bool = setting(False)
     """Whether to keep searching while the opponent thinks, for as many simulations as for a
@@ -66,7 +66,7 @@ class GtpConfig(NamedPlayerConfig):
     """The random seed: the same seed and the same session give the same moves."""
 
     selftest: bool = setting(False)
-    """Play one move, print one line with the move and its time, or what is wrong, and exit."""
+    """Play one move, print one line with the move and its time or with the error, and exit."""
 
     CONFLICTS = (
         *NamedPlayerConfig.CONFLICTS,
@@ -87,7 +87,7 @@ class GtpConfig(NamedPlayerConfig):
           ValueError: the search has no tree.
         """
         if self.search in TREELESS:
-            raise ValueError(f"search {self.search} has no tree that could be told")
+            raise ValueError(f"search {self.search} has no tree to report")
         changes: dict[str, Any] = {"simulations": self.analysis_visits, "trees": 1, "resign": None}
         if self.search == "gumbel":
             changes |= {"search": "puct", "considered": None}

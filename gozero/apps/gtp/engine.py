@@ -1,4 +1,4 @@
-"""The engine behind GTP: a game and its search. It knows nothing of the protocol.
+"""The engine behind GTP: a game and its search, independent of the protocol.
 
 Passing. The engine plays the most visited action of its search, which knows a game's result
 exactly where two passes end it: it passes when the search prefers that. One rule takes
@@ -45,7 +45,7 @@ Stones = tuple[tuple[int, ...], tuple[int, ...]]
 """The points of Black's stones and of White's."""
 
 
-class _Searched(NamedTuple):
+class _LastSearch(NamedTuple):
     """The game that was last searched, and for whom."""
 
     start: tuple  # size, komi, handicap, stones
@@ -66,21 +66,21 @@ class Engine:
         self.stones: Stones = ((), ())
         self._game: HostGame | None = None
         self._searchers: dict[int, Searcher] = {}
-        self._avoiding: dict[int, Searcher] = {}
+        self._avoiding_searchers: dict[int, Searcher] = {}
         self._analysts: dict[int, Analyst] = {}
         self._networks: dict[int, Callable] = {}
         self._announced: set[int] = set()
         self._num_searches = 0
-        self._given: float | None = None  # seconds that the last search was given; None: no limit
-        self._searched: _Searched | None = None
+        self._allotted: float | None = None  # seconds for the last search; None: no limit
+        self._last_search: _LastSearch | None = None
         self._loading: dict[int, InBackground] = {}
-        self._ponders = False  # there is something to ponder about
+        self._ponders = False  # whether there is a position to ponder
 
     @property
     def game(self) -> HostGame:
         """The game, made when first needed, because that imports JAX."""
         if self._game is None:
-            self._say_what_takes_long()
+            self._announce_compiling()
             self._game = self._new_game(self.handicap, self.stones)
         return self._game
 
@@ -105,7 +105,7 @@ class Engine:
         limit, remember = roomy_limit(self.size), self.config.on(self.size).looks_back
         return Rules(self.size, self.ko, self.suicide, max_moves=limit, remember=remember)
 
-    def _say_what_takes_long(self) -> None:
+    def _announce_compiling(self) -> None:
         """Announce, once per size, that the first play and the first search have to compile."""
         if self.size not in self._announced:
             self._announced.add(self.size)
@@ -121,9 +121,9 @@ class Engine:
         if self.size not in self._searchers:
             from gozero.apps.gtp.search import make_searcher
 
-            made = make_searcher(self._rules(), self.config.on(self.size), self.clock)
+            searcher = make_searcher(self._rules(), self.config.on(self.size), self.clock)
             InBackground(self.game.prepare)  # while the search is compiled
-            self._searchers[self.size] = made
+            self._searchers[self.size] = searcher
         return self._searchers[self.size]
 
     @property
@@ -144,10 +144,10 @@ class Engine:
         """
         if not MIN_SIZE <= size <= MAX_SIZE:
             raise ValueError(f"{size} is not from {MIN_SIZE} to {MAX_SIZE}")
-        given = self.config.size
+        start_size = self.config.size
         for name in ("weights", "shapes"):
-            if name in self.config.own_files and size != given:
-                raise ValueError(f"the {name} are for {given}x{given}")
+            if name in self.config.own_files and size != start_size:
+                raise ValueError(f"the {name} are for {start_size}x{start_size}")
         self.config.on(size).check_size(size)
         self.size = size
         self.clear()
@@ -169,7 +169,7 @@ class Engine:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """If a clock will run, compile before it does: the controller would charge for it."""
+        """If a clock will run, compile before it starts, as the time would be charged."""
         if self.game_clock.limited:
             self.searcher.warm_up()
 
@@ -218,18 +218,18 @@ class Engine:
         Raises:
           ValueError: they forbid a move of the game so far; the rules are then unchanged.
         """
-        before = self.ko, self.suicide
-        if (ko, suicide) == before:
+        previous = self.ko, self.suicide
+        if (ko, suicide) == previous:
             return
         self.ko, self.suicide = ko, suicide
         try:
             if self._game is not None:
                 self._replay(self._game.moves)
         except ValueError:
-            self.ko, self.suicide = before
+            self.ko, self.suicide = previous
             raise
-        for made in (self._searchers, self._avoiding, self._analysts, self._networks):
-            made.clear()
+        for cache in (self._searchers, self._avoiding_searchers, self._analysts, self._networks):
+            cache.clear()
         self.forget()
 
     def load(self, record: GameRecord, num_moves: int) -> None:
@@ -242,9 +242,11 @@ class Engine:
         """
         from gozero.apps.host_game import roomy_limit
 
-        moves, most = record.moves[:num_moves], roomy_limit(record.size)
-        if len(moves) > most:  # mostly passes, which no rule limits
-            raise ValueError(f"{len(moves):,} moves; on {record.size}x{record.size} at most {most}")
+        moves, limit = record.moves[:num_moves], roomy_limit(record.size)
+        if len(moves) > limit:  # mostly passes, which no rule limits
+            raise ValueError(
+                f"{len(moves):,} moves; expected at most {limit} on {record.size}x{record.size}"
+            )
         self.set_size(record.size)
         self.set_komi(record.komi)
         if record.handicap == len(record.black_stones) and not record.white_stones:
@@ -284,7 +286,7 @@ class Engine:
 
     def forget(self) -> None:
         """Make the next search start afresh."""
-        self._searched = None
+        self._last_search = None
 
     def dead_stones(self) -> np.ndarray:
         """bool[size * size]: the dead stones, those that the opponent owns after most playouts."""
@@ -303,16 +305,16 @@ class Engine:
 
         Args:
           colour: 0 Black, 1 White.
-          talk: knows whether the search must stop and play.
+          talk: tells whether the search must stop and play.
           reports: what to report meanwhile, if anything.
-          avoid: i32[2, A], see `Asked`: the moves that the search must not consider; None: none.
+          avoid: i32[2, A], see `RestrictedState`: the moves that the search must avoid; None: none.
 
         Raises:
           ValueError: there are moves to avoid, but the search has no tree.
         """
         start = self.clock()
         action = self.choose(colour, talk, reports, avoid)
-        self.game_clock.spend(colour, self.clock() - start, self._given)
+        self.game_clock.spend(colour, self.clock() - start, self._allotted)
         if action is not None:
             self.game.play(colour, action)
         self._ponders = self.config.ponder and action is not None
@@ -326,31 +328,33 @@ class Engine:
         avoid: np.ndarray | None = None,
     ) -> int | None:
         """Choose an action as `genmove` does, but without playing it or charging the clock."""
-        game, self._given = self.game, None
+        game, self._allotted = self.game, None
         if game.ended or game.wins_by_passing(colour):
             return game.rules.pass_action
-        self._given = seconds = self._seconds(colour)
-        searcher = self.searcher if avoid is None else self._searcher_that_avoids
+        self._allotted = seconds = self._seconds(colour)
+        searcher = self.searcher if avoid is None else self._avoiding_searcher
         look = None if talk is None else self._look(searcher, colour, seconds, talk, reports)
         if avoid is None:
-            found = self._search(colour, seconds, look)
-        else:  # such a search keeps nothing for later ones
+            move = self._search(colour, seconds, look)
+        else:  # such a search keeps no tree for later ones
             self._num_searches += 1
-            found = searcher.search(
+            move = searcher.search(
                 game.state, colour, self._num_searches, None, seconds, look=look, avoid=avoid
             )
-        if not found.ok:
-            print("gozero gtp: the evaluator gave a number that is not finite", file=sys.stderr)
-        return None if found.resigns and found.ok else found.action
+        if not move.ok:
+            print("gozero gtp: an evaluation was not finite", file=sys.stderr)
+        return None if move.resigns and move.ok else move.action
 
     @property
-    def _searcher_that_avoids(self) -> Searcher:
-        if self.size not in self._avoiding:
+    def _avoiding_searcher(self) -> Searcher:
+        if self.size not in self._avoiding_searchers:
             from gozero.apps.gtp.search import make_searcher
 
             config = self.config.on(self.size)
-            self._avoiding[self.size] = make_searcher(self._rules(), config, self.clock, True)
-        return self._avoiding[self.size]
+            self._avoiding_searchers[self.size] = make_searcher(
+                self._rules(), config, self.clock, True
+            )
+        return self._avoiding_searchers[self.size]
 
     def _look(
         self,
@@ -369,12 +373,12 @@ class Engine:
     def _search(self, colour: int, seconds: float | None, look: Look | None) -> SearchedMove:
         """Search for a colour; continues the last search if the game went on from there."""
         self._num_searches += 1
-        game, played = self.game, self._played_since_the_search(colour)
-        found = self.searcher.search(
-            game.state, colour, self._num_searches, played, seconds, look=look
+        game, actions_since = self.game, self._actions_since_search(colour)
+        move = self.searcher.search(
+            game.state, colour, self._num_searches, actions_since, seconds, look=look
         )
-        self._searched = _Searched(self._start, list(game.moves), colour)
-        return found
+        self._last_search = _LastSearch(self._start, list(game.moves), colour)
+        return move
 
     def prepare(self) -> InBackground:
         """Import JAX and compile what setting up a game of this size needs, in the background."""
@@ -394,14 +398,14 @@ class Engine:
 
     def analyse(self, colour: int, avoid: np.ndarray, reports: Reports, talk: Talk) -> None:
         """Search for a colour until input arrives; see `Analyst.analyse`."""
-        from gozero.apps.analysis.search import Asked
+        from gozero.apps.analysis.search import RestrictedState
 
         self._num_searches += 1
         while self.game.ended:  # there is nothing to report
             if talk.is_interrupted(seconds=1.0):
                 return
-        asked = Asked(_state_for(self.game, colour), avoid)
-        self.analyst.analyse(asked, self._num_searches, reports, talk)
+        state = RestrictedState(_state_for(self.game, colour), avoid)
+        self.analyst.analyse(state, self._num_searches, reports, talk)
 
     def ponder(self, is_interrupted: Callable[[], bool]) -> None:
         """After a move of the engine's own, search for the player to move until input arrives."""
@@ -427,26 +431,26 @@ class Engine:
         rules, state = self.game.rules, self.game.state
         path = self.config.on(self.size).weights
         if path is None:
-            raise ValueError("the player has no file of weights")
+            raise ValueError("the player has no weights file")
         if self.size not in self._networks:
             self._networks[self.size] = raw_network(rules, path)
-        said = self._networks[self.size](state, jnp.int32(symmetry))
-        white = 1 if self.game.to_play else -1
-        logits = np.where(self.game.legal(), np.asarray(said.policy_logits[0]), -np.inf)
+        output = self._networks[self.size](state, jnp.int32(symmetry))
+        sign = 1 if self.game.to_play else -1
+        logits = np.where(self.game.legal(), np.asarray(output.policy_logits[0]), -np.inf)
         policy = np.exp(logits - logits.max())
         policy = np.where(policy > 0, policy / policy.sum(), np.nan)
-        value, drawn = float(said.value[0]), float(getattr(said, "no_result", [0.0])[0])
-        found = {
-            "whiteWin": (1 - drawn + white * value) / 2,
-            "whiteLoss": (1 - drawn - white * value) / 2,
-            "noResult": drawn,
+        value, no_result = float(output.value[0]), float(getattr(output, "no_result", [0.0])[0])
+        result = {
+            "whiteWin": (1 - no_result + sign * value) / 2,
+            "whiteLoss": (1 - no_result - sign * value) / 2,
+            "noResult": no_result,
             "policy": policy[:-1].reshape(self.size, -1),
             "policyPass": float(policy[-1]),
         }
-        if said.score is not None and said.ownership is not None:
-            owned = white * np.asarray(said.ownership[0]).reshape(self.size, -1)
-            found |= {"whiteLead": white * float(said.score[0]), "whiteOwnership": owned}
-        return found
+        if output.score is not None and output.ownership is not None:
+            ownership = sign * np.asarray(output.ownership[0]).reshape(self.size, -1)
+            result |= {"whiteLead": sign * float(output.score[0]), "whiteOwnership": ownership}
+        return result
 
     def stop(self) -> None:
         """Stop pondering until the engine's next move."""
@@ -455,35 +459,35 @@ class Engine:
     def _seconds(self, colour: int) -> float | None:
         """The time limit of the next move; None: no limit."""
         game = self.game
-        of_game = self.game_clock.for_move(colour, game.rules.num_points, len(game.moves))
-        limits = [limit for limit in (self.config.seconds, of_game) if limit is not None]
+        clock_limit = self.game_clock.for_move(colour, game.rules.num_points, len(game.moves))
+        limits = [limit for limit in (self.config.seconds, clock_limit) if limit is not None]
         return min(limits, default=None)
 
     @property
     def _start(self) -> tuple:
-        """How the game starts: size, komi and stones, on which its values depend."""
+        """The start of the game: size, komi and stones, on which its values depend."""
         return self.size, self.komi, self.handicap, self.stones
 
-    def _played_since_the_search(self, colour: int) -> list[int] | None:
+    def _actions_since_search(self, colour: int) -> list[int] | None:
         """The actions since the last search; None if the game did not go on from there.
 
         The colours must have moved in turn, as they do in the search tree.
         """
-        last, moves = self._searched, self.game.moves
+        last, moves = self._last_search, self.game.moves
         if last is None or last.start != self._start or moves[: len(last.moves)] != last.moves:
             return None
-        since = moves[len(last.moves) :]
-        colours = [mover for mover, _ in since] + [colour]
-        in_turn = [last.colour ^ (i % 2) for i in range(len(colours))]
-        return [action for _, action in since] if colours == in_turn else None
+        later_moves = moves[len(last.moves) :]
+        colours = [mover for mover, _ in later_moves] + [colour]
+        expected = [last.colour ^ (i % 2) for i in range(len(colours))]
+        return [action for _, action in later_moves] if colours == expected else None
 
     def board_text(self) -> str:
         """The board, and a line about the game."""
         game = self.game
         last = game.moves[-1][1] if game.moves else None
         status = "the game is over" if game.ended else f"{('Black', 'White')[game.to_play]} to play"
-        about = f"Moves: {len(game.moves)}  Komi: {self.komi:g}  {status}"
-        return f"{pictures.ascii_board(game.stones(), last)}\n{about}"
+        summary = f"Moves: {len(game.moves)}  Komi: {self.komi:g}  {status}"
+        return f"{pictures.ascii_board(game.stones(), last)}\n{summary}"
 
     def score_text(self) -> str:
         """The area score of the board as it stands."""
@@ -500,8 +504,8 @@ def _state_for(game: HostGame, colour: int) -> GameState:
 
 
 def _import_jax() -> None:
-    """Import JAX and start it. Garbage collection is off meanwhile, and the objects there at its
-    end are frozen: a collection takes a tenth of a second or more, in which no thread runs."""
+    """Import JAX and start it. Garbage collection is off meanwhile, and all objects are frozen at
+    the end: a collection takes a tenth of a second or more, in which no thread runs."""
     gc.disable()
     try:
         import jax

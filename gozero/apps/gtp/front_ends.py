@@ -77,7 +77,7 @@ def _set_position(engine: Engine, *words: str) -> str:
         for colour, vertex in zip(words[::2], words[1::2], strict=True):
             stones[coords.from_gtp(engine.size, vertex[:20])] = colour_of(colour)
         if len(stones) < len(words) // 2 or engine.size**2 in stones:
-            raise ValueError("a point twice, or a pass")
+            raise ValueError("it contains a point twice, or a pass")
         engine.set_stones(*([p for p, of in stones.items() if of == c] for c in (0, 1)))
     except ValueError as error:
         raise GtpFailure(f"illegal position: {error}") from error
@@ -113,41 +113,45 @@ def _print_sgf(engine: Engine, name: str = "") -> str:
 def _status_list(engine: Engine, status: str) -> str:
     if status not in ("alive", "dead", "seki"):
         raise GtpFailure(f"syntax error: {status} is not alive, dead or seki")
-    if status == "seki":  # which area scoring does not need
+    if status == "seki":  # area scoring does not need it
         return ""
     is_dead = engine.dead_stones()
     stones = engine.game.stones().reshape(-1)
-    wanted = (stones != 0) & (is_dead == (status == "dead"))
-    return " ".join(coords.to_gtp(engine.size, int(p)) for p in wanted.nonzero()[0])
+    matching = (stones != 0) & (is_dead == (status == "dead"))
+    return " ".join(coords.to_gtp(engine.size, int(p)) for p in matching.nonzero()[0])
 
 
 def _set_rules(engine: Engine, *words: str) -> str:
     name = " ".join(words)
-    named = RULES.get(name.lower().replace("_", "-"))
-    ko, suicide = _rules_of_json(engine, name) if named is None else named
+    preset = RULES.get(name.lower().replace("_", "-"))
+    ko, suicide = _rules_of_json(engine, name) if preset is None else preset
     try:
         engine.set_rules(ko, suicide)
     except ValueError as error:
-        raise GtpFailure(f"the game so far does not go with these rules: {error}") from error
+        raise GtpFailure(f"the game so far is not legal under these rules: {error}") from error
     return ""
 
 
 def _rules_of_json(engine: Engine, text: str) -> tuple[KoRule, bool]:
-    """(ko rule, suicide) from KataGo's JSON; what it leaves out stays unchanged."""
+    """(ko rule, suicide) from KataGo's JSON; omitted fields stay unchanged."""
     try:
-        given = files.parse_json(text)
-        ko, suicide = given.get("ko", engine.ko).lower(), given.get("suicide", engine.suicide)
-        area = given.get("scoring", "AREA"), given.get("tax", "NONE"), given.get("hasButton", False)
+        fields = files.parse_json(text)
+        ko, suicide = fields.get("ko", engine.ko).lower(), fields.get("suicide", engine.suicide)
+        scoring = (
+            fields.get("scoring", "AREA"),
+            fields.get("tax", "NONE"),
+            fields.get("hasButton", False),
+        )
     except (ValueError, AttributeError) as error:
-        known = ", ".join(RULES)
-        raise GtpFailure(f"unknown rules; expected one of {known}, or JSON") from error
+        names = ", ".join(RULES)
+        raise GtpFailure(f"unknown rules; expected one of {names}, or JSON") from error
     if (
         ko not in coords.KO_RULES
         or not isinstance(suicide, bool)
-        or area != ("AREA", "NONE", False)
+        or scoring != ("AREA", "NONE", False)
     ):
         raise GtpFailure(
-            "unsupported rules: area is counted, by a simple, positional or situational ko rule"
+            "unsupported rules: expected area scoring, and simple, positional or situational ko"
         )
     return ko, suicide
 
@@ -158,7 +162,7 @@ def _get_rules(engine: Engine) -> str:
 
 
 _TIMES = {"none": 0, "absolute": 1, "byoyomi": 3, "canadian": 3}
-"""Time systems, and how many numbers each takes."""
+"""Time systems, and the number of arguments of each."""
 
 
 def _time_settings(engine: Engine, kind: str, *words: str) -> str:

@@ -1,4 +1,4 @@
-"""The Go Text Protocol, version 2: lines in, answers out. Knows nothing of Go but its colours.
+"""The Go Text Protocol, version 2: lines in, answers out. Of Go it knows only the colours.
 
 Specification: https://www.lysator.liu.se/~gunnar/gtp/ (Farnebäck, draft 2 of version 2).
 
@@ -19,21 +19,21 @@ from gozero.apps import runtime, streams
 
 PROTOCOL_VERSION = 2
 LONGEST_LINE = 2**16  # bytes or characters; longer lines are refused
-_LONGEST_ANSWER = 300  # characters of a `?` answer, which may quote what was sent
-_MOST_WAITING = 64  # unread lines; with more, the controller has to wait
-_LOOK = 0.02  # seconds between two checks for input while waiting
+_LONGEST_ANSWER = 300  # characters of a `?` answer, which may quote the command
+_MAX_UNREAD = 64  # unread lines; beyond these, the controller must wait
+_POLL_S = 0.02  # seconds between two checks for input while waiting
 _INTERRUPT = "# interrupt"  # GoGui's, a comment
 
 
 class GtpFailure(Exception):
-    """A command failed; the text is its `?` answer, which begins with GTP's own words."""
+    """A command failed; the message is its `?` answer, which begins with GTP's own words."""
 
 
 class Command(NamedTuple):
     """A command: what runs it, and the arguments it takes.
 
     `run` gets the arguments as strings and returns the answer's text; it raises `GtpFailure`.
-    `usage` names the arguments: ``COLOUR VERTEX``; those in square brackets may be left out,
+    `usage` names the arguments: ``COLOUR VERTEX``; those in square brackets are optional,
     and one with dots may be repeated. If `talks`, `run` gets a `Talk` as its first argument.
     """
 
@@ -102,21 +102,23 @@ class Inbox:
     Args:
       stream: text or binary; if a text stream has a buffer, the buffer is read instead.
       longest: the most bytes or characters of a line; of a longer one, the first part is delivered
-        as soon as it has come, and the rest is skipped.
+        as soon as it has arrived, and the rest is skipped.
     """
 
     def __init__(self, stream: Any, longest: int = LONGEST_LINE):
         self._lines: collections.deque[tuple[bytes | str, bool]] = collections.deque()
         self._changed = threading.Condition()
         self._ended, self._error = False, None
-        threading.Thread(target=self._read, args=(_own(stream), longest), daemon=True).start()
+        threading.Thread(
+            target=self._read, args=(_byte_stream(stream), longest), daemon=True
+        ).start()
 
     def _read(self, stream: Any, longest: int) -> None:
         error = None
         try:
             for line in streams.lines(stream, longest):
                 with self._changed:
-                    self._changed.wait_for(lambda: len(self._lines) < _MOST_WAITING)
+                    self._changed.wait_for(lambda: len(self._lines) < _MAX_UNREAD)
                     self._lines.append(line)
                     self._changed.notify_all()
         except OSError as failed:
@@ -128,7 +130,7 @@ class Inbox:
             self._changed.notify_all()
 
     def take(self) -> tuple[bytes | str, bool] | None:
-        """(the next line, whether it is whole), once it has come; None at the end of the stream.
+        """(the next line, whether it is whole), once it has arrived; None at the end of the stream.
 
         Raises:
           OSError: the stream cannot be read.
@@ -143,14 +145,14 @@ class Inbox:
         return None
 
     def waits(self, seconds: float = 0.0) -> bool:
-        """Whether a line, or the end of the stream, has come or comes within `seconds`."""
+        """Whether a line, or the end of the stream, has arrived or arrives within `seconds`."""
         with self._changed:
             return bool(self._changed.wait_for(lambda: self._lines or self._ended, timeout=seconds))
 
-    def has(self, wanted: Callable[[bytes | str], bool]) -> bool:
-        """Whether any of the unread lines is `wanted`."""
+    def has(self, predicate: Callable[[bytes | str], bool]) -> bool:
+        """Whether the predicate holds for any of the unread lines."""
         with self._changed:
-            return any(wanted(line) for line, _ in self._lines)
+            return any(predicate(line) for line, _ in self._lines)
 
 
 class Talk:
@@ -162,7 +164,7 @@ class Talk:
         self.broken = False  # the output cannot be written
 
     def begin(self) -> None:
-        """Begin the answer, as that of a successful command."""
+        """Begin the answer of a successful command."""
         if not self.begun:
             self.begun = True
             self._write(f"={self._number}\n")
@@ -180,20 +182,20 @@ class Talk:
             self._write("\n" if failed or not text else f"{text}\n\n")
 
     def is_interrupted(self, seconds: float = 0.0) -> bool:
-        """Whether input has come, or comes within `seconds`: an analysis then ends."""
+        """Whether input has arrived, or arrives within `seconds`: an analysis then ends."""
         return self._inbox.waits(seconds)
 
     def until(self, is_done: Callable[[float], bool]) -> bool:
         """Wait until `is_done`, which is called with a timeout in seconds, returns True; False if
-        input comes first."""
-        while not is_done(_LOOK):
+        input arrives first."""
+        while not is_done(_POLL_S):
             if self.is_interrupted():
                 return False
         return True
 
     def is_stopped(self) -> bool:
         """Whether `stop` or GoGui's interrupt has been sent: a genmove then plays at once."""
-        return self._inbox.has(_stops)
+        return self._inbox.has(_is_stop)
 
     def _write(self, text: str) -> None:
         try:
@@ -216,15 +218,15 @@ def serve(
     `commands` are the engine's own; protocol_version, list_commands, known_command and quit
     are added. No command can end the session by failing: an exception is answered as an internal
     error, with a line on `stderr`. A line longer than `LONGEST_LINE` is refused as soon as that
-    much of it has come, and the rest is skipped.
+    much of it has arrived, and the rest is skipped.
 
     Args:
       commands: name -> command.
       stdin: a text or binary stream; if a text stream has a buffer, the buffer is read instead.
       stdout: a text stream, flushed after each answer.
       stderr: a text stream; None for ``sys.stderr``.
-      idle: called when no line is waiting, with a function that says whether one is; it must
-        return soon after that becomes true.
+      idle: called when no line is waiting, with a function that returns whether one is; it
+        must return soon after that becomes true.
 
     Raises:
       OSError: a line cannot be read, or an answer cannot be written.
@@ -232,7 +234,7 @@ def serve(
     table, inbox, stderr = _with_protocol(commands), Inbox(stdin), stderr or sys.stderr
     while True:
         if idle is not None and not inbox.waits():
-            _survive("pondering", stderr, idle, inbox.waits)
+            _run_safely("pondering", stderr, idle, inbox.waits)
         if (received := inbox.take()) is None:
             return
         line, is_whole = received
@@ -244,12 +246,12 @@ def serve(
         if is_whole:
             _respond(table, request, talk, stderr)
         else:
-            talk.end(f"syntax error: a line has at most {LONGEST_LINE} bytes", failed=True)
+            talk.end(f"syntax error: the line has more than {LONGEST_LINE} bytes", failed=True)
         if is_whole and request.name == "quit" and not request.arguments:
             return
 
 
-def _stops(line: bytes | str) -> bool:
+def _is_stop(line: bytes | str) -> bool:
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     if text.strip() == _INTERRUPT:
         return True
@@ -257,9 +259,9 @@ def _stops(line: bytes | str) -> bool:
     return request is not None and request.name == "stop"
 
 
-def _own(stream: Any) -> Any:
-    """A stream's bytes, of standard input by a reader of our own: a thread that waits for a line in
-    Python's own reader would keep the interpreter from exiting."""
+def _byte_stream(stream: Any) -> Any:
+    """A stream's bytes; for standard input, from a separate reader: a thread that waits in Python's
+    own reader would keep the interpreter from exiting."""
     with contextlib.suppress(AttributeError, OSError):
         if stream is sys.stdin:
             return open(stream.fileno(), "rb", closefd=False)
@@ -282,38 +284,38 @@ def _respond(table: Mapping[str, Command], request: Request, talk: Talk, stderr:
         text, failed = _run(table, request, talk), False
     except GtpFailure as failure:
         text, failed = str(failure), True
-        if talk.begun:  # the answer already says success
+        if talk.begun:  # the answer has already begun as a success
             print(f"gozero gtp: {request.name}: {text}"[:_LONGEST_ANSWER], file=stderr, flush=True)
     except Exception as error:
         if talk.broken:
             raise
-        text, failed = _say_what_failed(request.name, error, stderr), True
+        text, failed = _report_failure(request.name, error, stderr), True
     talk.end(text, failed)
 
 
-def _survive(name: str, stderr: Any, function: Callable, *arguments: Any) -> None:
+def _run_safely(name: str, stderr: Any, function: Callable, *arguments: Any) -> None:
     try:
         function(*arguments)
     except Exception as error:
-        _say_what_failed(name, error, stderr)
+        _report_failure(name, error, stderr)
 
 
-def _say_what_failed(name: str, error: Exception, stderr: Any) -> str:
-    missing = runtime.missing_device(error)
-    told = missing or " ".join(f"internal error: {type(error).__name__}: {error}".split())
-    print(f"gozero gtp: {name}: {told}"[:_LONGEST_ANSWER], file=stderr, flush=True)
-    return told
+def _report_failure(name: str, error: Exception, stderr: Any) -> str:
+    device_message = runtime.missing_device(error)
+    message = device_message or " ".join(f"internal error: {type(error).__name__}: {error}".split())
+    print(f"gozero gtp: {name}: {message}"[:_LONGEST_ANSWER], file=stderr, flush=True)
+    return message
 
 
 def _run(table: Mapping[str, Command], request: Request, talk: Talk) -> str:
     if not request.name:
-        raise GtpFailure("syntax error: there is no command after the id")
+        raise GtpFailure("syntax error: expected a command after the id")
     if request.name not in table:
         raise GtpFailure("unknown command")
     command = table[request.name]
     words = command.usage.split()
-    needed = sum(not word.startswith("[") for word in words)
-    most = math.inf if "..." in command.usage else len(words)
-    if not needed <= len(request.arguments) <= most:
+    min_arguments = sum(not word.startswith("[") for word in words)
+    max_arguments = math.inf if "..." in command.usage else len(words)
+    if not min_arguments <= len(request.arguments) <= max_arguments:
         raise GtpFailure(f"syntax error: expected {' '.join([request.name, *words])}")
     return command.run(*[talk] * command.talks, *request.arguments)

@@ -26,30 +26,30 @@ class WarmupConfig(GtpConfig):
 
 
 def run(config: GtpConfig) -> int:
-    """Compile and say how long it took; returns 1, after a line on stderr, on failure."""
-    return _played("gozero warmup", config, with_a_clock=True)
+    """Compile, and print how long it took; returns 1 on failure, after a line on stderr."""
+    return _play_move("gozero warmup", config, with_a_clock=True)
 
 
 def selftest(config: GtpConfig) -> int:
-    """Play a move; print it and the time taken, or what is wrong; returns the exit status."""
-    return _played("gozero gtp --selftest", config, with_a_clock=False)
+    """Play a move; print it and the time taken, or the error; returns the exit status."""
+    return _play_move("gozero gtp --selftest", config, with_a_clock=False)
 
 
-def _played(prog: str, config: GtpConfig, with_a_clock: bool) -> int:
+def _play_move(prog: str, config: GtpConfig, with_a_clock: bool) -> int:
     started = time.perf_counter()
     engine = Engine(config)
     try:
         with flags.failing(prog):
             action = engine.genmove(BLACK)
-            first = time.perf_counter() - started
+            first_seconds = time.perf_counter() - started
             if with_a_clock:
                 engine.searcher.warm_up()
     except (ImportError, RuntimeError, AssertionError) as error:
-        said = runtime.missing_device(error) or f"{type(error).__name__}: {error}"
-        print(f"{prog}: {' '.join(said.split())}; `gozero doctor` says more", file=sys.stderr)
+        message = runtime.missing_device(error) or f"{type(error).__name__}: {error}"
+        print(f"{prog}: {' '.join(message.split())}; `gozero doctor` reports more", file=sys.stderr)
         return 1
     move = "resign" if action is None else coords.to_gtp(engine.size, action)
-    then = f", all in {time.perf_counter() - started:.1f} s" if with_a_clock else ""
-    played = f"{engine.config.text} plays {move} on {engine.size}x{engine.size}"
-    runtime.tell(f"ok: {played}, {first:.1f} s from the start{then}")
+    total = f", all in {time.perf_counter() - started:.1f} s" if with_a_clock else ""
+    move_text = f"{engine.config.text} plays {move} on {engine.size}x{engine.size}"
+    runtime.tell(f"ok: {move_text}, {first_seconds:.1f} s from the start{total}")
     return 0

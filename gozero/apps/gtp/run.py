@@ -1,6 +1,6 @@
 """`gozero gtp`: the engine for GUIs and referees, and its commands.
 
-What a front end asks first (name, version, known commands, size, komi) is answered without
+A front end's first commands (name, version, known commands, size, komi) are answered without
 importing JAX; the first play compiles the rules, the first genmove the search.
 """
 
@@ -80,7 +80,11 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
 def _engine(config: GtpConfig) -> Engine:
     engine = Engine(config)
     if config.search == "gumbel" and config.player is None:
-        print("gumbel begins every search anew: reuse is off", file=sys.stderr, flush=True)
+        print(
+            "gumbel starts every search afresh: reuse is off",
+            file=sys.stderr,
+            flush=True,
+        )
     if config.is_random:
         print(runtime.random_network(), file=sys.stderr, flush=True)
     if config.own_files:
@@ -91,7 +95,7 @@ def _engine(config: GtpConfig) -> Engine:
 
 @contextlib.contextmanager
 def _failing_with(words: str) -> Iterator[None]:
-    """Turn a ValueError into a GTP failure, with GTP's own words in front."""
+    """Turn a ValueError into a GTP failure that begins with GTP's own words."""
     try:
         yield
     except ValueError as error:
@@ -162,7 +166,7 @@ def _stones(text: str) -> int:
 
 
 def _choose(engine: Engine, placement: Callable[[int, int], list[int]], number: str) -> str:
-    """Place handicap stones where `placement` says, and answer with their vertices."""
+    """Place handicap stones by `placement`, and answer with their vertices."""
     num_stones = _stones(number)
     _must_be_untouched(engine)
     with _failing_with("invalid number of stones"):

@@ -1,7 +1,7 @@
 """The searches behind genmove, compiled once per board size: tree, temporal-difference and others.
 
-With reuse, results are kept while a game goes on: a tree, which is re-rooted ply by ply and stays
-in the same arrays all the time; or the weights that the game's searches have learnt.
+With reuse, results are kept for the next move: a tree, which is re-rooted ply by ply and always
+stays in the same arrays; or the weights that the game's searches have learned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.apps.analysis.search import Asked, without_avoided
+from gozero.apps.analysis.search import RestrictedState, without_avoided
 from gozero.apps.host_game import HostGame
 from gozero.compile import executables, mode
 from gozero.games.go import go_game
@@ -44,10 +44,10 @@ from gozero.td.td_search import Best, TdSearchConfig
 if TYPE_CHECKING:
     from gozero.apps.gtp.config import GtpConfig
 
-_SIMULATIONS_A_LOOK = 16
+_FIRST_SIMULATIONS = 16
 """Simulations of a tree search before it first checks the clock and the input; at least a step."""
 
-_LEAVES_APART, _SIZE_APART, _SIZE_SOONER = 8, 16, 10
+_SEPARATE_LEAVES, _SEPARATE_SIZE, _QUICK_COMPILE_SIZE = 8, 16, 10
 """With at least this many leaves per step and this board size, playouts on a CPU are a separate
 program, compiled once. On smaller boards they compile fast enough, and the host's calls would take
 about as long as the playouts. From the third size on, options that compile sooner are used; on
@@ -60,7 +60,7 @@ Look = Callable[[Running, bool], bool]
 """Called with the search so far, between two pieces of it and at its end (the flag); returns
 whether to end the search."""
 
-_TD_SIMULATIONS_A_LOOK = 2 * TD_LANES
+_TD_PIECE = 2 * TD_LANES
 
 
 class SearchedMove(NamedTuple):
@@ -78,20 +78,20 @@ def make_searcher(
     clock: Callable[[], float] = time.monotonic,
     avoids: bool = False,
 ) -> Searcher:
-    """The search that the flags ask for, of one game at a time.
+    """The search that the flags define, for one game at a time.
 
     Args:
       rules: the rules.
       config: the flags.
       clock: seconds, from any origin; for searches with a time limit.
-      avoids: whether it can be told which moves to avoid; it then keeps nothing between searches.
+      avoids: whether searches accept moves to avoid; nothing is then kept between them.
 
     Raises:
       ValueError: files are missing, damaged or for another size; or `avoids` without a tree.
     """
     if config.search in TREELESS:
         if avoids:
-            raise ValueError(f"search {config.search} has no tree that could avoid moves")
+            raise ValueError(f"search {config.search} has no tree, so it cannot avoid moves")
         kinds = {"td": TdSearcher, "annealing": AnnealingSearcher, "random": RandomSearcher}
         return kinds[config.search](rules, config, clock)
     if not avoids:
@@ -100,18 +100,18 @@ def make_searcher(
 
 
 class Searcher:
-    """The base of all searches: random streams, and what is kept while a game goes on.
+    """The base of all searches: random streams, and the state kept from move to move.
 
     A subclass defines `_begin`, which makes the kept state; `_follow`, which advances it by an
-    action that was played; `_whole`, a search of all simulations; and `_within`, one with a time
-    limit. These two return the fields of `SearchedMove` and the new kept state; their last argument
-    is a `Look`, or None.
+    action that was played; `_search_all`, a search of all simulations; and `_search_within`, one
+    with a time limit. These two return the fields of `SearchedMove` and the new kept state; their
+    last argument is a `Look`, or None.
     """
 
     _begin: Callable[[], Any]
     _follow: Callable[[Any, int], Any]
-    _whole: Callable[..., tuple[tuple, Any]]
-    _within: Callable[..., tuple[tuple, Any]]
+    _search_all: Callable[..., tuple[tuple, Any]]
+    _search_within: Callable[..., tuple[tuple, Any]]
 
     settings: SearchConfig | None = None
     """The settings of its tree; None if it has no tree."""
@@ -122,12 +122,12 @@ class Searcher:
         self._kept: Any = None
 
     def warm_up(self) -> None:
-        """Compile what a move with a time limit needs, by playing one; does so only once."""
+        """Compile everything for a move with a time limit, once, by playing one."""
         if self._warm:
             return
         game, key = HostGame(self._rules), _stream(self._key, np.uint32(0))
-        found, kept = self._within(0.0, key, game.state, np.int32(0), self._begin(), None)
-        self._follow(kept, int(found[0]))
+        move, state = self._search_within(0.0, key, game.state, np.int32(0), self._begin(), None)
+        self._follow(state, int(move[0]))
         game.play(0, game.rules.pass_action)
         game.wins_by_passing(1)
         self._warm = True
@@ -153,7 +153,7 @@ class Searcher:
           seconds: the time limit; None: run all simulations. A first tree search compiles before
             its time starts.
           look: called between two pieces of the search, if it has a tree.
-          avoid: i32[2, A], see `Asked`; only for searches made with `avoids`.
+          avoid: i32[2, A], see `RestrictedState`; only for searches made with `avoids`.
         """
         # The kept arrays are donated: if a search fails, the next one starts afresh.
         kept, self._kept = self._kept, None
@@ -162,13 +162,13 @@ class Searcher:
         for action in played or ():
             kept = self._follow(kept, action)
         key, mover = _stream(self._key, np.uint32(number)), np.int32(colour)
-        game = state if avoid is None else Asked(state, avoid)
+        game = state if avoid is None else RestrictedState(state, avoid)
         if seconds is None:
-            found, kept = self._whole(key, game, mover, kept, look)
+            move, kept = self._search_all(key, game, mover, kept, look)
         else:
-            found, kept = self._within(seconds, key, game, mover, kept, look)
+            move, kept = self._search_within(seconds, key, game, mover, kept, look)
         self._kept = kept if self._reuse else None
-        action, value, ok, resigns = found
+        action, value, ok, resigns = move
         return SearchedMove(int(action), float(value), bool(ok), bool(resigns))
 
 
@@ -189,8 +189,8 @@ class TreeSearcher(Searcher):
         if avoids:
             game, evaluator = without_avoided(game, evaluator)
 
-        def to_search(state: GameState | Asked, colour: jax.Array):
-            if isinstance(state, Asked):
+        def to_search(state: GameState | RestrictedState, colour: jax.Array):
+            if isinstance(state, RestrictedState):
                 state = state._replace(state=with_to_play(state.state, colour))
             else:
                 state = with_to_play(state, colour)
@@ -198,53 +198,60 @@ class TreeSearcher(Searcher):
 
         resign = config.resign
 
-        def told(result: SearchResult) -> tuple:
+        def move_fields(result: SearchResult) -> tuple:
             """The fields of `SearchedMove`."""
             resigns = move_choice.resignations(result.value, result.visits, result.q, resign)
             return result.action[0], result.value[0], result.ok[0], resigns[0]
 
-        chunk = max(_SIMULATIONS_A_LOOK // settings.leaves, 1)
+        chunk = max(_FIRST_SIMULATIONS // settings.leaves, 1)
         has_playouts = config.evaluator == "playout"
-        is_apart = has_playouts and rules.size >= _SIZE_APART and mode.backend() == "cpu"
-        is_apart &= settings.leaves >= _LEAVES_APART and misfit(settings) is None
-        sooner = has_playouts and rules.size >= _SIZE_SOONER
-        kind = SeparatePrograms if is_apart else functools.partial(TwoPrograms, sooner=sooner)
+        is_separate = has_playouts and rules.size >= _SEPARATE_SIZE and mode.backend() == "cpu"
+        is_separate &= settings.leaves >= _SEPARATE_LEAVES and misfit(settings) is None
+        quick_compile = has_playouts and rules.size >= _QUICK_COMPILE_SIZE
+        kind = (
+            SeparatePrograms
+            if is_separate
+            else functools.partial(TwoPrograms, sooner=quick_compile)
+        )
         runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
         self._runner = runner(settings)
         # A player that ponders uses all of its time: the extra simulations help later searches.
         stops_early = settings.ensemble is None and settings.final_move == "visits"
         stops_early &= not config.ponder
-        early = dataclasses.replace(settings, early_stop=True) if stops_early else settings
-        self._timed = runner(early) if stops_early else self._runner
-        self._to_search, self._told = executables.jit(to_search), executables.jit(told)
+        stopping_early = dataclasses.replace(settings, early_stop=True) if stops_early else settings
+        self._timed = runner(stopping_early) if stops_early else self._runner
+        self._to_search, self._move_fields = (
+            executables.jit(to_search),
+            executables.jit(move_fields),
+        )
         self._reroot = executables.jit(reuse.reroot, donate_argnums=0)
         self._begin = lambda: None
-        if config.reuse:  # say how much memory a tree takes before making one
+        if config.reuse:  # print the memory before allocating the tree
             print(f"gozero gtp: {trees_text(rules, setup, True, 1)}", file=sys.stderr)
             root = jax.eval_shape(lambda: to_search(init(rules), jnp.int32(0)).position)
-            new = functools.partial(reuse.empty, root, rules.num_actions, settings)
-            self._begin = executables.jit(functools.partial(new, setup.prior_counts))
+            empty_trees = functools.partial(reuse.empty, root, rules.num_actions, settings)
+            self._begin = executables.jit(functools.partial(empty_trees, setup.prior_counts))
 
     def _follow(self, tree: Tree | None, action: int) -> Tree | None:
         return None if tree is None else self._reroot(tree, np.array([action], np.int32))
 
-    def _whole(self, *arguments: Any):
+    def _search_all(self, *arguments: Any):
         return self._run(self._runner, Budget(), *arguments)
 
-    def _within(self, seconds: float, *arguments: Any):
+    def _search_within(self, seconds: float, *arguments: Any):
         return self._run(self._timed, Budget(seconds=seconds), *arguments)
 
     def _run(self, runner: Runner, budget: Budget, key, state, colour, tree, look: Look | None):
         states = self._to_search(state, colour)
         result = runner.search(key, states, budget, tree, look=look)
-        return self._told(result._replace(tree=None)), result.tree if self._reuse else None
+        return self._move_fields(result._replace(tree=None)), result.tree if self._reuse else None
 
 
 class TdSearcher(Searcher):
-    """Temporal-difference search: no tree, but weights that are learnt from the simulations.
+    """Temporal-difference search: no tree, but weights that are learned from the simulations.
 
     With a time limit, the simulations are run in pieces, each of which continues from the weights
-    that the previous one learnt.
+    that the previous one learned.
     """
 
     def __init__(
@@ -252,11 +259,11 @@ class TdSearcher(Searcher):
     ):
         super().__init__(rules, config)
         learnt, _ = shape_weights.for_board(rules.size, config.shapes)
-        all_ = TdSearchConfig(TdConfig(rules, learnt.shapes), config.simulations, TD_LANES)
-        num_a_look = min(_TD_SIMULATIONS_A_LOOK, config.simulations)
-        piece = dataclasses.replace(all_, simulations=num_a_look)
+        full_search = TdSearchConfig(TdConfig(rules, learnt.shapes), config.simulations, TD_LANES)
+        simulations_a_piece = min(_TD_PIECE, config.simulations)
+        piece_search = dataclasses.replace(full_search, simulations=simulations_a_piece)
         self._clock, self._resign = clock, config.resign
-        self._num_pieces = config.simulations // num_a_look
+        self._num_pieces = config.simulations // simulations_a_piece
         self._params = td_search.params(learnt.shapes, learnt.weights)
         self._begin = lambda: self._params.weights
         self._follow = lambda weights, action: weights
@@ -266,17 +273,19 @@ class TdSearcher(Searcher):
         ):
             return function(params, key, with_to_play(state, colour))
 
-        jitted = lambda function: executables.jit(functools.partial(for_colour, function))
-        self._search = jitted(functools.partial(td_search.search, all_))
-        self._learn = jitted(functools.partial(td_search.learn, piece))
-        self._best = jitted(functools.partial(td_search.best, all_))
+        jit_for_colour = lambda function: executables.jit(functools.partial(for_colour, function))
+        self._search = jit_for_colour(functools.partial(td_search.search, full_search))
+        self._learn = jit_for_colour(functools.partial(td_search.learn, piece_search))
+        self._best = jit_for_colour(functools.partial(td_search.best, full_search))
 
-    def _whole(self, key: jax.Array, state: GameState, colour, weights, look: Look | None):
+    def _search_all(self, key: jax.Array, state: GameState, colour, weights, look: Look | None):
         params = self._params._replace(weights=weights)
         best, weights = self._search(params, key, state, colour)
-        return self._found(best), weights
+        return self._move_fields(best), weights
 
-    def _within(self, seconds: float, key: jax.Array, state: GameState, colour, weights, look):
+    def _search_within(
+        self, seconds: float, key: jax.Array, state: GameState, colour, weights, look
+    ):
         """Run at least one piece, and more until all simulations are done or another piece, if it
         took as long as the last, would exceed the time."""
         end = self._clock() + seconds
@@ -288,9 +297,9 @@ class TdSearcher(Searcher):
             now = self._clock()
             if now + (now - started) > end:
                 break
-        return self._found(self._best(params, key, state, colour)), params.weights
+        return self._move_fields(self._best(params, key, state, colour)), params.weights
 
-    def _found(self, best: Best) -> tuple:
+    def _move_fields(self, best: Best) -> tuple:
         value = float(best.value)
         resigns = self._resign is not None and value < self._resign
         return best.action, value, np.isfinite(value), resigns
@@ -325,10 +334,10 @@ class AnnealingSearcher(Searcher):
 
         self._round, self._best = executables.jit(one_round), executables.jit(best)
 
-    def _whole(self, *arguments: Any):
-        return self._within(math.inf, *arguments)
+    def _search_all(self, *arguments: Any):
+        return self._search_within(math.inf, *arguments)
 
-    def _within(self, seconds: float, key, state: GameState, colour, kept: None, look):
+    def _search_within(self, seconds: float, key, state: GameState, colour, kept: None, look):
         start, values = self._clock(), annealing.nothing(self._annealing, 1)
         seconds = max(seconds, 1e-9)  # with 0 seconds, one round is run
         for number in range(self._annealing.rounds):
@@ -358,8 +367,8 @@ class RandomSearcher(Searcher):
             return (action[0], jnp.float32(0), jnp.bool_(True), jnp.bool_(False)), kept
 
         compiled = executables.jit(whole)
-        self._whole = lambda *arguments: compiled(*arguments[:-1])
-        self._within = lambda seconds, *arguments: self._whole(*arguments)
+        self._search_all = lambda *arguments: compiled(*arguments[:-1])
+        self._search_within = lambda seconds, *arguments: self._search_all(*arguments)
         self._begin, self._follow = lambda: None, lambda kept, action: kept
 
 
@@ -377,23 +386,23 @@ def dead_stones(rules: Rules, state: GameState, stones: np.ndarray) -> np.ndarra
       rules, state: the game; each player begins half of the playouts.
       stones: i8[size, size], the game's stones.
     """
-    from scipy import ndimage  # takes an eighth of a second
+    from scipy import ndimage  # importing it takes an eighth of a second
 
-    owned = np.asarray(_owned(rules, state))
+    ownership = np.asarray(_mean_ownership(rules, state))
     dead = np.zeros(stones.shape, bool)
     for colour in (1, -1):
         chains, number = cast(tuple[np.ndarray, int], ndimage.label(stones == colour))
-        worth = ndimage.mean(colour * owned, chains, range(1, number + 1))
-        dead |= np.isin(chains, 1 + np.flatnonzero(np.asarray(worth) < _DEAD))
+        mean_ownership = ndimage.mean(colour * ownership, chains, range(1, number + 1))
+        dead |= np.isin(chains, 1 + np.flatnonzero(np.asarray(mean_ownership) < _DEAD))
     return dead.reshape(-1)
 
 
 @functools.partial(executables.jit, static_argnums=(0,))
-def _owned(rules: Rules, state: GameState) -> jax.Array:
+def _mean_ownership(rules: Rules, state: GameState) -> jax.Array:
     """f32[size, size] in [-1, 1]: mean ownership at the end of playouts; +1 Black's."""
     movers = jnp.arange(_PLAYOUTS) % 2
-    begin = lambda mover: with_to_play(state, mover).position.replace(passes=jnp.int8(0))
-    positions = jax.vmap(begin)(movers)
+    start = lambda mover: with_to_play(state, mover).position.replace(passes=jnp.int8(0))
+    positions = jax.vmap(start)(movers)
     policy = mogo_playouts.policy(rules.layout)
-    played = engine.play_out(policy, rules, positions, jax.random.key(0), ends=True)
-    return engine.ownership(rules, played).astype(jnp.float32).mean(0)
+    playouts = engine.play_out(policy, rules, positions, jax.random.key(0), ends=True)
+    return engine.ownership(rules, playouts).astype(jnp.float32).mean(0)

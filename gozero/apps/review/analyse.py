@@ -1,4 +1,4 @@
-"""Searches all positions of the games in lockstep: who is ahead, what was best, what was lost."""
+"""Searches all positions of the games in lockstep: who is ahead, the best moves, the losses."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class ReviewedPosition(NamedTuple):
     lead: float  # Black's expected final score: points after komi
     ownership: np.ndarray  # f32[size * size]: +1 Black's at the end, -1 White's
     visits: np.ndarray  # i32[A]
-    variation: tuple[int, ...]  # what the search expects to be played; empty once the game is over
+    variation: tuple[int, ...]  # the expected moves by the search; empty once the game is over
     played: int | None  # the move that was played; None at the end
     lost: float  # winning probability that it lost; 0 if the search would play it, too
 
 
-class Reviewed(NamedTuple):
+class ReviewedGame(NamedTuple):
     """A game and its positions, from the first on: one more than it has moves."""
 
     name: str
@@ -58,7 +58,7 @@ def analyse(
     config: ReviewConfig,
     games: Sequence[tuple[str, GameRecord]],
     progress: Callable[[int, int], None] | None = None,
-) -> list[Reviewed]:
+) -> list[ReviewedGame]:
     """Review games.
 
     Args:
@@ -73,30 +73,30 @@ def analyse(
     sizes = sorted({record.size for _, record in games})
     if len(sizes) != 1:
         raise ValueError(
-            f"games: of sizes {', '.join(map(str, sizes))}; review each size by itself"
+            f"games: of sizes {', '.join(map(str, sizes))}; review each size separately"
         )
     limit = max(roomy_limit(sizes[0]), *(len(record.moves) + 1 for _, record in games))
     rules = Rules(sizes[0], config.ko, config.suicide, limit, config.looks_back)
     lines = [_states(rules, name, record) for name, record in games]
     states = [state for line in lines for state in line]
     review = _make_review(rules, config)
-    told, batch = [], config.batch  # always full: another number would be compiled anew
+    results, batch = [], config.batch  # always full: another number would be recompiled
     for start in range(0, len(states), batch):
         chunk = states[start : start + batch]
         padded = chunk + chunk[-1:] * (batch - len(chunk))
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
-        found = jax.device_get(
+        chunk_results = jax.device_get(
             review(jax.random.fold_in(jax.random.key(config.seed), start), stacked)
         )
-        told += [jax.tree.map(lambda x, i=i: x[i], found) for i in range(len(chunk))]
+        results += [jax.tree.map(lambda x, i=i: x[i], chunk_results) for i in range(len(chunk))]
         if progress:
-            progress(len(told), len(states))
-    if not all(one.ok for one in told):
-        raise ValueError("the evaluator gave values that are no numbers, or beyond -1 to 1")
+            progress(len(results), len(states))
+    if not all(result.ok for result in results):
+        raise ValueError("the evaluator returned values that are not finite, or not in [-1, 1]")
     reviewed, first = [], 0
     for (name, record), line in zip(games, lines, strict=True):
-        of_game = told[first : first + len(line)]
-        reviewed.append(Reviewed(name, record, _reviewed_positions(record, line, of_game)))
+        game_results = results[first : first + len(line)]
+        reviewed.append(ReviewedGame(name, record, _reviewed_positions(record, line, game_results)))
         first += len(line)
     return reviewed
 
@@ -135,52 +135,54 @@ def _make_review(
     rules: Rules, config: ReviewConfig
 ) -> Callable[[jax.Array, GameState], _DeviceResults]:
     setup = make_setup(rules, config, config.seed)
-    game, foresee = go_game(rules), forecast(rules, config.weights, config.score_playouts)
+    game, forecast_games = go_game(rules), forecast(rules, config.weights, config.score_playouts)
     trees = 1 if setup.search.ensemble is None else setup.search.ensemble.trees
-    params, own = setup.evaluator.params, setup.evaluator._replace(params=None)
+    params, evaluator = setup.evaluator.params, setup.evaluator._replace(params=None)
 
     def review(params: Any, key: jax.Array, states: GameState) -> _DeviceResults:
         search_key, score_key = jax.random.split(key)
-        evaluator = own._replace(params=params)
-        result = search(game, evaluator, search_key, states, setup.search)
-        over, score = states.ended, jax.vmap(lambda s: scoring.area_score(rules, s))(states)
-        won = jnp.sign(jnp.where(states.to_play == 0, score, -score))
-        lead, owners = foresee(score_key, states)
+        own = evaluator._replace(params=params)
+        result = search(game, own, search_key, states, setup.search)
+        ended, score = states.ended, jax.vmap(lambda s: scoring.area_score(rules, s))(states)
+        outcome = jnp.sign(jnp.where(states.to_play == 0, score, -score))
+        lead, owners = forecast_games(score_key, states)
         area = jax.vmap(lambda s: scoring.ownership(rules, s))(states).reshape(owners.shape)
         return _DeviceResults(
             jax.vmap(lambda s: position_stones(rules, s.position))(states),
-            over,
-            jnp.where(over, won, result.value),
-            jnp.where(over[:, None], 0, result.visits),
-            result.ok | over,
+            ended,
+            jnp.where(ended, outcome, result.value),
+            jnp.where(ended[:, None], 0, result.visits),
+            result.ok | ended,
             principal_variation(result.tree, VARIATION)[::trees],
-            jnp.where(over, score, lead),
-            jnp.where(over[:, None], area.astype(jnp.float32), owners),
+            jnp.where(ended, score, lead),
+            jnp.where(ended[:, None], area.astype(jnp.float32), owners),
         )
 
     return functools.partial(executables.jit(review), params)
 
 
 def _reviewed_positions(
-    record: GameRecord, states: Sequence[GameState], found: Sequence[_DeviceResults]
+    record: GameRecord, states: Sequence[GameState], results: Sequence[_DeviceResults]
 ) -> list[ReviewedPosition]:
     colours = [int(state.position.to_play) for state in states]
     signs = [1 if colour == 0 else -1 for colour in colours]
-    wins = [(1 + sign * float(one.value)) / 2 for sign, one in zip(signs, found, strict=True)]
+    wins = [
+        (1 + sign * float(result.value)) / 2 for sign, result in zip(signs, results, strict=True)
+    ]
     positions = []
-    for i, one in enumerate(found):
+    for i, result in enumerate(results):
         played = record.moves[i][1] if i < len(record.moves) else None
-        variation = tuple(int(a) for a in one.variation if a >= 0) if not one.ended else ()
-        same = played is None or variation[:1] == (played,)
-        lost = 0.0 if same else max(0.0, signs[i] * (wins[i] - wins[i + 1]))
+        variation = tuple(int(a) for a in result.variation if a >= 0) if not result.ended else ()
+        is_best = played is None or variation[:1] == (played,)
+        lost = 0.0 if is_best else max(0.0, signs[i] * (wins[i] - wins[i + 1]))
         positions.append(
             ReviewedPosition(
-                np.asarray(one.stones),
+                np.asarray(result.stones),
                 colours[i],
                 wins[i],
-                float(one.lead),
-                np.asarray(one.ownership),
-                np.asarray(one.visits),
+                float(result.lead),
+                np.asarray(result.ownership),
+                np.asarray(result.visits),
                 variation,
                 played,
                 lost,

@@ -59,16 +59,16 @@ class ReviewConfig(AnalystConfig):
     )
 
     @classmethod
-    def _size_of(cls, given: Mapping[str, Any]) -> int:
+    def _size_of(cls, flags: Mapping[str, Any]) -> int:
         """The board size of the games; if they cannot be read, the command reports that later."""
-        for path in given.get("games", ()):
+        for path in flags.get("games", ()):
             with contextlib.suppress(ValueError):
                 return sgf.read(path).size
-        return super()._size_of(given)
+        return super()._size_of(flags)
 
     def __post_init__(self):
         if not self.games:
             raise ValueError("expected games as SGF files: gozero review GAME.sgf")
         self.check()
         if self.out is not None and self.out.suffix not in KINDS:
-            raise ValueError(f"--out {self.out}: expected a file .html, .sgf or .csv")
+            raise ValueError(f"--out {self.out}: expected a .html, .sgf or .csv file")

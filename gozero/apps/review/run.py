@@ -29,8 +29,8 @@ def run(config: ReviewConfig) -> int:
 
         reviewed = analyse.analyse(config, games, _progress)
         if config.out is not None:
-            words = report.WRITERS[config.out.suffix](reviewed, config.mistakes)
-            write_whole(config.out, words.encode())
+            text = report.WRITERS[config.out.suffix](reviewed, config.mistakes)
+            write_whole(config.out, text.encode())
         runtime.tell(report.summary(reviewed, config.mistakes))
         if config.out is not None:
             runtime.tell(f"written: {config.out}")

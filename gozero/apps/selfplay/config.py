@@ -70,13 +70,13 @@ class SelfPlayFlags:
     )
     features: Literal["compact", "full", "full-no-ladders", "zero"] | None = setting(
         None,
-        "The input planes of a network with random weights; a file of weights has its own.",
+        "The input planes of a network with random weights; a weights file has its own.",
         unset="compact",
     )
     simulations: int = setting(64, "Simulations for each move.", least=1, most=MAX_NARROW)
     reuse_subtree: bool = setting(
         False,
-        "Whether each search starts from the subtree that the one before it built below the move "
+        "Whether each search starts from the subtree that the previous one built below the move "
         "played.",
     )
     temperature_moves: int = setting(

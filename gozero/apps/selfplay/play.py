@@ -33,11 +33,11 @@ from gozero.search.move_choice import Temperature
 
 MOVES_PER_CALL = 4
 SAVE_EVERY_S = 60.0
-"""Seconds between two saves of the state; after a kill, what came after a save is played again."""
+"""Seconds between two saves of the state; after a kill, moves since the last save are replayed."""
 
 
 def play(config: SelfPlayFlags, prog: str) -> int:
-    """Play the games as `run` says; the folder exists and is empty, or holds a run to resume.
+    """Play the games as `run` says; the folder is empty, or contains a run to resume.
 
     Raises:
       SystemExit: as for `run`, with one line that begins with `prog`.
@@ -54,14 +54,14 @@ def play(config: SelfPlayFlags, prog: str) -> int:
         try:
             return _play(config, prog, folder, rules, settings, evaluator)
         finally:
-            if not (config.out / folders.CONFIG).exists():  # the run did not get that far
+            if not (config.out / folders.CONFIG).exists():  # the run ended before that
                 (config.out / LOCK).unlink(missing_ok=True)
 
 
 def _must_agree(config: SelfPlayFlags, before: dict) -> None:
     """Refuse the folder of a run with other flags."""
-    asked = json.loads(json.dumps(vars(config), default=str))
-    folders.must_agree(config.out, KIND, before, asked, {"resume", "out"})
+    settings = json.loads(json.dumps(vars(config), default=str))
+    folders.must_agree(config.out, KIND, before, settings, {"resume", "out"})
 
 
 def _play(
@@ -74,8 +74,8 @@ def _play(
 ) -> int:
     trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
     mesh = devices.make_mesh(settings.batch)
-    on = f", {mesh.size} devices" if mesh.size > 1 else ""
-    print(f"{trees}: {selfplay.memory(settings)}{on}", file=sys.stderr, flush=True)
+    on_devices = f", {mesh.size} devices" if mesh.size > 1 else ""
+    print(f"{trees}: {selfplay.memory(settings)}{on_devices}", file=sys.stderr, flush=True)
     try:
         lanes = selfplay.start_on(settings, config.seed, mesh)
         play_moves, moves = _compile(settings, evaluator, lanes, mesh)
@@ -83,29 +83,31 @@ def _play(
             folder.write_config(dataclasses.replace(config, resume=False))
         with flags.failing(prog) if folder.before else contextlib.nullcontext():
             run = _Run(config, folder, rules, settings, evaluator, mesh.size)
-            lanes = run.go_on(lanes, moves)
+            lanes = run.resume(lanes, moves)
         return run.play(play_moves, lanes)
     except jax.errors.JaxRuntimeError as error:
         if not runtime.is_out_of_memory(error):
             raise
         flags.fail(prog, f"out of memory with {trees}; lower --batch or --simulations", status=1)
     except OSError as error:
-        kept = "what is in games and shards is whole, and --resume goes on"
-        why = error.__cause__ if isinstance(error.__cause__, OSError) else error
-        flags.fail(prog, f"out: {config.out} cannot be written ({why.strerror}); {kept}", 1)
+        advice = "the files in games and shards are complete, and --resume continues"
+        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        flags.fail(prog, f"out: {config.out} cannot be written ({cause.strerror}); {advice}", 1)
 
 
 def _settings(
     config: SelfPlayFlags, rules: Rules | NamedGame
 ) -> tuple[selfplay.SelfPlayConfig, Evaluator]:
-    """The settings of self-play and the evaluator that the flags ask for.
+    """The settings of self-play and the evaluator that the flags define.
 
     Raises:
-      ValueError: a flag is invalid; the text names it, its value and what is allowed.
+      ValueError: a flag is invalid; the message names it, its value and what is allowed.
     """
-    own = rules.game if isinstance(rules, NamedGame) else rules
-    evaluator = make_evaluator(own, config.evaluator, config.weights, config.seed, config.features)
-    game = as_game(own)
+    game_rules = rules.game if isinstance(rules, NamedGame) else rules
+    evaluator = make_evaluator(
+        game_rules, config.evaluator, config.weights, config.seed, config.features
+    )
+    game = as_game(game_rules)
     settings = selfplay.SelfPlayConfig(
         game=game,
         batch=min(config.batch, config.games),
@@ -162,8 +164,8 @@ class _Run:
         self.seconds_before, self.started = 0.0, time.perf_counter()
         self.saved, self.saving_s = time.monotonic(), 0.0
 
-    def go_on(self, lanes: selfplay.SelfPlayLanes, moves: selfplay.Move) -> selfplay.SelfPlayLanes:
-        """The lanes of the run in the folder; those given, if the run is new or had saved none.
+    def resume(self, lanes: selfplay.SelfPlayLanes, moves: selfplay.Move) -> selfplay.SelfPlayLanes:
+        """The lanes of the run in the folder; `lanes` if the run is new or had saved none.
 
         Raises:
           ValueError: the run's files are damaged, or it used other weights.
@@ -171,15 +173,16 @@ class _Run:
         before, done = self.folder.manifest, 0
         if self.folder.before is not None:
             about = json.loads(json.dumps(self.evaluator.about, default=str))
-            odd = [name for name in about if before.get(name, about[name]) != about[name]]
-            if odd:
-                was = f"{odd[0]} of this run was {before[odd[0]]}, and is {about[odd[0]]}"
-                raise ValueError(f"--resume: {was}")
+            differing = [name for name in about if before.get(name, about[name]) != about[name]]
+            if differing:
+                name = differing[0]
+                change = f"{name} was {before[name]} in this run and is now {about[name]}"
+                raise ValueError(f"--resume: {change}")
             state = states.load(self.config.out, lanes, moves)
             if state is None:
-                self.writer.go_on({}, None)
+                self.writer.resume({}, None)
             else:
-                self.writer.go_on(state.open_games, state.counted)
+                self.writer.resume(state.open_games, state.counted)
                 self.seconds_before = state.counted["seconds"]
                 lanes, done = state.lanes, self.writer.num_games
             self._cut_metrics()
@@ -187,7 +190,7 @@ class _Run:
         return lanes
 
     def _cut_metrics(self) -> None:
-        """Drop the lines of moves that will be played, and measured, again."""
+        """Drop the lines of moves that will be replayed and measured again."""
         lines = files.read_lines(self.metrics, damaged=[])
         moves = [line.get("moves") if type(line) is dict else None for line in lines]
         done = [type(count) is int and count <= self.writer.num_moves for count in moves]
@@ -196,30 +199,30 @@ class _Run:
     def play(self, play_moves: Callable, lanes: selfplay.SelfPlayLanes) -> int:
         self.folder.write_manifest(self.manifest)
         self.started = time.perf_counter()
-        whole = True  # the writer has all moves of the lanes
+        is_complete = True  # whether the writer has all moves of the lanes
         with runtime.StopRequest() as stop, Progress("self-play", self.config.games) as progress:
             try:
                 while self.writer.num_games < self.config.games and not stop.requested:
-                    whole = False
+                    is_complete = False
                     lanes, rows = play_moves(self.evaluator.params, lanes)
                     self.writer.take(jax.device_get(rows))
-                    whole = True
+                    is_complete = True
                     self._report(progress)
                     self._save_if_due(lanes)
             except KeyboardInterrupt:
                 stop.finishing = True
             except BaseException:
-                self._give_up()
+                self._save_partial()
                 raise
             stop.finishing = True
             try:
-                return self._finish(lanes if whole else None)
+                return self._finish(lanes if is_complete else None)
             except OSError:
-                self._give_up()
+                self._save_partial()
                 raise
 
-    def _give_up(self) -> None:
-        """Write what can still be written."""
+    def _save_partial(self) -> None:
+        """Write everything that can still be written."""
         with contextlib.suppress(OSError):
             self.writer.flush()
         with contextlib.suppress(OSError):
@@ -231,12 +234,12 @@ class _Run:
         progress.show(numbers["games"], rates(numbers))
 
     def _save_if_due(self, lanes: selfplay.SelfPlayLanes) -> None:
-        """Save the state now and then, which takes at most a twentieth of the time."""
-        begun = time.monotonic()
-        if begun - self.saved > max(SAVE_EVERY_S, 20 * self.saving_s):
+        """Save the state at intervals, which takes at most a twentieth of the time."""
+        started = time.monotonic()
+        if started - self.saved > max(SAVE_EVERY_S, 20 * self.saving_s):
             self._save(lanes)
             self.saved = time.monotonic()
-            self.saving_s = self.saved - begun
+            self.saving_s = self.saved - started
 
     def _save(self, lanes: selfplay.SelfPlayLanes) -> None:
         self.writer.sync()
@@ -256,7 +259,7 @@ class _Run:
         }
 
     def _finish(self, lanes: selfplay.SelfPlayLanes | None) -> int:
-        """Write what is left, with the state of `lanes` if the run can resume from it."""
+        """Write the rest, with the state of `lanes` if the run can resume from it."""
         self.writer.flush()
         complete = self.writer.num_games == self.config.games
         numbers, results = self._numbers(), dict(self.writer.results)
@@ -271,9 +274,9 @@ class _Run:
 
     def _summary(self, numbers: dict) -> str:
         results, out, games = self.writer.results, self.config.out, numbers["games"]
-        asked = self.config.games
-        stopped = "" if games == asked else f" (stopped; {asked} asked; --resume goes on)"
-        unsound = f"; {results['unsound']} with a nan evaluation" if results["unsound"] else ""
+        requested = self.config.games
+        stopped = "" if games == requested else f" of {requested} (stopped; --resume continues)"
+        unsound_text = f"; {results['unsound']} with a nan evaluation" if results["unsound"] else ""
         first, second = ("Black", "White") if self.config.game == "go" else registry.PLAYERS
         return (
             f"{games} games{stopped}, {numbers['moves']:,} moves, "
@@ -283,6 +286,6 @@ class _Run:
             f"{first} won {results['black']}, {second} {results['white']}, "
             f"drawn {results['drawn']}; "
             f"mean length {self.writer.num_plies / max(games, 1):.1f} moves; "
-            f"{results['truncated']} ended by the move limit{unsound}\n"
+            f"{results['truncated']} ended by the move limit{unsound_text}\n"
             f"games in {out / 'games'}, {self.writer.num_rows:,} rows in {out / 'shards'}"
         )

@@ -1,5 +1,5 @@
-"""``gozero selfplay``: play games in batch, and write each as SGF (as text for games other than
-Go) and as rows to learn from."""
+"""``gozero selfplay``: play games in lockstep, and write each as SGF (as text for games other than
+Go) and as training rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run(config: SelfPlayFlags) -> int:
     """Play the games; the exit status is 0, or 130 if stopped before the last one.
 
     Raises:
-      SystemExit: one line; status 2 for an invalid flag, before anything is played, and 1 if the
+      SystemExit: one line; status 2 for an invalid flag, before any game is played, and 1 if the
         device is out of memory, or the folder cannot be written any more.
     """
     with folders.gone_if_empty(config.out):
@@ -42,11 +42,11 @@ def _check_folder(config: SelfPlayFlags) -> None:
     """
     before = folders.read_config(config.out, KIND)
     if config.resume and before is None:
-        raise ValueError(f"--resume: there is no run in {config.out}; leave it out to begin one")
+        raise ValueError(f"--resume: there is no run in {config.out}; omit --resume to start one")
     if not config.resume and before is not None:
         raise ValueError(
-            f"out: {config.out} is not empty; give a new folder, nothing is overwritten, or "
-            "--resume to go on with the run there"
+            f"out: {config.out} is not empty, and nothing is overwritten; name a new folder, or "
+            "continue its run with --resume"
         )
     if not config.resume:
         folders.claim(config.out, folders.left_by_a_kill(config.out, LOCK))

@@ -2,8 +2,8 @@
 
     state.safetensors    the lanes, the moves of their games so far, and the counts
 
-It is written now and then, after the rows of all finished games. What was played after it is
-played again when the run resumes, with the same result.
+It is written at intervals, after the rows of all finished games. Later moves are played again when
+the run resumes, with the same result.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class SelfPlayCheckpoint(NamedTuple):
 
     lanes: SelfPlayLanes  # on the device
     open_games: OpenGames
-    counted: dict  # plain data: what the writer and the clock had counted
+    counted: dict  # plain data: the counts of the writer and of the clock
 
 
 def save(out: pathlib.Path, lanes: SelfPlayLanes, open_games: OpenGames, counted: dict) -> None:
     """Write the state atomically and durably.
 
-    A state too large to be read back is not written: the run can then be played again.
+    A state too large to be read back is not written: the run is then replayed from the start.
 
     Raises:
       OSError: it cannot be written; the previous state is still there.
@@ -46,11 +46,13 @@ def save(out: pathlib.Path, lanes: SelfPlayLanes, open_games: OpenGames, counted
     lengths = [
         [number, sum(len(part.ply) for part in open_games[number])] for number in sorted(open_games)
     ]
-    held = jax.device_get(_named("lanes", jax.tree.map(_plain, lanes))) | _named("moves", moves)
+    contents = jax.device_get(
+        _arrays_by_name("lanes", jax.tree.map(_plain_leaf, lanes))
+    ) | _arrays_by_name("moves", moves)
     about = {"open": lengths, "counted": counted}
-    if sum(np.asarray(array).nbytes for array in held.values()) > 0.9 * arrays.MOST_BYTES:
+    if sum(np.asarray(array).nbytes for array in contents.values()) > 0.9 * arrays.MOST_BYTES:
         return
-    arrays.write(out / STATE, KIND, held, about, durable=True)
+    arrays.write(out / STATE, KIND, contents, about, durable=True)
 
 
 def load(out: pathlib.Path, lanes: SelfPlayLanes, moves: Move) -> SelfPlayCheckpoint | None:
@@ -62,32 +64,34 @@ def load(out: pathlib.Path, lanes: SelfPlayLanes, moves: Move) -> SelfPlayCheckp
       moves: the shapes of the moves [T, B] of one call.
 
     Raises:
-      ValueError: the state is damaged, or of other games or another number of devices.
+      ValueError: the state is damaged, or belongs to other games or another number of devices.
     """
     if not (out / STATE).exists():
         return None
-    plain = jax.tree.map(_plain, lanes)
+    plain = jax.tree.map(_plain_leaf, lanes)
 
     def expected(about: dict, names: frozenset[str]) -> dict[str, Any]:
         numbers = [number for pair in about["open"] for number in pair]
         total = sum(length for _, length in about["open"])
         if not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError("numbers and lengths of games that are none")
+            raise ValueError("invalid numbers or lengths of games")
         if type(seconds := about["counted"]["seconds"]) is not float or not 0 <= seconds < 1e9:
-            raise ValueError(f"{seconds} seconds")
-        some = lambda x: jax.ShapeDtypeStruct((total, *x.shape[2:]), x.dtype)
-        own = _named("moves", jax.tree.map(some, moves)) if total else {}
-        return _named("lanes", plain) | own
+            raise ValueError(f"invalid number of seconds {seconds}")
+        of_all_moves = lambda x: jax.ShapeDtypeStruct((total, *x.shape[2:]), x.dtype)
+        move_arrays = _arrays_by_name("moves", jax.tree.map(of_all_moves, moves)) if total else {}
+        return _arrays_by_name("lanes", plain) | move_arrays
 
-    found, about = arrays.read(out / STATE, KIND, expected, finite=False)
+    contents, about = arrays.read(out / STATE, KIND, expected, finite=False)
     return SelfPlayCheckpoint(
-        lanes=jax.tree.map(_placed, lanes, _like("lanes", plain, found)),
-        open_games=_divided(_like("moves", moves, found), about["open"]) if about["open"] else {},
+        lanes=jax.tree.map(_place_on_devices, lanes, _unflatten_like("lanes", plain, contents)),
+        open_games=_split_games(_unflatten_like("moves", moves, contents), about["open"])
+        if about["open"]
+        else {},
         counted=about["counted"],
     )
 
 
-def _divided(moves: Move, lengths: list[list[int]]) -> OpenGames:
+def _split_games(moves: Move, lengths: list[list[int]]) -> OpenGames:
     games, begin = {}, 0
     for number, length in lengths:
         games[number] = [jax.tree.map(lambda x, i=begin, n=length: x[i : i + n], moves)]
@@ -95,26 +99,26 @@ def _divided(moves: Move, lengths: list[list[int]]) -> OpenGames:
     return games
 
 
-def _named(prefix: str, tree: Any) -> dict[str, Any]:
+def _arrays_by_name(prefix: str, tree: Any) -> dict[str, Any]:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {prefix + jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
-def _like(prefix: str, tree: Any, found: arrays.Arrays) -> Any:
-    one = lambda path, _: found[prefix + jax.tree_util.keystr(path)]
-    return jax.tree_util.tree_map_with_path(one, tree)
+def _unflatten_like(prefix: str, tree: Any, contents: arrays.Arrays) -> Any:
+    leaf_of = lambda path, _: contents[prefix + jax.tree_util.keystr(path)]
+    return jax.tree_util.tree_map_with_path(leaf_of, tree)
 
 
 def _is_key(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _plain(leaf: Any) -> Any:
+def _plain_leaf(leaf: Any) -> Any:
     """A leaf as plain data; a random key as its key data."""
     return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 
-def _placed(like: Any, data: np.ndarray) -> Any:
+def _place_on_devices(like: Any, data: np.ndarray) -> Any:
     """The data on the devices, with the sharding of `like`."""
     if _is_key(like):
         return jax.device_put(jax.random.wrap_key_data(jnp.asarray(data)), like.sharding)

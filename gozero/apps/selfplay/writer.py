@@ -1,7 +1,7 @@
 """Self-play's games on disk: an SGF or text file per finished game, and shards of their rows.
 
-A kill loses the rows that no shard holds yet: at most those of SECONDS_AT_RISK, and at most
-ROWS_AT_RISK plus those of the games that end at the same moment. These games are played again when
+A kill loses the rows that are not yet in a shard: at most those of SECONDS_AT_RISK, and at most
+ROWS_AT_RISK plus those of the games that end at the same move. These games are played again when
 the run resumes.
 """
 
@@ -67,8 +67,8 @@ class GameWriter:
         plain = {"results": dict(self.results), "published": sorted(self.published)}
         return {name: getattr(self, name) for name in COUNTS} | plain
 
-    def go_on(self, open_games: OpenGames, counted: dict | None) -> None:
-        """Continue from a saved state, with its games in play and what was `counted`.
+    def resume(self, open_games: OpenGames, counted: dict | None) -> None:
+        """Continue from a saved state, with its games in play and the writer's counts.
 
         If `counted` is None, no state was saved, and the games are played again from the first.
 
@@ -78,11 +78,11 @@ class GameWriter:
         if counted is not None:
             self._recount(counted)
         self.open_games.update(open_games)
-        said, since = shards.rules_of(self.rules), self.num_shards
+        rules, first_number = shards.rules_of(self.rules), self.num_shards
         paths = {shards.place_of(path): path for path in (self.out / shards.FOLDER).glob("*.npz")}
         for place, path in sorted((place, path) for place, path in paths.items() if place):
-            if place.worker == WRITER and place.number >= since:
-                self.published |= set(shards.read(path, said).rows.game.tolist())
+            if place.worker == WRITER and place.number >= first_number:
+                self.published |= set(shards.read(path, rules).rows.game.tolist())
                 self.num_shards = place.number + 1
 
     def _recount(self, counted: dict) -> None:
@@ -93,7 +93,7 @@ class GameWriter:
         except (TypeError, KeyError) as error:
             raise ValueError(f"--resume: the state in {self.out} lacks counts ({error})") from error
         if not all(type(x) is int and 0 <= x < 2**53 for x in numbers + results + published):
-            raise ValueError(f"--resume: the state in {self.out} has counts that are none")
+            raise ValueError(f"--resume: the state in {self.out} has invalid counts")
         for name, value in zip(COUNTS, numbers, strict=True):
             setattr(self, name, value)
         self.results.update(dict(zip(names, results, strict=True)))
@@ -105,7 +105,7 @@ class GameWriter:
         num_moves, num_lanes = rows.game.shape
         begins = [0] * num_lanes
         for t, lane in np.argwhere(rows.ended).tolist():
-            self._keep(rows, lane, begins[lane], t + 1)
+            self._add_moves(rows, lane, begins[lane], t + 1)
             begins[lane] = t + 1
             number = int(rows.game[t, lane])
             if number != selfplay.NO_GAME:
@@ -113,15 +113,15 @@ class GameWriter:
                 self._write_game(number, jax.tree.map(lambda *x: np.concatenate(x), *parts))
         for lane, begin in enumerate(begins):
             if begin < num_moves:
-                self._keep(rows, lane, begin, num_moves)
+                self._add_moves(rows, lane, begin, num_moves)
         now = time.monotonic()
         at_next_take = 2 * now - self.last_take - self.pending_since
         self.last_take = now
         if self.num_pending >= ROWS_AT_RISK or at_next_take > SECONDS_AT_RISK:
             self.flush()
 
-    def _keep(self, rows: selfplay.Move, lane: int, begin: int, end: int) -> None:
-        """Keep the moves from `begin` to `end` of the game in a lane."""
+    def _add_moves(self, rows: selfplay.Move, lane: int, begin: int, end: int) -> None:
+        """Add the moves from `begin` to `end` of the game in a lane."""
         number = int(rows.game[begin, lane])
         if number != selfplay.NO_GAME:
             part = jax.tree.map(lambda x: x[begin:end, lane].copy(), rows)
@@ -142,7 +142,7 @@ class GameWriter:
         self.results["unsound"] += not game.ok.all()
         self.num_games += 1
         self.num_plies += len(game.ply)
-        self._keep_rows(number, game, last)
+        self._add_rows(number, game, last)
 
     def _text(self, rules: NamedGame, number: int, game: selfplay.Move) -> str:
         """A game as text: a heading, the moves in one line, and the result."""
@@ -169,8 +169,8 @@ class GameWriter:
             comment=comment + cut,
         )
 
-    def _keep_rows(self, number: int, game: selfplay.Move, last: selfplay.Move) -> None:
-        """Keep the rows of a finished game, except for moves whose search met a NaN."""
+    def _add_rows(self, number: int, game: selfplay.Move, last: selfplay.Move) -> None:
+        """Add the rows of a finished game, except moves whose search had a NaN evaluation."""
         moves = jax.tree.map(lambda x: x[game.ok], game)
         count = len(moves.ply)
         if not count:
@@ -195,7 +195,7 @@ class GameWriter:
         self.unsynced = []
 
     def flush(self) -> None:
-        """Write the rows of finished games that no shard holds yet."""
+        """Write the rows of finished games that are not yet in a shard."""
         if not self.pending:
             return
         rows = jax.tree.map(lambda *x: np.concatenate(x), *self.pending)

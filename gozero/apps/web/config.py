@@ -58,34 +58,34 @@ class ThinkingConfig(NamedPlayerConfig):
     @property
     def is_by_name(self) -> bool:
         """Whether our player is a named player that no other flag changes."""
-        given = self.given or {}
-        return self.player is not None and not (_PLAYERS - {"player"}) & given.keys()
+        flags = self.explicit_flags or {}
+        return self.player is not None and not (_PLAYERS - {"player"}) & flags.keys()
 
     def to_play(self, name: str | None, size: int) -> GtpConfig:
-        """The flags of `gozero gtp` for a named player, or for that of our flags (None).
+        """The flags of `gozero gtp` for a named player, or for our own player (None).
 
         Raises:
           ValueError: as for `GtpConfig`.
         """
-        ours = {"size": size, "reuse": False, "seed": self.seed}
+        common = {"size": size, "reuse": False, "seed": self.seed}
         if name is not None:
-            return GtpConfig.of_flags({"player": name, **ours})
-        return GtpConfig.of_flags({**self._of_ours(GtpConfig), **ours})
+            return GtpConfig.of_flags({"player": name, **common})
+        return GtpConfig.of_flags({**self._own_flags(GtpConfig), **common})
 
     def to_analyse(self) -> AnalyzeConfig:
         """The flags of `gozero analyze` for our player, or for the default player if ours searches
         no tree."""
-        ours = self._of_ours(AnalyzeConfig)
-        ours.pop("resign", None)  # the analysis plays no move
+        flags = self._own_flags(AnalyzeConfig)
+        flags.pop("resign", None)  # the analysis plays no move
         if self.search in TREELESS:
-            ours = {"player": players.DEFAULT}
-        more = {"json": True, "simulations": self.visits, "seed": self.seed, "batch": 8}
-        return AnalyzeConfig.of_flags({**ours, "trees": 1, **more})
+            flags = {"player": players.DEFAULT}
+        fixed = {"json": True, "simulations": self.visits, "seed": self.seed, "batch": 8}
+        return AnalyzeConfig.of_flags({**flags, "trees": 1, **fixed})
 
-    def _of_ours(self, wanted: type) -> dict[str, Any]:
-        """Those of the given flags that the class `wanted` has, too."""
-        given: Mapping[str, Any] = self.given or {"player": players.DEFAULT}
-        return {f.name: given[f.name] for f in dataclasses.fields(wanted) if f.name in given}
+    def _own_flags(self, config: type) -> dict[str, Any]:
+        """The explicit flags that the class `config` has, too."""
+        flags: Mapping[str, Any] = self.explicit_flags or {"player": players.DEFAULT}
+        return {f.name: flags[f.name] for f in dataclasses.fields(config) if f.name in flags}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,8 +28,8 @@ def run(config: WebConfig) -> int:
 
         from gozero.apps.web import server
     except ImportError as error:
-        missing = f"{error.name} is missing: pip install 'gozero[web]'"
-        flags.fail(PROG, missing, status=1)
+        message = f"{error.name} is missing: pip install 'gozero[web]'"
+        flags.fail(PROG, message, status=1)
     from gozero.apps.web.session import Session
     from gozero.apps.web.thinking import Thinking
 
@@ -37,13 +37,13 @@ def run(config: WebConfig) -> int:
         print(runtime.random_network(), file=sys.stderr)
     with flags.failing(PROG):
         if config.watch is not None and not config.watch.is_dir():
-            raise ValueError(f"--watch {config.watch}: there is no such folder")
+            raise ValueError(f"--watch {config.watch}: no such folder")
         listener = socket.create_server((server.HOST, config.port))
     port, token = listener.getsockname()[1], secrets.token_urlsafe(_TOKEN_BYTES)
     thinking = Thinking(config, PROG)
     app = server.make_app(token, port, lambda tell: Session(thinking, tell, config.watch))
     runtime.tell(f"http://{server.HOST}:{port}/{token}/")
-    print("open that address in a browser on this machine; Ctrl-C ends", file=sys.stderr)
+    print("open this address in a browser on this machine; Ctrl-C stops", file=sys.stderr)
     settings = uvicorn.Config(
         app,
         log_level="warning",
@@ -52,8 +52,8 @@ def run(config: WebConfig) -> int:
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    # A tab that is open at Ctrl-C may keep its connection; that is no error to show the user.
-    is_wanted = lambda said: not said.getMessage().startswith("Cancel ")
-    logging.getLogger("uvicorn.error").addFilter(is_wanted)
+    # A tab that is open at Ctrl-C may keep its connection; that is no error for the user.
+    is_relevant = lambda record: not record.getMessage().startswith("Cancel ")
+    logging.getLogger("uvicorn.error").addFilter(is_relevant)
     uvicorn.Server(settings).run(sockets=[listener])
     return 0

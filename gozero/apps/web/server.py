@@ -1,4 +1,4 @@
-"""The web server of the board: three files and a WebSocket, for those who know the token.
+"""The web server of the board: three files and a WebSocket, for clients that know the token.
 
 It is for the user of this machine alone. Every address begins with the token; others get 404, as
 do requests whose Host is not ours (DNS rebinding), and a WebSocket must have our Origin, too.
@@ -32,7 +32,7 @@ MOST_BOARDS = 64
 """The most tabs open at once."""
 
 MOST_UNREAD = 1 << 25
-"""The most characters of unread messages to a tab; with more, it is closed."""
+"""The most characters of unread messages to a tab; beyond that, it is closed."""
 
 _FILES = {
     "": ("page.html", "text/html; charset=utf-8"),
@@ -79,23 +79,23 @@ def make_app(token: str, port: int, new_board: NewBoard) -> Starlette:
     """The application.
 
     Args:
-      token: the word that addresses begin with.
+      token: the word with which addresses begin.
       port: the port it is served on; part of the Host and Origin that are accepted.
       new_board: makes a board's session, given the function that sends messages to its tab.
     """
-    own_hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+    allowed_hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
     open_boards: set[BoardSession] = set()
 
     def is_ours(connection: HTTPConnection) -> bool:
-        said = connection.path_params["token"].encode("utf-8", "surrogateescape")
-        knows = hmac.compare_digest(said, token.encode())
-        return knows and connection.headers.get("host", "") in own_hosts
+        given_token = connection.path_params["token"].encode("utf-8", "surrogateescape")
+        is_token = hmac.compare_digest(given_token, token.encode())
+        return is_token and connection.headers.get("host", "") in allowed_hosts
 
     async def file(request: Request) -> Response:
-        found = _FILES.get(request.path_params["name"])
-        if found is None or not is_ours(request):
+        file_and_type = _FILES.get(request.path_params["name"])
+        if file_and_type is None or not is_ours(request):
             return PlainTextResponse("not found\n", 404, _HEADERS)
-        return Response(_read(found[0]), headers=_HEADERS, media_type=found[1])
+        return Response(_read(file_and_type[0]), headers=_HEADERS, media_type=file_and_type[1])
 
     async def socket(websocket: WebSocket) -> None:
         host = websocket.headers.get("host", "")
@@ -153,7 +153,7 @@ async def _serve(websocket: WebSocket, new_board: NewBoard, open_boards: set[Boa
         if taker.cancelled():
             sender.cancel()
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(websocket.close(_BUSY, "nobody reads"), timeout=1.0)
+                await asyncio.wait_for(websocket.close(_BUSY, "messages are not read"), timeout=1.0)
         else:
             taker.result()
     finally:
@@ -171,15 +171,15 @@ async def _take(websocket: WebSocket, session: BoardSession) -> None:
         except (WebSocketDisconnect, KeyError):  # closed; or bytes
             return
         if len(text) > MAX_MESSAGE:
-            await websocket.close(_TOO_LONG, f"a message of more than {MAX_MESSAGE:,} characters")
+            await websocket.close(_TOO_LONG, f"a message of over {MAX_MESSAGE:,} characters")
             return
         try:
             message = files.parse_json(text)
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            session.tell({"tell": "error", "text": "a message is an object of JSON"})
+            session.tell({"tell": "error", "text": "a message must be a JSON object"})
             continue
-        while session.is_full:  # then the tab has to wait
+        while session.is_full:  # the tab must wait
             await asyncio.sleep(0.05)
         session.put(message)

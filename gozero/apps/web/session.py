@@ -37,11 +37,11 @@ YOU = "you"
 _CANDIDATES = 10
 """The most moves of a position in the analysis sent to the board."""
 
-_MOST_WAITING = 64  # messages
+_MAX_WAITING = 64  # messages
 
 
 class BadMessage(ValueError):
-    """A message that a board would not send."""
+    """A message that no board would send."""
 
 
 class Session:
@@ -60,8 +60,8 @@ class Session:
         folder: pathlib.Path | None = None,
     ):
         self._thinking, self.tell, self._folder = thinking, tell, folder
-        self._watched: Watched | None = None
-        self._pause_of_watching: float | None = None
+        self._watching: Watched | None = None
+        self._watch_interval: float | None = None
         self._inbox: queue.Queue[dict | None] = queue.Queue()
         self._variations: Variations | None = None
         self._players = (YOU, YOU)
@@ -70,7 +70,7 @@ class Session:
         self._query: str | None = None  # of the current position
         self._reviews: list[str] = []
         self._is_analysing = False
-        self._known: dict[int, dict] = {}
+        self._analyses: dict[int, dict] = {}
 
     def put(self, message: dict | None) -> None:
         """Queue a message for `run`; None ends it."""
@@ -79,16 +79,16 @@ class Session:
     @property
     def is_full(self) -> bool:
         """Whether so many messages wait for `run` that no more should be put."""
-        return self._inbox.qsize() >= _MOST_WAITING
+        return self._inbox.qsize() >= _MAX_WAITING
 
     def run(self) -> None:
         """Take messages until the end, and play the engines' moves in between."""
         while True:
-            wait = 0.0 if self._is_engines_turn else self._pause_of_watching
+            wait = 0.0 if self._is_engines_turn else self._watch_interval
             try:
                 message = self._inbox.get(wait != 0, wait)
             except queue.Empty:
-                self._attempt(self._engine_moves if self._is_engines_turn else self._watch_on)
+                self._attempt(self._engine_moves if self._is_engines_turn else self._show_watched)
                 continue
             if message is None:
                 self._cancel()
@@ -105,49 +105,51 @@ class Session:
             self._engine_moves()
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do `work`; an error is sent to the board, and the session goes on."""
+        """Do `work`; an error is sent to the board, and the session continues."""
         try:
             work()
-        except Exception as error:  # such as a device out of memory: the session must go on
+        except Exception as error:  # such as a device out of memory: the session must continue
             self._is_engines_turn = False
-            self._watched, self._pause_of_watching = None, None
+            self._watching, self._watch_interval = None, None
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             self.tell({"tell": "error", "text": f"{kind}{error}"[:500]})
         if not self._is_engines_turn:
             self._busy("")
 
     def _hello(self, message: dict) -> None:
-        """Tell the board about players and sizes, and the game if there is one already."""
+        """Send the board the players and sizes, and the game if there is one already."""
         del message
         config = self._thinking.config
         names = list(typing.get_args(players.PlayerName))
-        ours = config.player if config.is_by_name else OURS
-        told = {"sizes": [MIN_SIZE, MAX_SIZE], "size": config.size, "komi": config.komi}
-        names += [OURS] if ours == OURS else []
-        about = config.text if ours == OURS else ""
-        told |= {
+        player = config.player if config.is_by_name else OURS
+        settings = {"sizes": [MIN_SIZE, MAX_SIZE], "size": config.size, "komi": config.komi}
+        names += [OURS] if player == OURS else []
+        description = config.text if player == OURS else ""
+        settings |= {
             "folder": self._folder and str(self._folder),
             "started": self._variations is not None,
         }
-        self.tell({"tell": "hello", "players": names, "player": ours, "about": about, **told})
+        self.tell(
+            {"tell": "hello", "players": names, "player": player, "about": description, **settings}
+        )
         if self._variations is not None:
-            self._tell_game()
-            for known in list(self._known.values()):  # a copy: the analysis adds to it meanwhile
-                self.tell(known)
-            self._look()
+            self._send_game()
+            for analysis in list(self._analyses.values()):  # a copy: the analysis may add to it
+                self.tell(analysis)
+            self._show_position()
 
     def take(self, message: dict) -> None:
         """Do what a message asks.
 
         Raises:
-          ValueError: the message is wrong, or what it asks is impossible.
+          ValueError: the message is invalid, or its request is impossible.
         """
         do = message.get("do")
-        if not isinstance(do, str) or do not in _DOES:
-            raise BadMessage(f"do: {str(do)[:40]!r} is none of {', '.join(_DOES)}")
-        if do not in _WITHOUT_A_GAME and self._variations is None:
+        if not isinstance(do, str) or do not in _HANDLERS:
+            raise BadMessage(f"do: {str(do)[:40]!r} is not one of {', '.join(_HANDLERS)}")
+        if do not in _WITHOUT_GAME and self._variations is None:
             raise BadMessage(f"{do}: there is no game yet")
-        _DOES[do](self, message)
+        _HANDLERS[do](self, message)
 
     @property
     def has_game(self) -> bool:
@@ -161,49 +163,49 @@ class Session:
         return self._variations
 
     def _new(self, message: dict) -> None:
-        size = _whole(message, "size", MIN_SIZE, MAX_SIZE)
+        size = _integer(message, "size", MIN_SIZE, MAX_SIZE)
         komi: Any = message.get("komi")
         if type(komi) not in (int, float) or not is_komi(komi):
             raise BadMessage(f"komi: {str(komi)[:40]} is not {KOMI_EXPECTED}")
-        both = self._player_of(message, "black"), self._player_of(message, "white")
+        names = self._player_of(message, "black"), self._player_of(message, "white")
         stones = ()
         if message.get("handicap", 0):
-            stones = tuple(handicap.fixed(size, _whole(message, "handicap", 2, 9)))
+            stones = tuple(handicap.fixed(size, _integer(message, "handicap", 2, 9)))
         record = GameRecord(
             size,
             float(komi),
             (),
-            black=both[0],
-            white=both[1],
+            black=names[0],
+            white=names[1],
             black_stones=stones,
             handicap=len(stones),
         )
-        self._begin(record, both)
-        self._is_engines_turn = both[self.tree.game.to_play] != YOU
-        self._look()
+        self._begin(record, names)
+        self._is_engines_turn = names[self.tree.game.to_play] != YOU
+        self._show_position()
 
     def _load(self, message: dict) -> None:
         text = message.get("sgf")
         if not isinstance(text, str):
             raise BadMessage("sgf: expected the text of a file")
         self._begin(sgf.read(text.encode("utf-8", "replace")), (YOU, YOU))
-        self._look()
+        self._show_position()
 
-    def _begin(self, record: GameRecord, both: tuple[str, str]) -> None:
+    def _begin(self, record: GameRecord, names: tuple[str, str]) -> None:
         """Begin another game, which replaces the current one once it is set up."""
         from gozero.apps.web.variations import Variations
 
         config = self._thinking.config
         if self._variations is None:
             self._busy("starting")
-        made = Variations(record, config.ko, config.suicide, config.looks_back)
+        variations = Variations(record, config.ko, config.suicide, config.looks_back)
         self._cancel()
-        self._variations, self._players, self._is_engines_turn = made, both, False
-        self._known, self._resigned = {}, None
-        self._watched, self._pause_of_watching = None, None
-        self._tell_game()
+        self._variations, self._players, self._is_engines_turn = variations, names, False
+        self._analyses, self._resigned = {}, None
+        self._watching, self._watch_interval = None, None
+        self._send_game()
 
-    def _tell_game(self) -> None:
+    def _send_game(self) -> None:
         tree = self.tree
         record = tree.record
         self.tell(
@@ -224,23 +226,23 @@ class Session:
     def _player_of(self, message: dict, field: str) -> str:
         name = message.get(field)
         if name not in (YOU, OURS, *typing.get_args(players.PlayerName)):
-            raise BadMessage(f"{field}: {str(name)[:40]!r} is no player")
+            raise BadMessage(f"{field}: {str(name)[:40]!r} is not a player")
         return typing.cast(str, name)
 
     def _play(self, message: dict) -> None:
         if self._is_engines_turn:
             raise BadMessage("it is not your turn")
-        self._played(_whole(message, "at", 0, self.tree.size**2))
+        self._play_action(_integer(message, "at", 0, self.tree.size**2))
         turn = self._players[self.tree.game.to_play]
         self._is_engines_turn = turn != YOU and not self.tree.game.ended
-        self._look()
+        self._show_position()
 
-    def _played(self, action: int) -> None:
+    def _play_action(self, action: int) -> None:
         tree, count = self.tree, len(self.tree.nodes)
         node = tree.play(action)
         if len(tree.nodes) > count:
-            made = tree.nodes[node]
-            self.tell({"tell": "node", "node": [made.parent, made.colour, made.action]})
+            new_node = tree.nodes[node]
+            self.tell({"tell": "node", "node": [new_node.parent, new_node.colour, new_node.action]})
         self._resigned = None
 
     def _engine_moves(self) -> None:
@@ -255,10 +257,10 @@ class Session:
         if action is None:
             self._resigned = tree.game.to_play
         else:
-            self._played(action)
+            self._play_action(action)
         turn = self._players[tree.game.to_play]
         self._is_engines_turn = turn != YOU and not tree.game.ended and self._resigned is None
-        self._look()
+        self._show_position()
 
     def _move(self, message: dict) -> None:
         del message
@@ -269,7 +271,7 @@ class Session:
     def _pause(self, message: dict) -> None:
         del message
         self._is_engines_turn = False
-        self._look()
+        self._show_position()
 
     def _undo(self, message: dict) -> None:
         """Go back to the last position in which a human was to move, else by one move."""
@@ -278,10 +280,10 @@ class Session:
         if tree.at == 0:
             raise BadMessage("there is no move to take back")
         line = tree.path(tree.at)[:-1]
-        mine = [i for i in line if self._players[self._turn_after(i)] == YOU]
-        tree.go_to(mine[-1] if mine else line[-1])
+        own_turns = [i for i in line if self._players[self._turn_after(i)] == YOU]
+        tree.go_to(own_turns[-1] if own_turns else line[-1])
         self._resigned = None
-        self._look()
+        self._show_position()
 
     def _turn_after(self, node: int) -> int:
         tree = self.tree
@@ -289,13 +291,13 @@ class Session:
 
     def _goto(self, message: dict) -> None:
         self._is_engines_turn = False
-        self.tree.go_to(_whole(message, "node", 0, len(self.tree.nodes) - 1))
-        self._look()
+        self.tree.go_to(_integer(message, "node", 0, len(self.tree.nodes) - 1))
+        self._show_position()
 
     def _resign(self, message: dict) -> None:
         del message
         self._resigned, self._is_engines_turn = self.tree.game.to_play, False
-        self._look()
+        self._show_position()
 
     def _save(self, message: dict) -> None:
         del message
@@ -310,7 +312,7 @@ class Session:
 
     def _analyse(self, message: dict) -> None:
         self._is_analysing = message.get("on") is True
-        self._look()
+        self._show_position()
 
     def _review(self, message: dict) -> None:
         """Analyse every position of the current line."""
@@ -318,16 +320,16 @@ class Session:
         self._cancel()
         tree = self.tree
         line = tree.line()
-        turns = [turn for turn, node in enumerate(line) if not _is_whole(self._known.get(node))]
+        turns = [turn for turn, node in enumerate(line) if not _is_final(self._analyses.get(node))]
         if turns:
-            self._reviews.append(self._ask(line, turns))
+            self._reviews.append(self._query_positions(line, turns))
 
-    def _look(self) -> None:
-        """Send the current position to the board, and ask for its analysis if that is on."""
+    def _show_position(self) -> None:
+        """Send the current position to the board, and request its analysis if that is on."""
         from gozero.apps.web.variations import board_text
 
         tree, game = self.tree, self.tree.game
-        told: dict[str, Any] = {
+        message: dict[str, Any] = {
             "tell": "at",
             "node": tree.at,
             "stones": board_text(game.stones()),
@@ -335,90 +337,90 @@ class Session:
             "ended": game.ended or self._resigned is not None,
             "engine": self._is_engines_turn,
         }
-        if told["ended"]:
-            told["result"] = self._result()
-        self.tell(told)
+        if message["ended"]:
+            message["result"] = self._result()
+        self.tell(message)
         if self._query is not None:
             self._thinking.cancel(self._query)
             self._query = None
-        if self._is_analysing and not game.ended and not _is_whole(self._known.get(tree.at)):
+        if self._is_analysing and not game.ended and not _is_final(self._analyses.get(tree.at)):
             line = tree.path(tree.at)
-            self._query = self._ask(line, [len(line) - 1])
+            self._query = self._query_positions(line, [len(line) - 1])
 
-    def _ask(self, line: list[int], turns: list[int]) -> str:
-        """Query positions of a line of nodes; the answers are passed to the board as they come."""
+    def _query_positions(self, line: list[int], turns: list[int]) -> str:
+        """Query positions of a line of nodes; the answers are passed on to the board."""
         tree = self.tree
-        words = self._thinking.waiting_text(None, tree.game.rules) or _progress(0, len(turns))
-        self.tell({"tell": "busy", "text": words, "of": "analysis"})
-        hear = functools.partial(self._hear, tree, line, set(turns), len(turns))
-        return self._thinking.analyse(tree, tree.moves(line[-1]), turns, hear)
+        progress = self._thinking.waiting_text(None, tree.game.rules) or _progress(0, len(turns))
+        self.tell({"tell": "busy", "text": progress, "of": "analysis"})
+        on_answer = functools.partial(self._on_answer, tree, line, set(turns), len(turns))
+        return self._thinking.analyse(tree, tree.moves(line[-1]), turns, on_answer)
 
-    def _hear(
-        self, tree: Variations, line: list[int], left: set[int], count: int, answer: dict
+    def _on_answer(
+        self, tree: Variations, line: list[int], turns_left: set[int], count: int, answer: dict
     ) -> None:
-        """Pass an answer of the analysis engine to the board; called in the engine's thread. `left`
-        are the turns still to come."""
-        known = self._known  # read first: `_begin` may be running, and sets it after the tree
+        """Pass an answer of the analysis engine to the board; called in the engine's thread.
+        `turns_left` are the turns without a final answer."""
+        analyses = self._analyses  # read first: `_begin` may be running, and sets it after the tree
         if tree is not self._variations:
             return
         if not answer.get("isDuringSearch"):
-            left.discard(answer.get("turnNumber", -1))
-        words = _progress(count - len(left), count)
-        if not left or "error" in answer:
-            words = ""
-        self.tell({"tell": "busy", "text": words, "of": "analysis"})
+            turns_left.discard(answer.get("turnNumber", -1))
+        progress = _progress(count - len(turns_left), count)
+        if not turns_left or "error" in answer:
+            progress = ""
+        self.tell({"tell": "busy", "text": progress, "of": "analysis"})
         if "error" in answer:
             self.tell({"tell": "error", "text": str(answer["error"])})
         elif "rootInfo" in answer:
             node = line[answer["turnNumber"]]
-            told = _analysis(tree.size, node, answer)
-            known[node], tree.nodes[node].win = told, told["win"]
-            self.tell(told)
+            message = _analysis(tree.size, node, answer)
+            analyses[node], tree.nodes[node].win = message, message["win"]
+            self.tell(message)
 
     def _watch(self, message: dict) -> None:
-        """Show games played elsewhere, in place of the board's own."""
+        """Show games played elsewhere, instead of the board's own."""
         from gozero.apps.web import watch
 
         self._is_engines_turn, config = False, self._thinking.config
         if message.get("what") == "folder":
             if self._folder is None:
-                raise BadMessage("watch: no folder was given with --watch")
-            self._watched = watch.WatchedFolder(self._folder, config.ko, config.suicide)
-            self._pause_of_watching = 1.0
+                raise BadMessage("watch: no folder; start with --watch FOLDER")
+            self._watching = watch.WatchedFolder(self._folder, config.ko, config.suicide)
+            self._watch_interval = 1.0
             return
         if message.get("what") != "selfplay":
             raise BadMessage("watch: expected selfplay or folder")
-        name, games = self._player_of(message, "player"), _whole(message, "games", 1, 16)
-        size = _whole(message, "size", MIN_SIZE, MAX_SIZE)
+        name, games = self._player_of(message, "player"), _integer(message, "games", 1, 16)
+        size = _integer(message, "size", MIN_SIZE, MAX_SIZE)
         self._busy(runtime.compiling(size))
         player = config.to_play(None if name == OURS else name, size)
-        self._watched = watch.WatchedSelfPlay(player, name, games, config.komi)
-        self._pause_of_watching = 0.3
+        self._watching = watch.WatchedSelfPlay(player, name, games, config.komi)
+        self._watch_interval = 0.3
 
-    def _watch_on(self) -> None:
-        told = self._watched.look() if self._watched else None
-        if told is not None:
-            self.tell(told)
+    def _show_watched(self) -> None:
+        message = self._watching.look() if self._watching else None
+        if message is not None:
+            self.tell(message)
 
     def _unwatch(self, message: dict) -> None:
         del message
-        self._watched, self._pause_of_watching = None, None
+        self._watching, self._watch_interval = None, None
 
     def _open(self, message: dict) -> None:
-        """Open one of the watched games, to look at it and to play on."""
-        if self._watched is None:
+        """Open one of the watched games, to view or continue it."""
+        if self._watching is None:
             raise BadMessage("open: no games are watched")
-        number = _whole(message, "game", 0, 15)
+        number = _integer(message, "game", 0, 15)
         try:
-            record = self._watched.record(number)
+            record = self._watching.record(number)
         except IndexError:
             raise BadMessage(f"open: there is no game {number}") from None
         self._begin(record, (YOU, YOU))
         self.tree.go_to(len(self.tree.nodes) - 1)
-        self._look()
+        self._show_position()
 
     def _cancel(self) -> None:
-        """Cancel all queries, so that no more answers come."""
+        """Cancel all queries, so that no more answers arrive."""
         for id_ in [self._query, *self._reviews]:
             if id_ is not None:
                 self._thinking.cancel(id_)
@@ -428,7 +430,7 @@ class Session:
         self.tell({"tell": "busy", "text": text})
 
 
-_DOES: dict[str, Callable[[Session, dict], None]] = {
+_HANDLERS: dict[str, Callable[[Session, dict], None]] = {
     "new": Session._new,
     "load": Session._load,
     "play": Session._play,
@@ -446,10 +448,10 @@ _DOES: dict[str, Callable[[Session, dict], None]] = {
     "hello": Session._hello,
 }
 
-_WITHOUT_A_GAME = ("new", "load", "watch", "unwatch", "open", "hello")
+_WITHOUT_GAME = ("new", "load", "watch", "unwatch", "open", "hello")
 
 
-def _whole(message: dict, field: str, least: int, most: int) -> int:
+def _integer(message: dict, field: str, least: int, most: int) -> int:
     value = message.get(field)
     if type(value) is not int or not least <= value <= most:
         raise BadMessage(f"{field}: {str(value)[:40]} is not a whole number from {least} to {most}")
@@ -460,8 +462,8 @@ def _progress(done: int, count: int) -> str:
     return f"{done} of {count} positions" if count > 1 else "searching"
 
 
-def _is_whole(told: dict | None) -> bool:
-    return told is not None and told["whole"]
+def _is_final(analysis: dict | None) -> bool:
+    return analysis is not None and analysis["whole"]
 
 
 def _analysis(size: int, node: int, answer: dict) -> dict:
@@ -470,14 +472,14 @@ def _analysis(size: int, node: int, answer: dict) -> dict:
     root = answer["rootInfo"]
     moves = [
         {
-            "at": action(one["move"]),
-            "visits": one["visits"],
-            "win": one["winrate"],
-            "lead": one["scoreLead"],
-            "prior": one["prior"],
-            "line": [action(vertex) for vertex in one["pv"]],
+            "at": action(info["move"]),
+            "visits": info["visits"],
+            "win": info["winrate"],
+            "lead": info["scoreLead"],
+            "prior": info["prior"],
+            "line": [action(vertex) for vertex in info["pv"]],
         }
-        for one in answer["moveInfos"][:_CANDIDATES]
+        for info in answer["moveInfos"][:_CANDIDATES]
     ]
     finite = lambda values: [round(x, 3) if math.isfinite(x) else 0.0 for x in values]
     return {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gozero.go.rules import Rules
 
 OURS = "flags"
-"""The name of the player that the command's flags describe, if they say more than a name."""
+"""The name of the player that the command's flags define, if they are more than a name."""
 
 OnAnswer = Callable[[dict], None]
 """Takes an answer of KataGo's analysis protocol; called in the analysis engine's thread."""
@@ -43,16 +43,16 @@ class Thinking:
         self._lock, self._device = threading.Lock(), threading.Lock()
         self._numbers = itertools.count(1)
         self._queries: queue.Queue[str] = queue.Queue()
-        self._asked: dict[str, tuple[OnAnswer, set[int]]] = {}  # with the turns left
+        self._pending: dict[str, tuple[OnAnswer, set[int]]] = {}  # with the turns left
         self._engine: threading.Thread | None = None
-        self._analysed: set[int] = set()
+        self._analysed_sizes: set[int] = set()
 
     def waiting_text(self, name: str | None, rules: Rules) -> str | None:
         """The notice that a player, or the analysis (None), will compile, before its first use
         under these rules; None if it is compiled."""
-        analysed = rules.size in self._analysed
-        known = analysed if name is None else (name, rules) in self._searchers
-        return None if known else runtime.compiling(rules.size)
+        has_analysed = rules.size in self._analysed_sizes
+        is_compiled = has_analysed if name is None else (name, rules) in self._searchers
+        return None if is_compiled else runtime.compiling(rules.size)
 
     def choose(self, name: str, variations: Variations) -> int | None:
         """The action of a player in the current position; None: it resigns.
@@ -65,10 +65,10 @@ class Thinking:
             return game.rules.pass_action
         with self._device:  # one search at a time
             searcher = self._searcher(name, variations)
-            found = searcher.search(game.state, game.to_play, next(self._numbers))
-        if not found.ok:
-            raise ValueError("the evaluator gave a number that is not finite")
-        return None if found.resigns else found.action
+            move = searcher.search(game.state, game.to_play, next(self._numbers))
+        if not move.ok:
+            raise ValueError("an evaluation was not finite")
+        return None if move.resigns else move.action
 
     def _searcher(self, name: str, variations: Variations) -> Searcher:
         from gozero.apps.gtp.search import make_searcher
@@ -86,7 +86,7 @@ class Thinking:
     def analyse(
         self, variations: Variations, moves: list, turns: list[int], on_answer: OnAnswer
     ) -> str:
-        """Ask for the analysis of positions of a line; they are searched in lockstep.
+        """Request the analysis of positions of a line; they are searched in lockstep.
 
         Args:
           variations: the game.
@@ -99,7 +99,7 @@ class Thinking:
         """
         size, record = variations.size, variations.record
         name = lambda action: coords.to_gtp(size, action)
-        self._analysed.add(size)
+        self._analysed_sizes.add(size)
         id_ = str(next(self._numbers))
         query = {
             "id": id_,
@@ -119,16 +119,16 @@ class Thinking:
         if len(turns) == 1:
             query["reportDuringSearchEvery"] = 0.4
         with self._lock:
-            self._asked[id_] = on_answer, set(turns)
-        self._ask(query)
+            self._pending[id_] = on_answer, set(turns)
+        self._send_query(query)
         return id_
 
     def cancel(self, id_: str) -> None:
-        """Cancel a query: no more answers come, and its searches end."""
-        if self._asked.pop(id_, None) is not None:
-            self._ask({"id": f"end {id_}", "action": "terminate", "terminateId": id_})
+        """Cancel a query: it gets no more answers, and its searches end."""
+        if self._pending.pop(id_, None) is not None:
+            self._send_query({"id": f"end {id_}", "action": "terminate", "terminateId": id_})
 
-    def _ask(self, query: dict) -> None:
+    def _send_query(self, query: dict) -> None:
         with self._lock:
             if self._engine is None:
                 self._queries = queue.Queue()  # the reader of an earlier engine keeps its own queue
@@ -144,23 +144,23 @@ class Thinking:
             server = Server(self.config.to_analyse(), self)
             threading.Thread(target=server.listen, args=(stdin,), daemon=True).start()
             server.serve()
-        except Exception as error:  # its thread ends, so tell all who wait for answers
+        except Exception as error:  # its thread ends, so all pending queries get an error
             with self._lock:
-                asked, self._asked, self._engine = self._asked, {}, None
-            for on_answer, _ in asked.values():
+                pending, self._pending, self._engine = self._pending, {}, None
+            for on_answer, _ in pending.values():
                 on_answer({"error": f"the analysis ended: {type(error).__name__}: {error}"})
 
     def write(self, line: str) -> None:
         """Pass an answer of the analysis engine to its query's `on_answer`."""
         answer = json.loads(line)
-        on_answer, left = self._asked.get(answer.get("id"), (None, set()))
+        on_answer, turns_left = self._pending.get(answer.get("id"), (None, set()))
         if on_answer is None:
             return
         if not answer.get("isDuringSearch", False):
-            left.discard(answer.get("turnNumber"))
-            if not left or "error" in answer:
-                self._asked.pop(answer["id"], None)
+            turns_left.discard(answer.get("turnNumber"))
+            if not turns_left or "error" in answer:
+                self._pending.pop(answer["id"], None)
         on_answer(answer)
 
     def flush(self) -> None:
-        """Does nothing, as nothing is buffered."""
+        """Does nothing, because nothing is buffered."""

@@ -16,7 +16,7 @@ from gozero.go.rules import Rules
 from gozero.go.setup import from_points
 
 MOST_NODES = 20_000
-"""The most nodes of a tree, as a browser could ask for any number."""
+"""The most nodes of a tree, because a browser could request any number."""
 
 
 def board_text(stones: np.ndarray) -> str:
@@ -32,7 +32,7 @@ class MoveNode:
     colour: int  # 0 Black, 1 White; at the root, who is to play
     action: int  # -1 for the root
     children: list[int] = dataclasses.field(default_factory=list)
-    win: float | None = None  # Black's, from 0 to 1, once analysed
+    win: float | None = None  # Black's winning probability, from 0 to 1, if analysed
 
 
 class Variations:
@@ -43,7 +43,7 @@ class Variations:
       ko, suicide, remember: the rules, see `Rules`.
 
     Raises:
-      ValueError: the position is impossible, or a move, which the text names, is illegal.
+      ValueError: the position is impossible, or a move is illegal; the message names it.
     """
 
     def __init__(
@@ -82,25 +82,25 @@ class Variations:
           colour: who plays it; None: the player to move.
 
         Raises:
-          ValueError: the move is illegal, or the tree has no room for another node.
+          ValueError: the move is illegal, or the tree has `MOST_NODES` nodes.
         """
         colour = self.game.to_play if colour is None else colour
-        known = self.nodes[self.at].children
-        for child in known:
+        children = self.nodes[self.at].children
+        for child in children:
             if (self.nodes[child].colour, self.nodes[child].action) == (colour, action):
                 self.game.play(colour, action)
                 self.at = child
                 return child
         if len(self.nodes) >= MOST_NODES:
-            raise ValueError(f"the game has its {MOST_NODES:,} moves and variations already")
+            raise ValueError(f"the game already has {MOST_NODES:,} nodes, the maximum")
         self.game.play(colour, action)
         self.nodes.append(MoveNode(self.at, colour, action))
-        known.append(len(self.nodes) - 1)
+        children.append(len(self.nodes) - 1)
         self.at = len(self.nodes) - 1
         return self.at
 
     def go_to(self, node: int) -> None:
-        """Make a node the current one: undo moves to where the lines part, or restart from the root
+        """Make a node the current one: undo moves to the last common node, or restart from the root
         if that is shorter, and replay from there.
 
         Raises:
@@ -108,14 +108,14 @@ class Variations:
         """
         if not 0 <= node < len(self.nodes):
             raise ValueError(f"there is no move {node} in this game")
-        line, here = self.path(node), self.path(self.at)
-        shared = sum(a == b for a, b in zip(line, here, strict=False))
-        if len(here) - shared > shared:
-            self.game, self.at, shared = HostGame(self.game.rules, start=self._start), 0, 1
-        while self.at != line[shared - 1]:
+        line, current = self.path(node), self.path(self.at)
+        num_shared = sum(a == b for a, b in zip(line, current, strict=False))
+        if len(current) - num_shared > num_shared:
+            self.game, self.at, num_shared = HostGame(self.game.rules, start=self._start), 0, 1
+        while self.at != line[num_shared - 1]:
             self.game.undo()
             self.at = self.nodes[self.at].parent
-        for child in line[shared:]:
+        for child in line[num_shared:]:
             self.game.play(self.nodes[child].colour, self.nodes[child].action)
             self.at = child
 
@@ -148,15 +148,17 @@ class Variations:
         while self.nodes[main[-1]].children:
             main.append(self.nodes[main[-1]].children[0])
         moves = tuple(self.moves(main[-1]))
-        told = result if result and self.at == main[-1] else self.record.result
-        record = dataclasses.replace(self.record, moves=moves, move_comments=(), result=told)
+        final_result = result if result and self.at == main[-1] else self.record.result
+        record = dataclasses.replace(
+            self.record, moves=moves, move_comments=(), result=final_result
+        )
         tree = sgf.tree_of(record)
-        made: dict[int, Any] = dict(zip(main, tree.main_sequence_iter(), strict=True))
+        sgf_nodes: dict[int, Any] = dict(zip(main, tree.main_sequence_iter(), strict=True))
         for number, node in enumerate(self.nodes):
-            if number not in made:
-                made[number] = made[node.parent].new_child()
+            if number not in sgf_nodes:
+                sgf_nodes[number] = sgf_nodes[node.parent].new_child()
                 point = coords.to_sgf(self.size, node.action).encode()
-                made[number].set_raw("BW"[node.colour], point)
+                sgf_nodes[number].set_raw("BW"[node.colour], point)
             if node.win is not None:
-                made[number].set_raw("SBKV", f"{100 * node.win:.1f}".encode())
+                sgf_nodes[number].set_raw("SBKV", f"{100 * node.win:.1f}".encode())
         return tree.serialise().decode("utf-8")

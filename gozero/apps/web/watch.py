@@ -30,8 +30,8 @@ MOST_GAMES = 16
 _OPENING = 2
 """Random opening plies: without them, a search without noise would repeat the same game."""
 
-_STAYS = 6
-"""How many looks the finished games are shown for, before new ones begin."""
+_FINAL_LOOKS = 6
+"""The number of looks for which finished games stay, before new ones begin."""
 
 
 class Watched(Protocol):
@@ -60,7 +60,7 @@ class WatchedSelfPlay:
     """
 
     def __init__(self, config: GtpConfig, name: str, games: int, komi: float):
-        assert config.size is not None  # set when it was made
+        assert config.size is not None  # set by __post_init__
         limit, remember = roomy_limit(config.size), config.looks_back
         self._rules = Rules(config.size, config.ko, config.suicide, limit, remember)
         self._game, self._komi, self._name = go_game(self._rules), komi, name
@@ -73,40 +73,40 @@ class WatchedSelfPlay:
     def _begin(self) -> None:
         start = go.init(self._rules, self._komi)
         states = jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], self._count, 0), start)
-        none = jnp.full((2, self._count), player.NO_ACTION, jnp.int32)
-        no = jnp.zeros(self._count, bool)
-        self._lanes = arena.MatchLanes(states, none, ~no, no)
+        no_actions = jnp.full((2, self._count), player.NO_ACTION, jnp.int32)
+        none = jnp.zeros(self._count, bool)
+        self._lanes = arena.MatchLanes(states, no_actions, ~none, none)
         self._moves: list[list[int]] = [[] for _ in range(self._count)]
         self._since_end = 0
 
     def look(self) -> dict | None:
         """Play the next move of every game; some looks after all have ended, begin new games."""
-        if self._since_end == _STAYS:
+        if self._since_end == _FINAL_LOOKS:
             self._begin()
         if self._since_end:
             self._since_end += 1
             return None
-        who = self._random if len(max(self._moves, key=len)) < _OPENING else self._player
+        mover = self._random if len(max(self._moves, key=len)) < _OPENING else self._player
         legal = arena.legal_actions(self._game, self._lanes.states)
         turn = player.Turn(self._lanes.states, legal, self._lanes.recent)
         self._ply += 1
-        choice = arena.choose_actions(who.choose, who.params, self._key, self._ply, turn, None)
+        choice = arena.choose_actions(mover.choose, mover.params, self._key, self._ply, turn, None)
         self._lanes, played, over = arena.advance(self._game, self._lanes, legal, choice)
         for moves, action in zip(self._moves, np.asarray(played).tolist(), strict=True):
             moves.extend([action] if action != player.NO_ACTION else [])
         ended = np.asarray(over)
         self._since_end = int(ended.all())
-        return self._told(ended)
+        return self._message(ended)
 
-    def _told(self, ended: np.ndarray) -> dict:
+    def _message(self, ended: np.ndarray) -> dict:
         states, size = self._lanes.states, self._rules.size
         boards = np.asarray(self._draw(states))
         scores = np.asarray(jax.vmap(functools.partial(scoring.area_score, self._rules))(states))
         games = []
         for moves, board, score, is_over in zip(self._moves, boards, scores, ended, strict=True):
-            words = result_text(float(score)) if is_over else f"move {len(moves)}"
+            status = result_text(float(score)) if is_over else f"move {len(moves)}"
             last = moves[-1] if moves else -1
-            games.append({"name": words, "size": size, "stones": board_text(board), "last": last})
+            games.append({"name": status, "size": size, "stones": board_text(board), "last": last})
         over = f", {int(ended.sum())} over" if ended.any() else ""
         title = f"{self._name} against itself: {self._count} games{over}"
         return {"tell": "games", "title": title, "games": games}
@@ -118,12 +118,12 @@ class WatchedSelfPlay:
         return GameRecord(size, self._komi, moves, black=name, white=name)
 
 
-class _Seen(NamedTuple):
+class _CachedGame(NamedTuple):
     """A file that has been read."""
 
     changed: float
     record: GameRecord | None  # None: it has no game that can be shown
-    told: Any
+    summary: Any
 
 
 class WatchedFolder:
@@ -137,46 +137,46 @@ class WatchedFolder:
     def __init__(self, path: pathlib.Path, ko: KoRule, suicide: bool):
         self._path, self._suicide = path, suicide
         self._ko: KoRule = ko
-        self._seen: dict[pathlib.Path, _Seen] = {}
-        self._shown: list[pathlib.Path] | None = None
+        self._cache: dict[pathlib.Path, _CachedGame] = {}
+        self._listed: list[pathlib.Path] | None = None
 
     def look(self) -> dict | None:
-        """The newest games, if any have come or changed since the last look."""
-        found, count = [], 0
-        for folder, _, names in os.walk(self._path):  # skips folders that are gone
+        """The newest games, if any have been added or changed since the last look."""
+        files, count = [], 0
+        for folder, _, names in os.walk(self._path):  # skips folders that no longer exist
             for file in (pathlib.Path(folder, name) for name in names if name.endswith(".sgf")):
                 count += 1
-                with contextlib.suppress(OSError):  # gone meanwhile
-                    found.append((file.stat().st_mtime, file))
-        newest = sorted(found, reverse=True)[:MOST_GAMES]
-        is_new = [file for _, file in newest] != self._shown
+                with contextlib.suppress(OSError):  # removed meanwhile
+                    files.append((file.stat().st_mtime, file))
+        newest = sorted(files, reverse=True)[:MOST_GAMES]
+        is_new = [file for _, file in newest] != self._listed
         for changed, file in newest:
-            if file not in self._seen or self._seen[file].changed != changed:
-                self._seen[file], is_new = self._read(changed, file), True
+            if file not in self._cache or self._cache[file].changed != changed:
+                self._cache[file], is_new = self._read(changed, file), True
         if not is_new:
             return None
-        self._seen = {file: self._seen[file] for _, file in newest}
-        self._shown = [file for _, file in newest]
-        games = [self._seen[file].told for file in self._shown if self._seen[file].record]
+        self._cache = {file: self._cache[file] for _, file in newest}
+        self._listed = [file for _, file in newest]
+        games = [self._cache[file].summary for file in self._listed if self._cache[file].record]
         return {"tell": "games", "title": f"{self._path}: {count} games", "games": games}
 
-    def _read(self, changed: float, file: pathlib.Path) -> _Seen:
+    def _read(self, changed: float, file: pathlib.Path) -> _CachedGame:
         try:
             record = sgf.read(file)
             game = Variations(record, self._ko, self._suicide)
         except ValueError:
-            return _Seen(changed, None, None)
+            return _CachedGame(changed, None, None)
         game.go_to(len(game.nodes) - 1)
-        told = {
+        summary = {
             "name": f"{file.stem}  {record.result}",
             "size": record.size,
             "stones": board_text(game.game.stones()),
             "last": record.moves[-1][1] if record.moves else -1,
         }
-        return _Seen(changed, record, told)
+        return _CachedGame(changed, record, summary)
 
     def record(self, number: int) -> GameRecord:
         """One of the games shown, as it was read."""
-        records = [self._seen[file].record for file in self._shown or ()]
+        records = [self._cache[file].record for file in self._listed or ()]
         shown = [record for record in records if record is not None]
         return shown[number]

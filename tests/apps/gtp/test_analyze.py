@@ -17,7 +17,7 @@ from gozero.apps.gtp import analyze, protocol
 from gozero.apps.gtp import run as gtp
 from gozero.apps.gtp import search as gtp_search
 from gozero.apps.gtp.analyst import Analyst, Reports
-from gozero.apps.gtp.analyze import Asked
+from gozero.apps.gtp.analyze import AnalyzeOptions
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.protocol import Command, GtpFailure
@@ -35,23 +35,23 @@ WHOLE = "avoid b A1,pass 3 minmoves 2 maxmoves 5 interval 7 pvVisits true owners
 @pytest.mark.parametrize(
     ("kind", "words", "asked"),
     [
-        ("lz", "", Asked()),
-        ("lz", "b", Asked(0)),
-        ("kata", "W 50", Asked(1, 0.5)),
-        ("kata", "0", Asked(interval=0.01)),
-        ("kata", "B ownership true", Asked(0, ownership=True)),
-        ("kata", "rootInfo TRUE movesOwnership false", Asked(root_info=True)),
-        ("kata", WHOLE, Asked(None, 0.07, 2, 5, ((0, (6, 9), 3),), pv_visits=True)),
-        ("lz", "w allow w A1,B1 1", Asked(1, avoid=((1, (0, 1, 2, 3, 4, 5, 8, 9), 1),))),
+        ("lz", "", AnalyzeOptions()),
+        ("lz", "b", AnalyzeOptions(0)),
+        ("kata", "W 50", AnalyzeOptions(1, 0.5)),
+        ("kata", "0", AnalyzeOptions(interval=0.01)),
+        ("kata", "B ownership true", AnalyzeOptions(0, ownership=True)),
+        ("kata", "rootInfo TRUE movesOwnership false", AnalyzeOptions(root_info=True)),
+        ("kata", WHOLE, AnalyzeOptions(None, 0.07, 2, 5, ((0, (6, 9), 3),), pv_visits=True)),
+        ("lz", "w allow w A1,B1 1", AnalyzeOptions(1, avoid=((1, (0, 1, 2, 3, 4, 5, 8, 9), 1),))),
     ],
 )
 def test_what_is_asked_for(kind, words, asked):
-    assert analyze.asked_for(3, kind, tuple(words.split())) == asked
+    assert analyze.parse_options(3, kind, tuple(words.split())) == asked
 
 
 def test_without_an_interval_genmove_tells_at_its_end_alone():
     for words, interval in (("", 9), ("maxmoves 5", 9), ("b 50", 0.5), ("interval 7", 0.07)):
-        assert analyze.asked_for(3, "lz", tuple(words.split()), interval=9).interval == interval
+        assert analyze.parse_options(3, "lz", tuple(words.split()), interval=9).interval == interval
 
 
 @pytest.mark.parametrize(
@@ -60,22 +60,22 @@ def test_without_an_interval_genmove_tells_at_its_end_alone():
         ("lz", "ownership true", "there is no ownership here"),
         ("kata", "red", "there is no red here"),
         ("kata", "b b", "there is no b here"),
-        ("kata", "ownership", "ownership is true or false"),
-        ("kata", "interval x", "x is no interval in hundredths of a second"),
-        ("kata", "1e9x", "1e9x is no interval"),
-        ("kata", "interval inf", "inf is no interval"),
-        ("kata", "minmoves -1", "minmoves is a number, not -1"),
-        ("kata", "maxmoves", "maxmoves is a number, not nothing"),
+        ("kata", "ownership", "ownership must be true or false"),
+        ("kata", "interval x", "x is not an interval in hundredths of a second"),
+        ("kata", "1e9x", "1e9x is not an interval"),
+        ("kata", "interval inf", "inf is not an interval"),
+        ("kata", "minmoves -1", "minmoves must be a number, not -1"),
+        ("kata", "maxmoves", "maxmoves must be a number, not nothing"),
         ("kata", "avoid b A1", "expected avoid COLOUR VERTEX"),
         ("kata", "avoid b A9 1", "invalid vertex 'A9'"),
         ("kata", "avoid red A1 1", "red is not a colour"),
-        ("kata", "allow b A1 1 allow w A1 1", "allow can be said once, and not with avoid"),
-        ("kata", "allow b A1 1 avoid w A1 1", "allow can be said once, and not with avoid"),
+        ("kata", "allow b A1 1 allow w A1 1", "allow can be given only once, and not with avoid"),
+        ("kata", "allow b A1 1 avoid w A1 1", "allow can be given only once, and not with avoid"),
     ],
 )
 def test_what_cannot_be_asked_for(kind, words, said):
     with pytest.raises(GtpFailure, match=re.escape(said)):
-        analyze.asked_for(3, kind, tuple(words.split()))
+        analyze.parse_options(3, kind, tuple(words.split()))
 
 
 LZ = (
@@ -85,19 +85,23 @@ LZ = (
 
 
 def test_lines_of_leela_zero():
-    told = lambda **asked: analyze.told_line(3, "lz", Asked(**asked), 0, _told())
+    told = lambda **asked: analyze.info_line(3, "lz", AnalyzeOptions(**asked), 0, _told())
     assert told() == LZ
     assert told(most=1) == LZ.partition(" info")[0]
     third = " info move C3 visits 0 winrate 6250 prior 1000 lcb 833 order 2 pv C3"
     assert told(least=3) == LZ + third
     nothing = _told()._replace(visits=np.zeros(10, int))
-    assert analyze.told_line(3, "lz", Asked(ownership=True, root_info=True), 0, nothing) == ""
+    assert (
+        analyze.info_line(3, "lz", AnalyzeOptions(ownership=True, root_info=True), 0, nothing) == ""
+    )
 
 
 def test_lines_of_katago_are_for_who_is_to_play():
-    everything = Asked(ownership=True, moves_ownership=True, pv_visits=True, root_info=True)
+    everything = AnalyzeOptions(
+        ownership=True, moves_ownership=True, pv_visits=True, root_info=True
+    )
     for colour, sign in ((0, 1), (1, -1)):
-        line = analyze.told_line(3, "kata", everything, colour, _told())
+        line = analyze.info_line(3, "kata", everything, colour, _told())
         first, second, rest = line.split("info ")[1:2] + line.split("info ")[2].split(" rootInfo ")
         assert first.startswith("move A3 visits 3 edgeVisits 3 utility 0.500000 winrate 0.750000 ")
         assert f" scoreLead {-3 * sign:.6f} " in first
@@ -111,7 +115,7 @@ def test_lines_of_katago_are_for_who_is_to_play():
 
 
 def test_sabaki_finds_the_variation_at_the_end_of_a_move():
-    line = analyze.told_line(3, "kata", Asked(ownership=True), 0, _told())
+    line = analyze.info_line(3, "kata", AnalyzeOptions(ownership=True), 0, _told())
     line = line[: line.index("ownership")]
     moves = [part.strip() for part in re.split(r"\s*info\s+", line)[1:]]
     found = [re.search(r"(pass|[A-Za-z]\d+)(\s+(pass|[A-Za-z]\d+))*$", one) for one in moves]
@@ -372,9 +376,9 @@ def test_players_without_a_tree_play_and_say_nothing():
     said = told(
         one, "lz-analyze", "kata-genmove_analyze b 10", "kata-genmove_analyze b avoid b A1 1"
     )
-    assert said[0] == "? cannot analyze: search random has no tree that could be told"
+    assert said[0] == "? cannot analyze: search random has no tree to report"
     assert re.fullmatch(r"=\nplay [A-C][1-3]", said[1])
-    assert said[2] == "? cannot avoid moves: the player has no tree that could"
+    assert said[2] == "? cannot avoid moves: the player does not search a tree"
 
 
 @pytest.mark.slow  # to compile
@@ -383,7 +387,7 @@ def test_a_raw_network(engine, tmp_path):
     from gozero.nets.network import NetworkConfig
 
     assert told(engine, "kata-raw-nn 0", "kata-raw-nn 8") == [
-        "? cannot evaluate: the player has no file of weights",
+        "? cannot evaluate: the player has no weights file",
         "? syntax error: expected a symmetry from 0 to 7, or all",
     ]
     shape = NetworkConfig(blocks=1, channels=4, auxiliary=True)

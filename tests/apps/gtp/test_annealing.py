@@ -62,7 +62,7 @@ def test_without_time_there_is_a_round(clock):
 def test_flags_of_a_tree_are_not_its():
     with pytest.raises(ValueError, match="--leaves 2: not with --search td, annealing or random"):
         config(leaves=2)
-    with pytest.raises(ValueError, match="no tree that could avoid moves"):
+    with pytest.raises(ValueError, match="no tree, so it cannot avoid moves"):
         make_searcher(Rules(3), config(), avoids=True)
     made = make_player(Rules(3), PlayerConfig(search="annealing"))
     assert made.about == {"evaluator": "ordered playouts"}

@@ -96,10 +96,14 @@ def test_send():
         ("input()\nwhile True: print('= or so')", EngineConfused, "more than 1,048,576 characters"),
         ("input()\nwhile True: print(end='=' * 9999)", EngineConfused, "more than 1,048,576 char"),
         ("input()\nwhile True: print()", EngineConfused, "more than 1,048,576 characters"),
-        (says("Hello!\n\n"), EngineConfused, "'name' with 'Hello!', not = or \\?"),
-        (says("H" * 999 + "\n\n"), EngineConfused, "with 'H{300}... .999 characters.', not = or"),
+        (says("Hello!\n\n"), EngineConfused, "'name' with 'Hello!'; expected = or \\?"),
+        (
+            says("H" * 999 + "\n\n"),
+            EngineConfused,
+            "with 'H{300}... .999 characters.'; expected = or",
+        ),
         (COMPLAINS, EngineDied, "stderr ends:\n  e{300}... .9,999 characters.$"),
-        (DEAF, EngineDied, r"ended at 'name' .it closed its output, and ran on.$"),
+        (DEAF, EngineDied, r"ended at 'name' .it closed its output but kept running.$"),
         (ORPHANING, EngineDied, r"ended at 'name' .exit status 3.$"),
         (DESERTING, EngineTimeout, "no answer to 'name' in 1 s"),
     ],
@@ -197,7 +201,7 @@ def test_a_program_that_answers_what_it_has_not_read_ends_when_its_input_is_full
     ahead = "import time; print('=\\n\\n' * 99, flush=True); time.sleep(60)"
     with program(ahead, name="seer", timeout=0.5) as client:
         send = lambda: [client.send("x" * 3000) for _ in range(99)]
-        with pytest.raises(EngineTimeout, match="seer: has not read what came before"):
+        with pytest.raises(EngineTimeout, match="seer: has not read the input before"):
             send()
         assert client.ended
 

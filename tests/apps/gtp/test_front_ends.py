@@ -53,8 +53,8 @@ def test_set_position():
     [
         ("b", "syntax error: expected pairs"),
         ("x C3", "syntax error: x is not a colour"),
-        ("b C3 w C3", "illegal position: a point twice, or a pass"),
-        ("b pass", "illegal position: a point twice, or a pass"),
+        ("b C3 w C3", "illegal position: it contains a point twice, or a pass"),
+        ("b pass", "illegal position: it contains a point twice, or a pass"),
         ("b Z1", "illegal position: "),
         ("b A1 w A2 w B1", "illegal position: stones: Black's chain A1 has no liberty"),
     ],
@@ -106,7 +106,7 @@ def test_a_file_of_passes_without_end_is_refused_at_once(tmp_path):
     path = tmp_path / "passes.sgf"
     path.write_text("(;SZ[5]" + ";B[];W[]" * 200 + ";B[])")
     given = told("play b C3", f"loadsgf {path}", "play w C3", f"loadsgf {path} 3", "showboard")
-    assert given[1] == "? cannot load file: 401 moves; on 5x5 at most 400"
+    assert given[1] == "? cannot load file: 401 moves; expected at most 400 on 5x5"
     assert given[2] == "? illegal move: C3 is occupied"  # the board is unchanged
     assert "Moves: 2 " in given[4]
 
@@ -150,7 +150,7 @@ def test_rules_change_for_the_game_so_far():
     given = told(*around, "play w B1", set_rules[0], "play w B1", set_rules[1], "kata-get-rules")
     given = given[len(around) :]
     assert given[:3] == ["? illegal move: B1 is suicide", "=", "="]
-    assert given[3].endswith("does not go with these rules: move 8: B1 is suicide")
+    assert given[3].endswith("is not legal under these rules: move 8: B1 is suicide")
     assert rules_of(given[4]) == ("SIMPLE", True)
 
 

@@ -120,7 +120,7 @@ def test_a_line_that_is_too_long_is_refused_before_it_ends(end):
                 self.answered.set()
 
     out, asked, answered, most = Out(), [], [], gtp_protocol.LONGEST_LINE
-    refused = f"?2 syntax error: a line has at most {most} bytes\n\n"
+    refused = f"?2 syntax error: the line has more than {most} bytes\n\n"
     longest = b"1 known_command" + b" " * (most - 20) + b"quit\n"
     assert len(longest) == most
     lines = longest + b"2 play b " + b"9" * 10**6 + b" quit" + end
@@ -216,7 +216,7 @@ def test_what_front_ends_ask_first_needs_no_jax():
         ("genmove", "? syntax error: expected genmove COLOUR"),
         ("undo", "? cannot undo"),
         ("Name", "? unknown command"),
-        ("4", "?4 syntax error: there is no command after the id"),
+        ("4", "?4 syntax error: expected a command after the id"),
         (moves("c3", "C3"), "? illegal move: C3 is occupied"),
         (moves("a2", "pass", "b1", "a1"), "? illegal move: A1 is suicide"),
     ],

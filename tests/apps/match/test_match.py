@@ -46,7 +46,7 @@ TROUBLE = {  # game: result, player's points, how it ended, and why; the player 
     0: ("B+9", 1.0, "score", ""),
     1: ("B+F", 0.0, "forfeit", "White gave no move: .* no answer to 'genmove w' in 6 s"),
     2: ("Void", None, "void", "Black died: Scripted 1: ended at 'genmove b' .exit status 7"),
-    3: ("B+F", 0.0, "forfeit", "White gave no move: .*'what\\?', not = or \\?"),
+    3: ("B+F", 0.0, "forfeit", "White gave no move: .*'what\\?'; expected = or \\?"),
     4: ("W+F", 0.0, "forfeit", "Black made an illegal move: B2 is occupied"),
     5: ("W+F", 1.0, "forfeit", "Black made an illegal move: B2 is occupied"),
     6: ("0", 0.5, "score", ""),
@@ -123,7 +123,7 @@ def test_trouble_in_the_set_up_costs_what_trouble_in_the_game_does(tmp_path):
     assert match(out, player, opponent, *flags, "--retries", "1", "--crash", "void") == 0
     for number, (result, points, why) in {
         2: ("W+F", 0.0, "Black failed to set up the game: .*'play b .*answered: no"),
-        3: ("B+F", 0.0, "White failed to set up the game: .*'what.', not = or"),
+        3: ("B+F", 0.0, "White failed to set up the game: .*'what.'; expected = or"),
         4: ("Void", None, "Black died: Scripted 1: ended at 'komi 0' .exit status 7"),
         5: ("B+F", 0.0, "White failed to set up the game: .*'komi 0' answered: no"),
         6: ("B+F", 1.0, "White failed to set up the game: .*no answer to 'komi 0' in 3 s"),

@@ -106,7 +106,7 @@ def test_ten_tabs_play_at_once(client):
 def test_what_is_no_message_is_said_to_be_none(client, text):
     with connect(client) as board:
         board.send_text(text)
-        assert board.receive_json()["text"] == "a message is an object of JSON"
+        assert board.receive_json()["text"] == "a message must be a JSON object"
         board.send_json({"do": "hello"})
         assert hear(board, "hello")["player"] == "random"
 

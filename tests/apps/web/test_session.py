@@ -12,7 +12,7 @@ from sgfmill import sgf as sgfmill
 from gozero.apps import sgf
 from gozero.apps.analysis.run import Server
 from gozero.apps.web.config import WebConfig
-from gozero.apps.web.session import _DOES, BadMessage
+from gozero.apps.web.session import _HANDLERS, BadMessage
 from gozero.apps.web.thinking import Thinking
 from gozero.apps.web.variations import Variations
 from tests.apps.web.boards import SIZE, Board
@@ -124,15 +124,15 @@ def test_a_second_look_is_told_all_that_is_known(board):
         ({"do": "new", "size": 5, "komi": 0.3, "black": "you", "white": "you"}, "komi: 0.3 is not"),
         (
             {"do": "new", "size": 5, "komi": 7, "black": "a", "white": "you"},
-            "black: 'a' is no player",
+            "black: 'a' is not a player",
         ),
         ({"do": "play", "at": 26}, "at: 26 is not a whole number from 0 to 25"),
         ({"do": "play", "at": True}, "at: True is not a whole number"),
         ({"do": "goto", "node": -1}, "node: -1 is not"),
-        ({"do": "load", "sgf": "(;GM[2])"}, "GM\\[2\\] is another game"),
+        ({"do": "load", "sgf": "(;GM[2])"}, "GM\\[2\\] is a game other"),
         ({"do": "load", "sgf": "(;SZ[5];B[aa];W[aa])"}, "move 2: A5 is occupied"),
         ({"do": "load", "sgf": 7}, "expected the text of a file"),
-        ({"do": "watch", "what": "folder"}, "no folder was given"),
+        ({"do": "watch", "what": "folder"}, "no folder; start with"),
         ({"do": "open", "game": 0}, "no games are watched"),
     ],
 )
@@ -155,12 +155,12 @@ def test_a_folder_is_watched_as_it_grows(tmp_path):
     (tmp_path / "games").mkdir()
     (tmp_path / "games" / "1.sgf").write_text(GAME)
     (tmp_path / "games" / "damaged.sgf").write_text("(;SZ[5]")
-    board.session._watch_on()
+    board.session._show_watched()
     [game] = board.last("games")["games"]
     assert (game["name"], game["last"]) == ("1  B+R", 18)
     assert game["stones"] == "......O.....X.....O......"
     count = len(board.told)
-    board.session._watch_on()
+    board.session._show_watched()
     assert len(board.told) == count, "nothing has come"
     board.does("open", game=0)
     assert board.last("at")["node"] == 4
@@ -179,7 +179,7 @@ def test_folders_that_vanish_while_they_are_looked_through_are_passed_over(tmp_p
     monkeypatch.setattr(os, "scandir", scandir)
     board = Board(tmp_path)
     board.does("watch", what="folder")
-    board.session._watch_on()
+    board.session._show_watched()
     assert [game["name"] for game in board.last("games")["games"]] == ["1  B+R"]
 
 
@@ -188,7 +188,7 @@ def test_watched_self_play_goes_on_and_can_be_opened():
     board = Board()
     board.does("watch", what="selfplay", player="random", size=5, games=4)
     for _ in range(30):
-        board.session._watch_on()
+        board.session._show_watched()
     games = board.last("games")["games"]
     assert len(games) == 4
     assert len({game["stones"] for game in games}) > 1
@@ -257,7 +257,7 @@ def test_a_thousand_odd_messages_end_no_session():
     board.new()
     for _ in range(1000):
         message = {name: rng.choice(odd) for name in rng.sample(fields, rng.randrange(7))}
-        message["do"] = rng.choice([*_DOES, *_DOES, "?", None, 3])
+        message["do"] = rng.choice([*_HANDLERS, *_HANDLERS, "?", None, 3])
         if message["do"] == "watch":
             message["what"] = "folder"
         board.session._attempt(lambda message=message: board.session.take(message))
