@@ -51,7 +51,7 @@ def run(config: DoctorConfig) -> int:
     ):
         with flags.failing("gozero doctor"):
             findings += _costs(config)
-    runtime.tell("\n".join(findings))
+    runtime.print_result("\n".join(findings))
     return int(any(line.startswith("wrong:") for line in findings))
 
 

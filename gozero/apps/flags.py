@@ -56,7 +56,7 @@ def parse(
         descriptions = {name: command.__doc__ or "" for name, command in config.items()}
         examples = [line for command in config.values() for line in command.EXAMPLES[:1]]
         text = help.text_of_commands(descriptions, prog, description or "", tuple(examples[:2]))
-        runtime.tell(text.rstrip())
+        runtime.print_result(text.rstrip())
         sys.exit(0)
     if not argv or argv[0] not in config:
         fail(prog, _wrong_command(argv, list(config)))
@@ -85,7 +85,7 @@ def _parse_one(
     config: type, argv: list[str], prog: str, description: str | None, default: Any = None
 ) -> Any:
     if any(argument in _HELP for argument in argv):
-        runtime.tell(help.text(config, prog, description, default).rstrip())
+        runtime.print_result(help.text(config, prog, description, default).rstrip())
         sys.exit(0)
     tyro_output, unchecked = io.StringIO(), _unchecked(config)
     try:

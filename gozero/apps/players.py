@@ -36,7 +36,7 @@ def run(config: PlayersConfig) -> int:
         lines += [" " * 8 + _match_text(row) for row in rows] or [
             " " * 8 + "not measured on this board"
         ]
-    runtime.tell("\n".join(lines))
+    runtime.print_result("\n".join(lines))
     return 0
 
 

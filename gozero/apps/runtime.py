@@ -97,7 +97,7 @@ def let_stderr_close() -> None:
         sys.stderr = stream
 
 
-def tell(text: str) -> None:
+def print_result(text: str) -> None:
     """Print results on stdout; a closed stdout is no error, as results are also on disk."""
     try:
         print(text, flush=True)
@@ -106,7 +106,7 @@ def tell(text: str) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def compiling(size: int | None, game: str = "go") -> str:
+def compiling_message(size: int | None, game: str = "go") -> str:
     """The message of a command before it imports JAX (which takes seconds) and compiles a search,
     for its game and, in Go, the board size.
 
@@ -125,7 +125,7 @@ _COMPILE_SECONDS = ((9, 10), (13, 20), (25, 20))
 _OTHER_GAMES = {"connect4": 5, "hex": 15}
 
 
-def random_network(flag: str = "--weights", game: str = "go") -> str:
+def random_network_message(flag: str = "--weights", game: str = "go") -> str:
     """The message of a command whose network has no weights file."""
     name = "Go" if game == "go" else game
     return f"no {flag}: the network has random weights and knows nothing of {name}"

@@ -49,7 +49,7 @@ class PlayConfig(ThinkingConfig):
 def run(config: PlayConfig, stdin: Any = None) -> int:
     """Play until `quit` or the end of input; returns the exit status."""
     if config.is_random:
-        print(runtime.random_network(), file=sys.stderr)
+        print(runtime.random_network_message(), file=sys.stderr)
     board = Terminal(config, Thinking(config, PROG))
     with flags.failing(PROG):
         board.new()
@@ -97,13 +97,13 @@ class Terminal:
             try:
                 self._run_command(line.strip())
             except (ValueError, OSError) as error:
-                runtime.tell(f"? {error}")
+                runtime.print_result(f"? {error}")
 
     def _run_command(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         messages = {"undo": "undo", "move": "move", "resign": "resign"}
         actions = {
-            "help": lambda: runtime.tell(HELP),
+            "help": lambda: runtime.print_result(HELP),
             "board": self._show,
             "hint": self._hint,
             "analysis": self._print_analysis,
@@ -162,7 +162,7 @@ class Terminal:
         lines += [f"move {number}: {COLOURS[last.colour]} {vertex}"] if number else []
         result = self._at.get("result")
         lines += [result if result else f"{COLOURS[self._at['turn']]} to play"]
-        runtime.tell("\n".join(lines))
+        runtime.print_result("\n".join(lines))
 
     def _current_analysis(self) -> dict[str, Any]:
         """The analysis of the current position.
@@ -186,7 +186,7 @@ class Terminal:
     def _hint(self) -> None:
         moves = self._current_analysis()["moves"]
         size = self._session.tree.size
-        runtime.tell(coords.to_gtp(size, moves[0]["at"]) if moves else "pass")
+        runtime.print_result(coords.to_gtp(size, moves[0]["at"]) if moves else "pass")
 
     def _print_analysis(self) -> None:
         analysis, white_to_play = self._current_analysis(), self._at["turn"]
@@ -200,19 +200,19 @@ class Terminal:
             line = " ".join(map(name, info["line"]))
             numbers = f"{wins(info['win']):>6}  {info['visits']:>6}  {_lead(info['lead']):<6}"
             lines.append(f"{name(info['at']):<4} {numbers}  {line}")
-        runtime.tell("\n".join(lines))
+        runtime.print_result("\n".join(lines))
 
     def _score(self) -> None:
         current = coords.result_text(self._session.tree.game.score())
         expected = (
             "" if self._at["ended"] else f"; expected {_lead(self._current_analysis()['lead'])}"
         )
-        runtime.tell(f"as it stands {current}{expected}")
+        runtime.print_result(f"as it stands {current}{expected}")
 
     def _save(self, path: pathlib.Path) -> None:
         self._do("save")
         write_whole(path, self._sgf.encode())
-        runtime.tell(f"written: {path}")
+        runtime.print_result(f"written: {path}")
 
     def _load(self, path: pathlib.Path) -> None:
         from gozero.apps import sgf

@@ -238,7 +238,7 @@ def read(
 @contextlib.contextmanager
 def _open(path: pathlib.Path | str, data: bytes | None = None) -> Iterator[ArrayFile]:
     """Open the file; any fault in it becomes a ValueError that names it."""
-    with codec.refusing(f"shard {path}", "a shard", OSError):
+    with codec.as_value_error(f"shard {path}", "a shard", OSError):
         if data is None and str(path).endswith(".zst"):
             with open_regular(pathlib.Path(path), MOST_BYTES) as file:
                 data = file.read()

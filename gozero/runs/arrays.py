@@ -152,7 +152,7 @@ def read(
       ValueError: the file is missing, damaged, of another kind, or has other arrays.
     """
     path, what = _resolve_converted(path) if data is None else path, kind.replace("-", " ")
-    with refusing(f"{what} {path}", what), ArrayFile(path, data=data) as file:
+    with as_value_error(f"{what} {path}", what), ArrayFile(path, data=data) as file:
         about = _read_description(file, kind)
         names = frozenset(file.entries)
         arrays = file.unpack(file.entries if expected is None else expected(about, names))
@@ -171,7 +171,7 @@ def describe(path: pathlib.Path, kind: str) -> dict[str, Any]:
       ValueError: as `read`, as far as the header shows it.
     """
     path, what = _resolve_converted(path), kind.replace("-", " ")
-    with refusing(f"{what} {path}", what), ArrayFile(path) as file:
+    with as_value_error(f"{what} {path}", what), ArrayFile(path) as file:
         return _read_description(file, kind)
 
 
@@ -201,7 +201,7 @@ def _read_description(file: ArrayFile, kind: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def refusing(which: str, what: str, *unchanged: type[Exception]) -> Iterator[None]:
+def as_value_error(which: str, what: str, *unchanged: type[Exception]) -> Iterator[None]:
     """Turns any error about an untrusted file into a ValueError that names it.
 
     Args:
@@ -268,7 +268,7 @@ class ArrayFile:
       taken: see `take`.
 
     Raises:
-      Exception: any, if the file is invalid: use it under `refusing`.
+      Exception: any, if the file is invalid: use it under `as_value_error`.
     """
 
     def __init__(self, path: pathlib.Path, most: int = MOST_BYTES, data: bytes | None = None):

@@ -60,7 +60,7 @@ class RunFolder:
         self.path, self._kind, self._must_agree = path, kind, must_agree
         self._lock_path, self._busy = path / lock, f"out: {path} {busy}"
         if self._read_config() is None:
-            claim(path, left_by_a_kill(path, lock))
+            claim(path, leftover_files(path, lock))
         try:
             self._lock()
         except OSError as error:
@@ -278,7 +278,7 @@ def claim(path: pathlib.Path, allowed: Collection[str] = ()) -> None:
         raise ValueError(_cannot_write(path, error)) from error
 
 
-def left_by_a_kill(path: pathlib.Path, lock: str) -> set[str]:
+def leftover_files(path: pathlib.Path, lock: str) -> set[str]:
     """Files that a run killed at its start may leave behind: the lock, a partial config.json."""
     leftovers = {lock, files.part_of(path / CONFIG).name}
     return leftovers if files.is_empty(path / lock) else set()

@@ -123,7 +123,7 @@ with runtime.StopRequest() as stop:
     os.kill(os.getpid(), signal.SIGINT)
     print("lost " * 10_000, file=sys.stderr, flush=True)
     assert stop.requested
-runtime.tell("found")
+runtime.print_result("found")
 """
 
 

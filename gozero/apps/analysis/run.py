@@ -45,7 +45,7 @@ def run(config: AnalyzeConfig, stdin: Any = None, stdout: Any = None) -> int:
         `streams.serving`.
     """
     if config.is_random:
-        print(runtime.random_network(), file=sys.stderr)
+        print(runtime.random_network_message(), file=sys.stderr)
     with flags.failing(PROG):
         for name in config.own_files:
             if not getattr(config, name).is_file():
@@ -248,7 +248,7 @@ class Server:
         if key not in self._searches:
             from gozero.apps.analysis.positions import rules_of
 
-            print(runtime.compiling(key[0]), file=sys.stderr, flush=True)
+            print(runtime.compiling_message(key[0]), file=sys.stderr, flush=True)
             board_config, config = self._config.on(key[0]), self._config
             searches = Searches(rules_of(key), board_config, config.seed, config.score_playouts)
             self._searches[key] = searches

@@ -109,7 +109,9 @@ class Engine:
         """Announce, once per size, that the first play and the first search have to compile."""
         if self.size not in self._announced:
             self._announced.add(self.size)
-            print(f"gozero gtp: {runtime.compiling(self.size)}", file=sys.stderr, flush=True)
+            print(
+                f"gozero gtp: {runtime.compiling_message(self.size)}", file=sys.stderr, flush=True
+            )
 
     @property
     def searcher(self) -> Searcher:

@@ -51,5 +51,5 @@ def _play_move(prog: str, config: GtpConfig, with_a_clock: bool) -> int:
     move = "resign" if action is None else coords.to_gtp(engine.size, action)
     total = f", all in {time.perf_counter() - started:.1f} s" if with_a_clock else ""
     move_text = f"{engine.config.text} plays {move} on {engine.size}x{engine.size}"
-    runtime.tell(f"ok: {move_text}, {first_seconds:.1f} s from the start{total}")
+    runtime.print_result(f"ok: {move_text}, {first_seconds:.1f} s from the start{total}")
     return 0

@@ -86,7 +86,7 @@ def _engine(config: GtpConfig) -> Engine:
             flush=True,
         )
     if config.is_random:
-        print(runtime.random_network(), file=sys.stderr, flush=True)
+        print(runtime.random_network_message(), file=sys.stderr, flush=True)
     if config.own_files:
         with flags.failing("gozero gtp"):
             engine.searcher  # noqa: B018 - bad files end the program here, not at a genmove

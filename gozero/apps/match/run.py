@@ -66,10 +66,10 @@ def _announce(config: MatchConfig) -> None:
         return
     for name, side in zip(SIDES, config.sides, strict=True):
         if side.is_random:
-            message = runtime.random_network(f"--{name}.weights", config.game)
+            message = runtime.random_network_message(f"--{name}.weights", config.game)
             print(f"{name}: {message}", file=sys.stderr)
     if any(side.command is None for side in config.sides):
-        print(runtime.compiling(config.size, config.game), file=sys.stderr, flush=True)
+        print(runtime.compiling_message(config.size, config.game), file=sys.stderr, flush=True)
 
 
 def _is_complete(config: MatchConfig) -> bool:
@@ -136,7 +136,7 @@ class _Match:
         lines = [match_score.table(summary, self.names, colours)]
         if num_left:
             lines.append(f"stopped with {num_left} games left; the same command plays them")
-        runtime.tell("\n".join([*lines, f"games in {config.out / 'games'}"]))
+        runtime.print_result("\n".join([*lines, f"games in {config.out / 'games'}"]))
         return runtime.STOPPED if num_left else 0
 
     def _is_open(self, number: int) -> bool:

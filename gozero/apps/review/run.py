@@ -22,18 +22,18 @@ def run(config: ReviewConfig) -> int:
     with flags.failing(PROG):
         games = [(path.name, sgf.read(path)) for path in config.games]
         if config.is_random:
-            print(runtime.random_network(), file=sys.stderr)
+            print(runtime.random_network_message(), file=sys.stderr)
         size = games[0][1].size
-        print(runtime.compiling(size), file=sys.stderr, flush=True)
+        print(runtime.compiling_message(size), file=sys.stderr, flush=True)
         from gozero.apps.review import analyse, report  # imports JAX, which takes seconds
 
         reviewed = analyse.analyse(config, games, _progress)
         if config.out is not None:
             text = report.WRITERS[config.out.suffix](reviewed, config.mistakes)
             write_whole(config.out, text.encode())
-        runtime.tell(report.summary(reviewed, config.mistakes))
+        runtime.print_result(report.summary(reviewed, config.mistakes))
         if config.out is not None:
-            runtime.tell(f"written: {config.out}")
+            runtime.print_result(f"written: {config.out}")
     return 0
 
 

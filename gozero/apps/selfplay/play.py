@@ -49,7 +49,7 @@ def play(config: SelfPlayFlags, prog: str) -> int:
         folder = RunFolder(config.out, KIND, functools.partial(_must_agree, config), LOCK)
     with folder:
         if folder.manifest.get("state") == "complete":
-            runtime.tell(f"the run in {config.out} is complete, with {config.games} games")
+            runtime.print_result(f"the run in {config.out} is complete, with {config.games} games")
             return 0
         try:
             return _play(config, prog, folder, rules, settings, evaluator)
@@ -269,7 +269,7 @@ class _Run:
         self.folder.write_manifest(self.manifest)
         if complete:
             (self.config.out / states.STATE).unlink(missing_ok=True)
-        runtime.tell(self._summary(numbers))
+        runtime.print_result(self._summary(numbers))
         return 0 if complete else runtime.STOPPED
 
     def _summary(self, numbers: dict) -> str:

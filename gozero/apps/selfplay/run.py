@@ -27,8 +27,8 @@ def run(config: SelfPlayFlags) -> int:
                 registry.check(config.game, config.size)
             _check_folder(config)
         if config.evaluator == "network" and config.weights is None:
-            print(runtime.random_network(game=config.game), file=sys.stderr)
-        print(runtime.compiling(config.size, config.game), file=sys.stderr, flush=True)
+            print(runtime.random_network_message(game=config.game), file=sys.stderr)
+        print(runtime.compiling_message(config.size, config.game), file=sys.stderr, flush=True)
         from gozero.apps.selfplay.play import play  # imports JAX, which takes seconds
 
         return play(config, PROG)
@@ -49,4 +49,4 @@ def _check_folder(config: SelfPlayFlags) -> None:
             "continue its run with --resume"
         )
     if not config.resume:
-        folders.claim(config.out, folders.left_by_a_kill(config.out, LOCK))
+        folders.claim(config.out, folders.leftover_files(config.out, LOCK))

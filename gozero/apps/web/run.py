@@ -34,7 +34,7 @@ def run(config: WebConfig) -> int:
     from gozero.apps.web.thinking import Thinking
 
     if config.is_random:
-        print(runtime.random_network(), file=sys.stderr)
+        print(runtime.random_network_message(), file=sys.stderr)
     with flags.failing(PROG):
         if config.watch is not None and not config.watch.is_dir():
             raise ValueError(f"--watch {config.watch}: no such folder")
@@ -42,7 +42,7 @@ def run(config: WebConfig) -> int:
     port, token = listener.getsockname()[1], secrets.token_urlsafe(_TOKEN_BYTES)
     thinking = Thinking(config, PROG)
     app = server.make_app(token, port, lambda tell: Session(thinking, tell, config.watch))
-    runtime.tell(f"http://{server.HOST}:{port}/{token}/")
+    runtime.print_result(f"http://{server.HOST}:{port}/{token}/")
     print("open this address in a browser on this machine; Ctrl-C stops", file=sys.stderr)
     settings = uvicorn.Config(
         app,

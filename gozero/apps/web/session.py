@@ -392,7 +392,7 @@ class Session:
             raise BadMessage("watch: expected selfplay or folder")
         name, games = self._player_of(message, "player"), _integer(message, "games", 1, 16)
         size = _integer(message, "size", MIN_SIZE, MAX_SIZE)
-        self._busy(runtime.compiling(size))
+        self._busy(runtime.compiling_message(size))
         player = config.to_play(None if name == OURS else name, size)
         self._watching = watch.WatchedSelfPlay(player, name, games, config.komi)
         self._watch_interval = 0.3

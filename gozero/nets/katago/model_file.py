@@ -40,7 +40,7 @@ from gozero.nets.katago.network import (
     Trunk,
     ValueHead,
 )
-from gozero.runs.arrays import MOST_BYTES, MOST_RATIO, SMALL, NotExpected, refusing
+from gozero.runs.arrays import MOST_BYTES, MOST_RATIO, SMALL, NotExpected, as_value_error
 from gozero.runs.files import open_regular
 
 SUFFIXES = (".bin", ".bin.gz")
@@ -76,7 +76,7 @@ def read(path: pathlib.Path | str) -> KataGoModel:
         here; names the file and the field.
     """
     path = pathlib.Path(path)
-    with refusing(f"weights {path}", "a KataGo model file"):
+    with as_value_error(f"weights {path}", "a KataGo model file"):
         data, digest = _unpacked(path)
         reader = _Reader(data)
         model = reader.model()
