@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from gozero.play import players
-from gozero.play.player_config import FILES, PlayerConfig, board_size, is_of_katago
+from gozero.play.player_config import FILES, PlayerConfig, board_size, is_katago_network
 from gozero.play.players import PlayerName
 from gozero.runs.settings import setting
 
@@ -60,7 +60,7 @@ class NamedPlayerConfig(PlayerConfig):
             values = {**cls._settings_of(name, size, flags), **flags, "player": name}
             if any(field.name == "size" for field in dataclasses.fields(cls)):
                 values["size"] = size
-        if is_of_katago(flags.get("weights")):  # only a network can have such weights
+        if is_katago_network(flags.get("weights")):  # only a network can have such weights
             values.setdefault("evaluator", "network")
         config = cls(**values)
         object.__setattr__(config, "_explicit_flags", dict(flags))

@@ -82,7 +82,7 @@ class PlayerConfig:
     """The network's weights, for one board size."""
 
     symmetries: Symmetries | None = setting(
-        None, unset="random with a KataGo network, else one", effective="seen_in"
+        None, unset="random with a KataGo network, else one", effective="effective_symmetries"
     )
     """The symmetries in which a network evaluates a position: as it stands (one), one of the eight
     drawn at random (random), or all eight, whose evaluations are averaged (all)."""
@@ -207,7 +207,7 @@ class PlayerConfig:
     final_move: FinalMove | None = setting(
         None,
         unset="bound with a KataGo network or --search katago and one tree, else visits",
-        effective="plays_by",
+        effective="effective_final_move",
     )
     """Which move is played: the one with the most visits, the highest value, the highest lower
     confidence bound of its value (bound), or the highest score without the rule's bonus (eval)."""
@@ -219,7 +219,7 @@ class PlayerConfig:
     score_utility: OnOff | None = setting(
         None,
         unset="on with a KataGo network where the search allows it, else off",
-        effective="by_score",
+        effective="effective_score_utility",
     )
     """Whether the search also maximises points: each value includes the utility of the score, as in
     KataGo. Reported values remain results. A network that is not KataGo's needs a score head
@@ -424,14 +424,14 @@ class PlayerConfig:
         return self.visits_left - self.heuristic_good_visits
 
     @property
-    def of_katago(self) -> bool:
+    def uses_katago_network(self) -> bool:
         """Whether the weights are a KataGo network, by the file's name."""
-        return is_of_katago(self.weights)
+        return is_katago_network(self.weights)
 
     @property
-    def looks_back(self) -> bool:
-        """Whether games keep past boards for the network (`Rules.remember`); see `looks_back`."""
-        return looks_back(self.weights)
+    def needs_past_boards(self) -> bool:
+        """Whether games keep past boards for the network (`Rules.remember`)."""
+        return needs_past_boards(self.weights)
 
     @property
     def is_random(self) -> bool:
@@ -444,24 +444,25 @@ class PlayerConfig:
         return self.playouts or ("mogo" if self.search == "rave" else "uniform")
 
     @property
-    def seen_in(self) -> Symmetries:
+    def effective_symmetries(self) -> Symmetries:
         """The symmetries in effect."""
-        return self.symmetries or ("random" if self.of_katago else "one")
+        return self.symmetries or ("random" if self.uses_katago_network else "one")
 
     @property
-    def by_score(self) -> OnOff:
+    def effective_score_utility(self) -> OnOff:
         """Whether the search also maximises points."""
         if self.score_utility is not None:
             return self.score_utility
         by_means = self.trees == 1 and self.backup == "mean" and self.heuristic is None
-        return "on" if self.of_katago and self.search in ("puct", "katago") and by_means else "off"
+        can_use_scores = self.search in ("puct", "katago") and by_means
+        return "on" if self.uses_katago_network and can_use_scores else "off"
 
     @property
-    def plays_by(self) -> FinalMove:
+    def effective_final_move(self) -> FinalMove:
         """The criterion of the final move in effect."""
         if self.final_move is not None:
             return self.final_move
-        as_katago = self.of_katago or self.search == "katago"
+        as_katago = self.uses_katago_network or self.search == "katago"
         return "bound" if as_katago and self.trees == 1 else "visits"
 
     @property
@@ -491,19 +492,19 @@ class PlayerConfig:
         return " ".join(parts)
 
 
-def is_of_katago(weights: pathlib.Path | None) -> bool:
+def is_katago_network(weights: pathlib.Path | None) -> bool:
     """Whether weights are a KataGo network, by the file's name; here because it needs no JAX."""
     return weights is not None and str(weights).endswith((".bin", ".bin.gz"))
 
 
 @functools.lru_cache(maxsize=64)
-def looks_back(weights: pathlib.Path | None) -> bool:
+def needs_past_boards(weights: pathlib.Path | None) -> bool:
     """Whether weights are a Go network that also sees past boards: a KataGo network, or one with
     any features other than the compact ones. Games for it keep past boards even under simple ko.
 
     Needs no JAX. False for a file that cannot be read: loading it reports what is wrong.
     """
-    if weights is None or is_of_katago(weights):
+    if weights is None or is_katago_network(weights):
         return weights is not None
     from gozero.runs import arrays
 
@@ -522,7 +523,7 @@ def board_size(
       ValueError: a file that is missing, damaged, or not for a Go board.
     """
     path, kind = (shapes, "local-shapes") if weights is None else (weights, "weights")
-    if requested is not None or path is None or is_of_katago(weights):
+    if requested is not None or path is None or is_katago_network(weights):
         return DEFAULT_SIZE if requested is None else requested
     from gozero.runs import arrays  # imports NumPy, which would delay a GTP front end
 

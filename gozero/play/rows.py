@@ -76,8 +76,8 @@ def stored_policy(xp: Any, policy: Any, dtype: Any) -> Any:
     if xp.dtype(dtype) != xp.uint8:
         return policy.astype(dtype)
     policy = policy.astype(xp.float32)
-    most = xp.maximum(policy.max(axis=-1, keepdims=True), xp.float32(1e-6))
-    return xp.round(policy * (255 / most)).astype(xp.uint8)
+    largest = xp.maximum(policy.max(axis=-1, keepdims=True), xp.float32(1e-6))
+    return xp.round(policy * (255 / largest)).astype(xp.uint8)
 
 
 def policy_shares(xp: Any, stored: Any) -> Any:

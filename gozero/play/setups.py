@@ -188,7 +188,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         amaf=_amaf(config),
         grandfather=grandfather,
         ensemble=_ensemble(config),
-        final_move=config.plays_by,
+        final_move=config.effective_final_move,
         backup={"mean": None, "max": max_backup, "mix": MixBackup()}[config.backup],
     )
     prior_counts = config.first_action or (config.heuristic is not None and visits > 0)
@@ -214,10 +214,12 @@ def _ensemble(config: PlayerConfig) -> Ensemble | None:
 
 def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluator:
     if config.evaluator != "playout":
-        scores = config.by_score == "on"
+        scores = config.effective_score_utility == "on"
         evaluator = make_evaluator(rules, config.evaluator, config.weights, seed, scores=scores)
         return (
-            evaluator if config.seen_in == "one" else SYMMETRIES[config.seen_in](rules, evaluator)
+            evaluator
+            if config.effective_symmetries == "one"
+            else SYMMETRIES[config.effective_symmetries](rules, evaluator)
         )
     if not isinstance(rules, Rules):
         return rollout_evaluator(rules, first_plays=config.search == "rave")
@@ -288,7 +290,7 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
     if not isinstance(rule, Puct | KataGoPuct):
         return rule
     of_go = isinstance(rules, Rules)
-    utility = ScoreUtility(rules.size) if of_go and config.by_score == "on" else None
+    utility = ScoreUtility(rules.size) if of_go and config.effective_score_utility == "on" else None
     return dataclasses.replace(rule, score=utility, c_puct=rule.c_puct if c is None else c)
 
 

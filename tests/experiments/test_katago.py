@@ -18,9 +18,9 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
     for name in ("gnugo-1", "gnugo-1-symmetries", "gnugo-16"):
         assert asked[name].opponent.command == GNUGO
         assert asked[name].player.simulations == (15 if name == "gnugo-16" else 1)
-    by_score = {name: match.player.by_score for name, match in asked.items()}
+    by_score = {name: match.player.effective_score_utility for name, match in asked.items()}
     assert by_score["gnugo-16"] == by_score["katago-9x9"] == by_score["katago-13x13"] == "on"
-    seen_in = {name: match.player.seen_in for name, match in asked.items()}
+    seen_in = {name: match.player.effective_symmetries for name, match in asked.items()}
     assert (seen_in["gnugo-1"], seen_in["gnugo-1-symmetries"]) == ("one", "all")
     assert seen_in["gnugo-16"] == seen_in["katago-9x9"] == "random"
     command = ["/there/katago", "gtp", "-model", str(NETWORK), "-config", str(PEER)]
@@ -30,7 +30,7 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
         assert match.opponent.words() == command
         if name != "katago-reduced":
             assert (match.player.weights, match.player.simulations) == (NETWORK, 199)
-            assert match.player.plays_by == "bound"
+            assert match.player.effective_final_move == "bound"
     assert asked["katago-reduced"].player.words() == [*command, "-override-config", REDUCTIONS]
     prior, mean = (asked[f"katago-{name}"] for name in ("gnugo-1", "gnugo-1-symmetries"))
     assert prior.opponent.command == mean.opponent.command == GNUGO

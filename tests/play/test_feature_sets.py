@@ -18,7 +18,7 @@ from gozero.nets.network import NetworkConfig
 from gozero.play import selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.play.networks import network_evaluator
-from gozero.play.player_config import looks_back
+from gozero.play.player_config import needs_past_boards
 from gozero.play.rows import Rows
 from train import replay
 
@@ -106,4 +106,4 @@ def test_networks_that_look_back_are_known_by_their_file(features, expected, tmp
     path = weights.save(tmp_path / "own.safetensors", params, shape, 5)
     rules = Engine(GtpConfig(evaluator="network", weights=path, ko="simple"))._rules()
     assert rules == go.Rules(5, "simple", max_moves=400, remember=expected)
-    assert not looks_back(tmp_path / "none.safetensors")
+    assert not needs_past_boards(tmp_path / "none.safetensors")

@@ -73,7 +73,7 @@ def test_rules_of_search(flags, rule):
 def test_katagos_search_chooses_the_move_as_katago_does():
     setup = make_setup(RULES, PlayerConfig(search="katago", evaluator="network"))
     assert setup.search.root_select == KataGoPuct().at_root
-    assert PlayerConfig(search="katago").plays_by == "bound"
+    assert PlayerConfig(search="katago").effective_final_move == "bound"
     by_visits = make_setup(RULES, PlayerConfig(search="katago", final_move="visits"))
     assert by_visits.search.root_select == KataGoPuct(reduction=0.1)
     assert by_visits.search.final_move == "visits"
@@ -373,11 +373,23 @@ def test_complaints(flags, message):
 
 def test_the_search_goes_by_points_with_a_network_of_katagos():
     katagos = functools.partial(PlayerConfig, "network", weights=pathlib.Path("b6c96.bin.gz"))
-    assert katagos().by_score == "on"
-    assert katagos(score_utility="off").by_score == "off"
-    assert katagos(trees=2).by_score == katagos(search="gumbel").by_score == "off"
-    assert katagos(backup="max").by_score == katagos(heuristic="even").by_score == "off"
-    assert PlayerConfig().by_score == PlayerConfig("network").by_score == "off"
+    assert katagos().effective_score_utility == "on"
+    assert katagos(score_utility="off").effective_score_utility == "off"
+    assert (
+        katagos(trees=2).effective_score_utility
+        == katagos(search="gumbel").effective_score_utility
+        == "off"
+    )
+    assert (
+        katagos(backup="max").effective_score_utility
+        == katagos(heuristic="even").effective_score_utility
+        == "off"
+    )
+    assert (
+        PlayerConfig().effective_score_utility
+        == PlayerConfig("network").effective_score_utility
+        == "off"
+    )
 
 
 def test_it_goes_by_points_with_another_network_that_says_a_score(tmp_path):

@@ -230,7 +230,7 @@ class Server:
 
     def _rules_of(self, query: Query) -> tuple[int, str, bool, bool]:
         ko = query.ko or self._config.ko
-        return query.size, ko, query.suicide, self._config.on(query.size).looks_back
+        return query.size, ko, query.suicide, self._config.on(query.size).needs_past_boards
 
     def _next_batch(self) -> list[Job]:
         """The waiting job of the highest priority, and others under the same rules."""

@@ -102,7 +102,7 @@ class Engine:
         from gozero.apps.host_game import roomy_limit
         from gozero.go.rules import Rules
 
-        limit, remember = roomy_limit(self.size), self.config.on(self.size).looks_back
+        limit, remember = roomy_limit(self.size), self.config.on(self.size).needs_past_boards
         return Rules(self.size, self.ko, self.suicide, max_moves=limit, remember=remember)
 
     def _announce_compiling(self) -> None:

@@ -88,10 +88,10 @@ def answer(number: str, text: str, failed: bool = False) -> str:
     Non-ASCII characters are escaped, and empty lines, which would end the answer early, removed.
     """
     lines = [line.rstrip() for line in text.splitlines()]
-    kept = [line for i, line in enumerate(lines) if line or i == 0]
+    body_lines = [line for i, line in enumerate(lines) if line or i == 0]
     if failed:
-        kept = [" ".join(" ".join(kept).split())[:_LONGEST_ANSWER]]
-    body = "\n".join(kept).encode("ascii", "backslashreplace").decode()
+        body_lines = [" ".join(" ".join(body_lines).split())[:_LONGEST_ANSWER]]
+    body = "\n".join(body_lines).encode("ascii", "backslashreplace").decode()
     space = " " if body and not body.startswith("\n") else ""
     return f"{'?' if failed else '='}{number}{space}{body}\n\n"
 

@@ -147,9 +147,9 @@ def _time_settings(engine: Engine, main: str, period: str, stones: str) -> str:
 
 
 def _time_left(engine: Engine, colour: str, seconds: str, stones: str) -> str:
-    left = colour_of(colour), _seconds(seconds), _stones(stones)
+    time_left = colour_of(colour), _seconds(seconds), _stones(stones)
     with _failing_with("syntax error"):
-        engine.set_left(*left)
+        engine.set_left(*time_left)
     return ""
 
 

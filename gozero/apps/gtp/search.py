@@ -344,8 +344,8 @@ class AnnealingSearcher(Searcher):
             share = max(number / self._annealing.rounds, (self._clock() - start) / seconds)
             if number and share >= 1:
                 break
-            left = np.float32(max(1 - share, 0))
-            values = self._round(key, state, colour, np.int32(number), left, values)
+            remaining = np.float32(max(1 - share, 0))
+            values = self._round(key, state, colour, np.int32(number), remaining, values)
             values.visits.block_until_ready()
         action, value = self._best(key, state, colour, values)
         resigns = self._resign is not None and float(value) < self._resign

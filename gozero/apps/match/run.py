@@ -101,7 +101,7 @@ class _Match:
         if config.game == "go":
             assert config.size is not None  # set when it was made
             limit = roomy_limit(config.size) if config.max_moves is None else config.max_moves
-            remember = any(side.looks_back for side in config.sides)
+            remember = any(side.needs_past_boards for side in config.sides)
             self.rules = game = Rules(config.size, config.ko, max_moves=limit, remember=remember)
         else:
             self.rules = registry.named_game(config.game, config.size)

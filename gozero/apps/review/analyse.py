@@ -76,7 +76,7 @@ def analyse(
             f"games: of sizes {', '.join(map(str, sizes))}; review each size separately"
         )
     limit = max(roomy_limit(sizes[0]), *(len(record.moves) + 1 for _, record in games))
-    rules = Rules(sizes[0], config.ko, config.suicide, limit, config.looks_back)
+    rules = Rules(sizes[0], config.ko, config.suicide, limit, config.needs_past_boards)
     lines = [_states(rules, name, record) for name, record in games]
     states = [state for line in lines for state in line]
     review = _make_review(rules, config)

@@ -24,7 +24,7 @@ from gozero.go.rules import Rules
 from gozero.play import devices, selfplay
 from gozero.play.evaluators import Evaluator, make_evaluator
 from gozero.play.player import as_game
-from gozero.play.player_config import looks_back
+from gozero.play.player_config import needs_past_boards
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
@@ -125,7 +125,7 @@ def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
     if config.game != "go":
         return named_game(config.game, config.size)
     assert config.size is not None  # set when it was made
-    remember = looks_back(config.weights) or config.features not in (None, "compact")
+    remember = needs_past_boards(config.weights) or config.features not in (None, "compact")
     return Rules(config.size, config.ko, config.suicide, config.max_moves, remember)
 
 

@@ -198,7 +198,7 @@ class Session:
         config = self._thinking.config
         if self._variations is None:
             self._busy("starting")
-        variations = Variations(record, config.ko, config.suicide, config.looks_back)
+        variations = Variations(record, config.ko, config.suicide, config.needs_past_boards)
         self._cancel()
         self._variations, self._players, self._is_engines_turn = variations, names, False
         self._analyses, self._resigned = {}, None

@@ -61,7 +61,7 @@ class WatchedSelfPlay:
 
     def __init__(self, config: GtpConfig, name: str, games: int, komi: float):
         assert config.size is not None  # set by __post_init__
-        limit, remember = roomy_limit(config.size), config.looks_back
+        limit, remember = roomy_limit(config.size), config.needs_past_boards
         self._rules = Rules(config.size, config.ko, config.suicide, limit, remember)
         self._game, self._komi, self._name = go_game(self._rules), komi, name
         self._player = make_player(self._rules, config, config.seed).player
