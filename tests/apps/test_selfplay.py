@@ -292,7 +292,9 @@ sys.exit(cli.main(sys.argv[1:]))
             "no --weights: the network has random weights and knows nothing of Go"
         ],
         ("selfplay", "--game", "hex", "--evaluator", "playout", *out): [],
-        ("match", *network, *out): ["player: no --player.weights: the network is random, and"],
+        ("match", *network, *out): [
+            "player: no --player.weights: the network has random weights and"
+        ],
         ("match", "--game", "hex", "--player.leaves", "1", "--opponent.leaves", "2", *out): [],
     }.items():
         run = [sys.executable, "-c", code, *command]

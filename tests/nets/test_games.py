@@ -118,7 +118,7 @@ def test_commands_ask_for_the_evaluator_of_a_game_by_name(tmp_path):
 def test_what_is_no_network_of_a_game():
     with pytest.raises(ValueError, match=r"a network needs planes .* give the Rules"):
         network_evaluator(go_game(Rules(size=3)))
-    with pytest.raises(ValueError, match="a network for Go; this game wants"):
+    with pytest.raises(ValueError, match="the network is for Go; this game needs"):
         network_evaluator(toy(3), NetworkConfig())
     with pytest.raises(ValueError, match="give both, or neither for Go"):
         NetworkConfig(num_actions=3)

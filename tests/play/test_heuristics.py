@@ -94,7 +94,7 @@ def test_what_it_is_is_told():
             {"visits": 1, "good_visits": 1},
             "good_visits: 1; expected at least 0, and 0 without amaf",
         ),
-        ("even", {"visits": 1, "shapes": "x.npz"}, "shapes: x.npz is of no use to .*'even'"),
+        ("even", {"visits": 1, "shapes": "x.npz"}, "shapes: x.npz is not used by .*'even'"),
         ("shape", {"visits": 1}, "size: no weights for 5x5 come with the package, only for sizes"),
     ],
 )

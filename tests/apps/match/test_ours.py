@@ -172,7 +172,10 @@ def test_two_searches_play_any_game(game, tmp_path):
         (["--game", "chess"], "'chess' is not one of go, connect4, hex"),
         (["--game", "connect4", "--size", "9"], "size: connect4 comes in one size"),
         (["--game", "hex", "--komi", "3"], "komi"),
-        (["--game", "hex", "--opponent.command", "gnugo"], "opponent.command: programs play Go"),
+        (
+            ["--game", "hex", "--opponent.command", "gnugo"],
+            "opponent.command: programs play only Go",
+        ),
         (["--game", "hex", "--player.playouts", "mogo"], "playouts: mogo applies only to Go"),
         (["--game", "hex", "--player.search", "td"], "search: td applies only to Go"),
     ],
