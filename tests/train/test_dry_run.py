@@ -59,7 +59,7 @@ def test_a_dry_run_compiles_and_writes_nothing(here, capsys):
     ("target", "said"),
     [
         ("v5e", "--target v5e: libtpu is not installed: pip install 'gozero[tpu-ahead]'"),
-        ("v4", "target v4: expected v5e, v6e, v5p, h100, cpu, with a topology as in v5e:4x4"),
+        ("v4", "target v4: expected one of v5e, v6e, v5p, h100, cpu, optionally with a topology"),
     ],
 )
 def test_what_cannot_be_is_one_line(here, monkeypatch, capsys, target, said):
