@@ -28,7 +28,7 @@ def ask(**fields):
         ({"id": 3}, "id", "Must be a string"),
         ({"boardXSize": None}, "boardXSize", "Must be an integer from 2 to 25"),
         ({"boardXSize": True}, "boardXSize", "Must be an integer"),
-        ({"boardYSize": 4}, "boardYSize", "only square boards"),
+        ({"boardYSize": 4}, "boardYSize", "Only square boards"),
         ({"komi": "7"}, "komi", "Must be a number from -150 to 150"),
         ({"komi": math.nan}, "komi", "Must be a number"),
         ({"komi": 7.25}, "komi", "a multiple of 0.5"),
@@ -37,7 +37,7 @@ def ask(**fields):
         ({"moves": [["X", "A1"]]}, "moves", "Must be B or W"),
         ({"moves": [["B", "D4"]]}, "moves", "Could not parse board location: D4"),
         ({"moves": [["B", 7]]}, "moves", "Could not parse board location: 7"),
-        ({"moves": [["B", "pass"]] * 401}, "moves", "Must be 400 at most"),
+        ({"moves": [["B", "pass"]] * 401}, "moves", "Must have at most 400 elements"),
         ({"id": "q" * 1001}, "id", "Must have at most 1000 characters"),
         ({"initialStones": [["B", "A1"], ["W", "A1"]]}, "initialStones", "different points"),
         ({"initialStones": [["B", "pass"]]}, "initialStones", "different points"),
@@ -288,7 +288,7 @@ def test_during_a_search_is_reported_and_time_ends_it():
     ("arguments", "complaint"),
     [
         ([], "--json: required, because there is no other protocol"),
-        (["--json", "--trees", "2"], "--trees 2: an analysis has one tree a position"),
+        (["--json", "--trees", "2"], "--trees 2: expected 1; an analysis has one tree a position"),
         (["--json", "--resign", "-0.5"], "--resign -0.5: this command plays no moves"),
         (
             ["--json", "--evaluator", "network", "--weights", "/nowhere"],

@@ -599,7 +599,9 @@ def test_damaged_lines_are_named_and_kept_beside(copied, capsys):
 def test_settings_that_are_none_are_named_in_a_line(copied, name, text):
     path = copied.folder / name
     path.write_text(text)
-    with pytest.raises(ValueError, match=rf"{name} (cannot be read|is not of)") as error:
+    with pytest.raises(
+        ValueError, match=rf"{name} (cannot be read|is not of|does not belong to)"
+    ) as error:
         run.run(copied)
     assert "\n" not in str(error.value)
     assert path.read_text() == text

@@ -57,9 +57,9 @@ def test_without_an_interval_genmove_tells_at_its_end_alone():
 @pytest.mark.parametrize(
     ("kind", "words", "said"),
     [
-        ("lz", "ownership true", "there is no ownership here"),
-        ("kata", "red", "there is no red here"),
-        ("kata", "b b", "there is no b here"),
+        ("lz", "ownership true", "unknown key ownership"),
+        ("kata", "red", "unknown key red"),
+        ("kata", "b b", "unknown key b"),
         ("kata", "ownership", "ownership must be true or false"),
         ("kata", "interval x", "x is not an interval in hundredths of a second"),
         ("kata", "1e9x", "1e9x is not an interval"),
@@ -248,7 +248,7 @@ class Slow:
         self.pieces.append(steps / 250)
         return running + steps
 
-    def found(self, running):
+    def analyse(self, running):
         visits = np.array([[running] + [0] * 9])
         zero = np.zeros((1, 10))
         lines = np.full((1, 1, 2), -1)

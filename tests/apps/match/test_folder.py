@@ -34,7 +34,9 @@ def test_weights_are_known_by_what_they_are(tmp_path):
     with MatchFolder(config, evaluators("a.npz", "1" * 64)) as folder:  # no game was played
         folder.write_manifest({"evaluators": first})
         folder.add(GAME, MOVES)
-    with pytest.raises(ValueError, match=r"games of other weights: --player.weights a.npz had SHA"):
+    with pytest.raises(
+        ValueError, match=r"games with other weights: --player.weights a.npz had SHA"
+    ):
         MatchFolder(config, evaluators("a.npz", "1" * 64))
     moved = dataclasses.replace(player, weights=pathlib.Path("b.npz"))
     with MatchFolder(dataclasses.replace(config, player=moved), evaluators("b.npz", "0" * 64)):
@@ -133,7 +135,7 @@ def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
         folder.add(GAME, MOVES)
         with pytest.raises(ValueError, match="run is being played by another process"):
             MatchFolder(more, first)
-    with pytest.raises(ValueError, match="games of other weights"):
+    with pytest.raises(ValueError, match="games with other weights"):
         MatchFolder(more, other)
     with MatchFolder(config, first) as folder:  # fewer games than the refused commands asked for
         assert folder.session == 1

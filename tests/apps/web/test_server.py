@@ -177,7 +177,7 @@ def test_a_tab_that_reads_nothing_is_closed(monkeypatch):
         return boards[0]
 
     asyncio.run(server._serve(stuck, new_board, open_boards))
-    assert stuck.closed == (1013, "nobody reads")
+    assert stuck.closed == (1013, "messages are not read")
     assert len(stuck.sent) == 5
     assert boards[0].closed.is_set()
     assert boards[0].told >= 5 + 1000 // 112

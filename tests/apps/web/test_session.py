@@ -118,8 +118,8 @@ def test_a_second_look_is_told_all_that_is_known(board):
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ({"do": "dance"}, "none of new, load"),
-        ({}, "none of new, load"),
+        ({"do": "dance"}, "not one of new, load"),
+        ({}, "not one of new, load"),
         ({"do": "new", "size": 99, "komi": 7, "black": "you", "white": "you"}, "from 2 to 25"),
         ({"do": "new", "size": 5, "komi": 0.3, "black": "you", "white": "you"}, "komi: 0.3 is not"),
         (
