@@ -307,7 +307,7 @@ def test_a_threshold_to_resign_at_is_below_even():
 
 def test_openings_are_for_pairs():
     states = jax.tree.map(lambda x: jnp.stack([x] * 3), go.init(RULES))
-    with pytest.raises(ValueError, match="num_games: 16, and 3 openings are for 6"):
+    with pytest.raises(ValueError, match="num_games: 16, but 3 openings are for 6"):
         play(openings=states)
 
 
