@@ -262,7 +262,7 @@ def test_ctrl_c_keeps_every_finished_game(tmp_path, as_here):
     assert "Traceback" not in stderr
     finished = len(list(out.glob("games/*.sgf")))
     assert 5 <= finished < 5000
-    assert f"{finished} games (stopped" in stdout
+    assert f"{finished} games of 5000 (stopped" in stdout
     assert str(out / "games") in stdout
     assert len(np.unique(shards.read_folder(out)[1].game)) == finished
     assert json.loads((out / "manifest.json").read_text())["state"] == "stopped"

@@ -86,9 +86,9 @@ def test_what_it_is_is_told():
     ("name", "confidences", "message"),
     [
         ("good", {"visits": 1}, "heuristic: 'good' is not one of even, mogo, shape"),
-        ("even", {}, "visits, amaf_visits: both 0"),
-        ("even", {"visits": -1}, "visits: -1 is not from 0 to 131070"),
-        ("even", {"amaf_visits": 150_000}, "amaf_visits: 150000 is not from 0 to 131070"),
+        ("even", {}, "visits, amaf_visits: both are 0"),
+        ("even", {"visits": -1}, "visits: -1 is neither from 0 to 131070"),
+        ("even", {"amaf_visits": 150_000}, "amaf_visits: 150000 is neither from 0 to 131070"),
         (
             "even",
             {"visits": 1, "good_visits": 1},

@@ -295,7 +295,7 @@ def test_temporal_difference_search(tmp_path):
     assert made.player.begin is None
     assert made.describe_memory(4) == "4 games, one after the other"
     assert flags.text == "local shapes td 8"
-    with pytest.raises(ValueError, match="search: td has no tree"):
+    with pytest.raises(ValueError, match="search: td has neither a tree nor"):
         make_setup(RULES, flags)
     with pytest.raises(
         ValueError, match=r"--opponent\.search td: the package has no local shapes for 5x5"
