@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 from typing import ClassVar
 
-from experiments.matches.config import Match, MatchesConfig
+from experiments.matches.config import GNUGO, Match, MatchesConfig
 from gozero.apps.match.config import MatchConfig, Side
 from gozero.runs.settings import setting
 
@@ -28,6 +28,14 @@ _RAVE = Side(
 )
 
 
+_RAVE_13X13 = dataclasses.replace(
+    _RAVE, leaves=8, heuristic="mogo", heuristic_amaf_visits=None, heuristic_good_visits=0
+)
+"""`--player strong` of sizes without a network; there are no local shapes of 13x13."""
+
+_LEVEL_0 = Side(command=GNUGO.replace("--level 10", "--level 0"))
+
+
 def _network(size: int) -> Side:
     return Side(
         evaluator="network",
@@ -42,21 +50,26 @@ def _network(size: int) -> Side:
 
 _7X7 = {"size": 7, "komi": 9.0, "openings": 2}
 _9X9 = {"size": 9, "komi": 7.0, "openings": 2}
+_13X13 = {"size": 13, "komi": 7.0, "openings": 2}
 
 MATCHES = {
     "7x7-rave": Match(_network(7), 200, (0.60, 1.0), opponent=_RAVE, **_7X7),
     "7x7-gnugo": Match(_network(7), 200, (0.97, 1.0), **_7X7),
     "9x9-rave": Match(_network(9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
     "9x9-gnugo": Match(_network(9), 400, (0.90, 1.0), 0.95, **_9X9),
+    "13x13-rave": Match(_network(13), 100, opponent=_RAVE_13X13, **_13X13),
+    "13x13-gnugo-0": Match(_network(13), 200, (0.50, 1.0), opponent=_LEVEL_0, **_13X13),
+    "13x13-gnugo": Match(_network(13), 100, **_13X13),
 }
 """The matches, named by board and opponent."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ZeroStrengthConfig(MatchesConfig):
-    """Networks trained by self-play, with 200 simulations per move, against MC-RAVE with local
-    shapes and 3,000 simulations, and against GNU Go 3.8 at level 10; pairs of random openings,
-    area scoring, positional superko on both sides, dead stones played out."""
+    """Networks trained by self-play, with 200 simulations per move, against MC-RAVE with a
+    heuristic and 3,000 simulations, and against GNU Go 3.8 at level 10, on 13x13 also at level 0;
+    pairs of random openings, area scoring, positional superko on both sides, dead stones played
+    out."""
 
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("7x7-rave",), "games": 4, "parallel": 4}

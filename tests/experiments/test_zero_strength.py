@@ -15,15 +15,17 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
     for name, match in MATCHES.items():
         asked = config.match(name)
         assert asked.paired
-        assert asked.games == (400 if asked.size == 9 else 200)
+        assert asked.games == (100 if match.must is None else 400 if asked.size == 9 else 200)
         assert (asked.player.simulations, asked.player.search) == (200, "katago")
         assert asked.player.weights.name == f"{match.size}x{match.size}.safetensors"
         assert (ROOT / asked.player.weights).is_file()
     assert config.match("7x7-rave").opponent.heuristic == "shape"
     assert config.match("7x7-gnugo").opponent.command == GNUGO
     assert config.match("7x7-gnugo").komi == 9.0
-    assert config.match("9x9-gnugo").komi == 7.0
+    assert config.match("9x9-gnugo").komi == config.match("13x13-gnugo").komi == 7.0
+    assert "--level 0 " in config.match("13x13-gnugo-0").opponent.command
     assert config.match("9x9-rave").opponent == config.match("7x7-rave").opponent
+    assert config.match("13x13-rave").opponent.heuristic == "mogo"  # there are no shapes for it
 
 
 def test_a_network_of_ones_own_plays_in_place_of_those_that_lie_here():
