@@ -1,5 +1,6 @@
 """A KataGo network: evaluations/s against KataGo itself on the same cores, and a search's
-evaluations/s against the bare network's.
+evaluations/s against the bare network's. If JAX has several devices (JAX_NUM_CPU_DEVICES), the
+positions are divided among them.
 
 KataGo's figure is from its own benchmark, a search that also computes the inputs, so ours includes
 the inputs too.
@@ -17,6 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.sharding import Mesh, NamedSharding
 
 from experiments.katago.config import PEER
 from experiments.throughput import games
@@ -25,6 +27,7 @@ from experiments.throughput.measure import Report, Result, against, in_turn, mak
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets import weights
+from gozero.play import devices
 from gozero.play.networks import network_evaluator
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator
@@ -83,16 +86,17 @@ def _evaluations(config, report, size: int, calls: int, visits: int) -> None:
     def run(params, states):
         return evaluator.evaluate(params, jax.random.key(0), _observe(evaluator, states))
 
-    once = jax.jit(run)
-    several = lambda *arguments: [once(*arguments) for _ in range(calls)]
-    ours = make_timed(several, lambda: (evaluator.params, states))
+    mesh = devices.make_mesh(_BATCH)
+    once, arguments = _divided(run, mesh, evaluator.params, states)
+    several = lambda *arrays: [once(*arrays) for _ in range(calls)]
+    ours = make_timed(several, lambda: arguments)
     katago = shutil.which(config.katago)
     sides = [ours] if katago is None else [ours, lambda: _katago_rate(config, katago, size, visits)]
     seconds, *peer = in_turn(sides, config.repeats)
     rates = [calls * _BATCH / x for x in seconds]
     report.add(
         Result(
-            row=f"KataGo's network {size}x{size} B={_BATCH}",
+            row=f"KataGo's network {size}x{size} B={_BATCH}{_where(mesh)}",
             unit="evaluations/s",
             note=f"{config.weights.name}, inputs made",
             **against(rates, peer[0] if peer else None, "KataGo's benchmark"),
@@ -111,32 +115,53 @@ def _katago_rate(config: ThroughputConfig, program: str, size: int, visits: int)
     return float(rates[-1])
 
 
-def _bare(evaluator: Evaluator, states: go.GameState):
+def _bare(evaluator: Evaluator, states: go.GameState, mesh: Mesh):
     """A timer of `_CALLS` calls of the bare network on the games' observations."""
     planes = jax.jit(functools.partial(_observe, evaluator))(states)
-    once = jax.jit(lambda params, x: evaluator.evaluate(params, jax.random.key(0), x))
-    several = lambda *arguments: [once(*arguments) for _ in range(_CALLS)]
-    return make_timed(several, lambda: (evaluator.params, planes))
+
+    def evaluate(params, planes):
+        return evaluator.evaluate(params, jax.random.key(0), planes)
+
+    once, arguments = _divided(evaluate, mesh, evaluator.params, planes)
+    several = lambda *arrays: [once(*arrays) for _ in range(_CALLS)]
+    return make_timed(several, lambda: arguments)
+
+
+def _where(mesh: Mesh) -> str:
+    """The end of a row's name."""
+    return f", {mesh.size} devices" if mesh.size > 1 else ""
+
+
+def _divided(function: Any, mesh: Mesh, params: Any, batch: Any) -> tuple[Any, tuple]:
+    """(The function of parameters and a batch, jitted, with the batch divided among the devices;
+    its arguments, placed there)."""
+    specs = devices.EVERYWHERE, devices.DIVIDED
+    placed = [NamedSharding(mesh, spec) for spec in specs]
+    arguments = tuple(map(jax.device_put, (params, batch), placed))
+    return jax.jit(devices.over_devices(function, mesh, specs)), arguments
 
 
 def _search(config, report, size: int, simulations: int) -> None:
     rules, evaluator = _evaluator(config, size)
-    game, states = go_game(rules), _in_play(config, rules, evaluator)
+    game, mesh = go_game(rules), devices.make_mesh(_BATCH)
+    states = _in_play(config, rules, evaluator)
     rule: Any = evaluator.select
     settings = SearchConfig(simulations, select=rule, root_select=rule.at_root)
 
-    def run(params, states, key):
+    def run(params, states):
         own = evaluator._replace(params=params)
+        key = devices.own_key(jax.random.key(config.seed))
         return search(game, own, key, states, settings, keep_tree=False).visits
 
-    arguments = evaluator.params, states, jax.random.key(config.seed)
-    timers = [make_timed(jax.jit(run), lambda: arguments), _bare(evaluator, states)]
+    once, arguments = _divided(run, mesh, evaluator.params, states)
+    timers = [make_timed(once, lambda: arguments), _bare(evaluator, states, mesh)]
     ours, peer = in_turn(timers, config.repeats)
     # A search does one evaluation more than simulations: the root's.
     rates = [_BATCH * (simulations + 1) / x for x in ours], [_CALLS * _BATCH / x for x in peer]
+    what = f"search {size}x{size} B={_BATCH}, {simulations} sims, KataGo's network"
     report.add(
         Result(
-            row=f"search {size}x{size} B={_BATCH}, {simulations} sims, KataGo's network",
+            row=what + _where(mesh),
             unit="evaluations/s",
             must=0.95,
             note=f"{config.weights.name}",
