@@ -88,7 +88,7 @@ ENTRIES = {
         "5 minutes a subject",
     ),
     "zero_strength": GalleryEntry(
-        "7x7 and 9x9 networks trained by self-play alone, against MC-RAVE and GNU Go",
+        "7x7, 9x9 and 13x13 networks trained by self-play alone, against MC-RAVE and GNU Go",
         "half an hour per board, and some hours of training",
     ),
 }

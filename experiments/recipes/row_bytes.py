@@ -89,7 +89,7 @@ def measure(config: RowBytesConfig) -> Iterator[Row]:
             sizes: dict[str, Any] = {}
             for dtype in ("float16", "uint8"):
                 stored, count = with_policies(rows, dtype), rows.num_rows
-                stored = worker.in_parts(stored) if dtype == "uint8" else stored
+                stored = worker.rounded(stored) if dtype == "uint8" else stored
                 about = About("worker", 0, 1, 0, len(np.unique(rows.game)), count)
                 frequency = np.full(count, FREQUENCY_UNIT, np.uint16)
                 replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(stored))
