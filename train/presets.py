@@ -93,11 +93,11 @@ _ALL = (
         preset="13x13-cpu",
         size=13,
         komi=(6.0, 7.0, 7.0, 8.0),
-        iterations=280,
+        iterations=200,
         capacity=400_000,
         window=100_000,
         learning_rate=1.5e-3,
-        evaluate_every=70,
+        evaluate_every=100,
     ),
     dataclasses.replace(
         _COMMON,
