@@ -32,8 +32,8 @@ class TrainConfig:
     """
 
     preset: str = setting("")
-    """The preset that sets the other flags: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu, 13x13-cpu or
-    19x19-slice for Go; connect4; hex."""
+    """The preset that sets the other flags: 3x3, 5x5, 7x7, 9x9-cpu, 9x9-gpu or 19x19-slice for Go;
+    connect4; hex."""
 
     out: pathlib.Path | None = setting(None, unset="runs/zero-PRESET")
     """The run's folder, or the URL of its bucket: s3://, gs://, az://."""

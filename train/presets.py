@@ -88,17 +88,6 @@ _ALL = (
         window=100_000,
         evaluate_every=100,
     ),
-    dataclasses.replace(  # an hour on two cores, from the weights of 9x9
-        _COMMON,
-        preset="13x13-cpu",
-        size=13,
-        komi=(6.0, 7.0, 7.0, 8.0),
-        iterations=200,
-        capacity=400_000,
-        window=100_000,
-        learning_rate=1.5e-3,
-        evaluate_every=100,
-    ),
     dataclasses.replace(
         _COMMON,
         preset="9x9-gpu",

@@ -12,7 +12,8 @@ PlayerName = Literal["strong", "fast", "rave", "uct", "literal", "random"]
 
 DEFAULT: PlayerName = "strong"
 NETWORKS = {
-    size: pathlib.Path(__file__).parent / "data" / f"{size}x{size}.safetensors" for size in (7, 9, 13)
+    size: pathlib.Path(__file__).parent / "data" / f"{size}x{size}.safetensors"
+    for size in (7, 9, 13)
 }
 """Networks that come with the package, by board size."""
 

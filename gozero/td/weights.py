@@ -54,7 +54,7 @@ def for_board(size: int, path: pathlib.Path | None) -> tuple[Learnt, dict]:
     size_of_weights = learnt.shapes.size
     if size_of_weights != size:
         raise ValueError(
-            f"shapes: the weights {path} are for {size_of_weights}x{size_of_weights}, but the "
+            f"shapes: {path} is for {size_of_weights}x{size_of_weights}, but the "
             f"board is {size}x{size}"
         )
     name = f"local_shape_{size}" if path is None else str(path)

@@ -205,7 +205,7 @@ def test_a_search_that_fails_is_answered(monkeypatch, capsys):
 
     out = io.StringIO()
     server = run.Server(CONFIG, out)
-    monkeypatch.setattr(server, "_made", fails)
+    monkeypatch.setattr(server, "_searches_for", fails)
     server.listen(
         io.BytesIO(
             json.dumps(usual(random.Random(1), 5) | {"moves": [], "analyzeTurns": [0]}).encode()

@@ -170,7 +170,7 @@ def test_another_config_in_the_same_folder_is_refused(tmp_path):
         SweepFolder(sweep, config)
     for changed, message in (
         ({"komi": 6.5}, r"--komi was 7.0 and is 6.5"),
-        ({"parallel": 8}, r"--parallel was 4 and is 8; give --parallel 4 to go on"),
+        ({"parallel": 8}, r"--parallel was 4 and is 8; give --parallel 4 to resume"),
         ({"seed": 3}, r"--seed was 0 and is 3"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -277,7 +277,7 @@ def test_other_models_are_not_ok():
 
 def test_what_does_not_fit_is_refused():
     root = roots()
-    with pytest.raises(ValueError, match=r"^root.value: its shape is \(3,\); .* \(16,\)"):
+    with pytest.raises(ValueError, match=r"^root.value: its shape is \(3,\), .* \(16,\)"):
         from_mctx(root.replace(value=root.value[:3]), model(8, 9))
     with pytest.raises(ValueError, match=r"^invalid_actions: its shape is \(16, 3\)"):
         from_mctx(root, model(8, 9), invalid_actions=some_invalid()[:, :3])

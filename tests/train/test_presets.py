@@ -27,7 +27,7 @@ shapes = functools.partial(jax.tree.map, lambda x: (x.shape, x.dtype))
 AS_5X5 = {"9x9-gpu", "19x19-slice"}
 """Traced on 5x5: their own programs differ only in sizes, and take up to five times as long."""
 
-AS_OTHERS = {"7x7", "9x9-cpu", "13x13-cpu"}
+AS_OTHERS = {"7x7", "9x9-cpu"}
 """Programs that are those of 5x5 with larger sizes."""
 
 IN_SHORT = sorted(PRESETS.keys() - AS_OTHERS)

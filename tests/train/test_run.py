@@ -172,7 +172,7 @@ def test_what_does_not_fit_is_refused_with_its_bytes_and_what_to_lower():
     with pytest.raises(ValueError, match=r"lower --capacity$") as error:
         memory.check(plan, 10**7)
     assert f"{sum(parts.values()):,} bytes but has 10,000,000" in str(error.value)
-    assert f"{parts['replay']:,} for replay" in str(error.value)
+    assert f"replay would take {parts['replay']:,} of them" in str(error.value)
     assert memory.check(plan, 10**10).startswith(f"{sum(parts.values()) / 2**20:,.1f} MiB")
     many = make_plan(tiny.config(batch=4096, simulations=64, capacity=10**5))
     with pytest.raises(ValueError, match=r"^--batch or --simulations: a device would need"):

@@ -160,7 +160,7 @@ def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
     ("change", "complaint"),
     [
         (["--data", "nowhere"], "data nowhere: no such folder"),
-        (["--data", "{tmp}"], "data {tmp}: no shards/"),
+        (["--data", "{tmp}"], "data {tmp}: it has no shards/"),
         (["--steps", "0"], "--steps 0: expected at least 1"),
         (["--steps", "many"], "--steps many: expected a whole number"),
         (["--batch-size", "0"], "--batch-size 0: expected at least 1"),

@@ -356,9 +356,8 @@ def test_local_shapes_of_a_file_fix_the_size(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         gtp.run(gtp.GtpConfig(size=9, **flags), io.StringIO("name\n"), io.StringIO())
     assert stop.value.code == 2
-    assert re.fullmatch(
-        "gozero gtp: shapes: .*mine.safetensors is of 3x3, the board 9x9\n", capsys.readouterr().err
-    )
+    message = "gozero gtp: shapes: .*mine.safetensors is for 3x3, but the board is 9x9\n"
+    assert re.fullmatch(message, capsys.readouterr().err)
 
 
 # --- the board ------------------------------------------------------------------------
