@@ -38,7 +38,7 @@ class NetworkSearchConfig(SweepConfig):
     def __post_init__(self):
         super().__post_init__()
         if self.weights is None and self.size not in NETWORKS:
-            known = " and ".join(f"{n}x{n}" for n in NETWORKS)
+            known = ", ".join(f"{n}x{n}" for n in NETWORKS)
             raise ValueError(
                 f"--size {self.size}: there are networks of {known}; for others give --weights"
             )
