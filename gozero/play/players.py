@@ -95,6 +95,10 @@ MEASURED = (
         "zero_strength/results/9x9-gnugo",
     ),
     Measured(
+        *("strong", 13, "GNU Go 3.8, level 0", 200, 0.7675, 0.702705, 0.821755, 0.0617),
+        "zero_strength/results/13x13-gnugo-0",
+    ),
+    Measured(
         *("fast", 9, "itself with uniform playouts", 200, 0.775, 0.715632, 0.825005, 0.0264),
         "against_gnugo/results/playouts",
     ),
