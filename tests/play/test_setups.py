@@ -255,7 +255,7 @@ def test_local_shapes_from_a_file(tmp_path):
     assert evaluator.about["shapes"] == str(path)
     assert evaluator.about["shapes_sha256"] == sha256(path)
     np.testing.assert_array_equal(evaluator.params.table, local_shape.table(chosen, weights))
-    with pytest.raises(ValueError, match=r"mine\.safetensors are for 3x3, but the board is 5x5"):
+    with pytest.raises(ValueError, match=r"mine\.safetensors is for 3x3, but the board is 5x5"):
         make_setup(Rules(5), flags)
     with pytest.raises(ValueError, match=r"local shapes no\.npz: there is no file no.npz"):
         make_setup(RULES, PlayerConfig(**vars(flags) | {"shapes": pathlib.Path("no.npz")}))
