@@ -79,8 +79,8 @@ print(f"{record.black} against {record.white}, {record.result}, {len(record.move
 # ## Look at every position
 #
 # Each position of the game is the root of a search, and all searches run in lockstep, so sixty
-# positions take hardly longer than a few. On 7x7, 9x9 and 13x13 the network that comes with the
-# package evaluates the positions; on other sizes playouts do.
+# positions take hardly longer than a few. On 9x9 and 7x7 the network that comes with the package
+# evaluates the positions; on other sizes playouts do.
 
 # %%
 config = ReviewConfig.of_flags(

@@ -96,7 +96,7 @@ def test_the_wheel_runs_outside_the_checkout(wheel, tmp_path):
     assert run("-m", "gozero.apps.cli", "--version") == f"gozero {gozero.__version__}\n"
     code = "from gozero.play import players; print(*players.NETWORKS.values(), sep='\\n')"
     networks = [pathlib.Path(line) for line in run("-c", code).splitlines()]
-    assert len(networks) == 3
+    assert len(networks) == 2
     assert all(path.is_relative_to(site) and path.exists() for path in networks)
 
 

@@ -12,8 +12,7 @@ PlayerName = Literal["strong", "fast", "rave", "uct", "literal", "random"]
 
 DEFAULT: PlayerName = "strong"
 NETWORKS = {
-    size: pathlib.Path(__file__).parent / "data" / f"{size}x{size}.safetensors"
-    for size in (7, 9, 13)
+    size: pathlib.Path(__file__).parent / "data" / f"{size}x{size}.safetensors" for size in (7, 9)
 }
 """Networks that come with the package, by board size."""
 
@@ -93,10 +92,6 @@ MEASURED = (
     Measured(
         *("strong", 9, "GNU Go 3.8", 400, 0.8975, 0.867799, 0.921135, 0.0926),
         "zero_strength/results/9x9-gnugo",
-    ),
-    Measured(
-        *("strong", 13, "GNU Go 3.8, level 0", 200, 0.7675, 0.702705, 0.821755, 0.0617),
-        "zero_strength/results/13x13-gnugo-0",
     ),
     Measured(
         *("fast", 9, "itself with uniform playouts", 200, 0.775, 0.715632, 0.825005, 0.0264),

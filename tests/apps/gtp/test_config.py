@@ -93,9 +93,9 @@ def test_without_flags_it_is_the_strong_player_of_each_board():
     )
     assert config.weights == players.NETWORKS[9]
     assert (config.search, config.symmetries, config.reuse) == ("katago", "random", True)
-    other = config.on(11)
+    other = config.on(13)
     assert (other.size, other.evaluator, other.search, other.heuristic) == (
-        *(11, "playout", "rave", "mogo"),
+        *(13, "playout", "rave", "mogo"),
     )
     assert other.reuse
     assert other.on(7).weights == players.NETWORKS[7]
