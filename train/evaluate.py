@@ -283,12 +283,12 @@ def sprt(path: pathlib.Path, terms: Terms, newest: Contender, older: Contender) 
     advice = "; give a larger --games"
     if max_games < terms.games:
         advice = f", and all {len(openings)} openings have been played; give a larger --openings"
-    verdicts = {
+    conclusions = {
         "H1": f"stronger, by {test.elo1:+g} Elo rather than {test.elo0:+g}",
         "H0": f"not stronger, {test.elo0:+g} Elo rather than {test.elo1:+g}",
         None: f"undecided{advice}",
     }
-    return f"{line}; {score:.1%} [{low:.1%}, {high:.1%}]: {verdicts[decision]}"
+    return f"{line}; {score:.1%} [{low:.1%}, {high:.1%}]: {conclusions[decision]}"
 
 
 def table(rated: dict[str, Rating]) -> str:

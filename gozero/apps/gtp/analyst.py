@@ -166,10 +166,10 @@ class Analyst:
           hurried: whether time is short: then no report waits for a compilation.
           talk: tells whether the search must stop.
         """
-        outlook, reported, has_begun = None, self._clock(), False
+        outlook, reported = None, self._clock()
 
         def look(running: Running, is_over: bool) -> bool:
-            nonlocal outlook, reported, has_begun
+            nonlocal outlook, reported
             is_stopped = talk.is_stopped()
             timeout = None if is_over and not (hurried or is_stopped) else 0.0
             is_ready = self._is_analyser_ready(searcher, running, timeout)
