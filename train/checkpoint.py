@@ -43,24 +43,24 @@ _ADDED_LATER = {".playing.games.predicted"}
 """Arrays that checkpoints of earlier versions lack; a run resumed from one has zeros there."""
 
 
-class Saved(NamedTuple):
+class Checkpoint(NamedTuple):
     """A checkpoint on disk."""
 
     path: pathlib.Path
     iteration: int
 
 
-def saved_in(folder: pathlib.Path) -> list[Saved]:
+def saved_in(folder: pathlib.Path) -> list[Checkpoint]:
     """The complete checkpoints of a run, the newest first."""
     paths = [path.parent for path in folder.glob("*/about.json")]
-    saved = [Saved(path, int(path.name)) for path in paths if _NAME.fullmatch(path.name)]
+    saved = [Checkpoint(path, int(path.name)) for path in paths if _NAME.fullmatch(path.name)]
     return sorted(saved, key=lambda one: -one.iteration)
 
 
-def saved_on_first_host(folder: pathlib.Path) -> list[Saved]:
+def saved_on_first_host(folder: pathlib.Path) -> list[Checkpoint]:
     """The result of `saved_in` on the first host, on every host."""
     iterations = hosts.broadcast_from_first([one.iteration for one in saved_in(folder)])
-    return [Saved(folder / f"{iteration:06d}", iteration) for iteration in iterations]
+    return [Checkpoint(folder / f"{iteration:06d}", iteration) for iteration in iterations]
 
 
 def sweep(folder: pathlib.Path) -> None:
@@ -69,7 +69,7 @@ def sweep(folder: pathlib.Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def set_aside(saved: Sequence[Saved]) -> None:
+def set_aside(saved: Sequence[Checkpoint]) -> None:
     """Rename checkpoints that cannot be resumed from, so that they no longer count."""
     for one in saved:
         aside = one.path.with_name(f"{one.path.name}.damaged")
@@ -79,7 +79,7 @@ def set_aside(saved: Sequence[Saved]) -> None:
             print(f"checkpoint {one.path}: renamed to {aside.name}", file=sys.stderr)
 
 
-def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved:
+def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Checkpoint:
     """Write a checkpoint, and delete all but the newest few.
 
     Called by every process of a run, on a folder that all of them see.
@@ -96,19 +96,19 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Saved
     path, partial = folder / f"{iteration:06d}", folder / f".{iteration:06d}.part"
     arrays = _arrays_by_name(state)
     try:
-        hosts.at_first(lambda: _make_empty(partial))
-        hosts.at_each(lambda: _write_arrays(partial / "arrays", arrays))
-        hosts.at_first(lambda: _write_about(partial, iteration, _shapes(arrays), about))
-        hosts.at_first(lambda: _put_in_place(partial, path))
+        hosts.run_on_first(lambda: _make_empty(partial))
+        hosts.run_on_each(lambda: _write_arrays(partial / "arrays", arrays))
+        hosts.run_on_first(lambda: _write_about(partial, iteration, _shapes(arrays), about))
+        hosts.run_on_first(lambda: _put_in_place(partial, path))
     except Exception as error:  # on a full disk Orbax raises exceptions of many kinds
         shutil.rmtree(partial, ignore_errors=True)
         raise OSError(f"checkpoint {path} cannot be written ({_one_line(error)})") from error
     for old in saved_in(folder)[KEPT:] if hosts.is_first() else ():
         shutil.rmtree(old.path, ignore_errors=True)
-    return Saved(path, iteration)
+    return Checkpoint(path, iteration)
 
 
-def begin(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Future[Saved]:
+def begin(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Future[Checkpoint]:
     """`save` a copy in the host's memory, in a thread: the state itself may be donated at once.
 
     In a run of several processes the checkpoint is complete when this returns, because all of them
@@ -122,7 +122,7 @@ def begin(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Futu
     return future
 
 
-def lanes_of(saved: Saved) -> tuple[int, int]:
+def lanes_of(saved: Checkpoint) -> tuple[int, int]:
     """(the number of devices that a checkpoint was saved on, the number of games in play on each).
 
     Raises:
@@ -134,7 +134,7 @@ def lanes_of(saved: Saved) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def policies_of(saved: Saved) -> str:
+def policies_of(saved: Checkpoint) -> str:
     """The dtype of the policy targets in a checkpoint's replay.
 
     Raises:
@@ -147,7 +147,7 @@ def policies_of(saved: Saved) -> str:
     return dtype
 
 
-def unsharded_like(saved: Saved, like: Any, name: str) -> Any:
+def unsharded_like(saved: Checkpoint, like: Any, name: str) -> Any:
     """The argument `like` of `restore` for a part of the state, to read it as NumPy arrays.
 
     The shapes, and the dtype of policy targets, are those of the checkpoint; there are no
@@ -173,7 +173,7 @@ def unsharded_like(saved: Saved, like: Any, name: str) -> Any:
     return jax.tree_util.tree_map_with_path(one, like)
 
 
-def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
+def restore(saved: Checkpoint, like: Any) -> tuple[Any, dict]:
     """Read a checkpoint.
 
     Args:
@@ -190,9 +190,9 @@ def restore(saved: Saved, like: Any) -> tuple[Any, dict]:
         `like`; the message names the first that does.
     """
     expected = _arrays_by_name(like)
-    about = hosts.at_each(lambda: _read_and_check(saved.path, _shapes(expected)))
+    about = hosts.run_on_each(lambda: _read_and_check(saved.path, _shapes(expected)))
     expected = {name: leaf for name, leaf in expected.items() if name in about["arrays"]}
-    arrays = hosts.at_each(lambda: _read_arrays(saved.path / "arrays", expected))
+    arrays = hosts.run_on_each(lambda: _read_arrays(saved.path / "arrays", expected))
     return _tree_like(like, arrays), about["about"]
 
 

@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
     """Print the requirements of a run with a preset and flags; returns the exit status."""
     default = DryRunConfig(**vars(preset_of(argv, PROG)))
     config = flags.parse(DryRunConfig, argv, prog=PROG, default=default)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         target = ahead.target(config.target)
         try:
             for line in report(config, target):

@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 130 if a match against a program was stopped, 1 if the disk
     cannot be written, 2 for bad input."""
     config = flags.parse(EvaluateConfig, argv, prog=PROG)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         return run(config)
 
 

@@ -106,7 +106,7 @@ def greatest(number: int) -> int:
     return int(multihost_utils.process_allgather(np.int32(number)).max())
 
 
-def at_each(work: Callable[[], T]) -> T:
+def run_on_each(work: Callable[[], T]) -> T:
     """Do `work` on every host; returns this host's result once all have done it.
 
     Raises:
@@ -125,9 +125,9 @@ def at_each(work: Callable[[], T]) -> T:
     return result
 
 
-def at_first(work: Callable[[], object]) -> None:
-    """Do `work` on the first host while the others wait; raises as `at_each` does."""
-    at_each(work if is_first() else lambda: None)
+def run_on_first(work: Callable[[], object]) -> None:
+    """Do `work` on the first host while the others wait; raises as `run_on_each` does."""
+    run_on_each(work if is_first() else lambda: None)
 
 
 def check_shared(path: pathlib.Path, patience_s: float = 60.0) -> None:

@@ -142,7 +142,7 @@ class Loop:
         self.phase("playing the gate's match")
         result: dict = {}
         params = state.learner.ema, state.player
-        hosts.at_first(lambda: result.update(matches.gate(self.plan, self.iteration, *params)))
+        hosts.run_on_first(lambda: result.update(matches.gate(self.plan, self.iteration, *params)))
         if hosts.broadcast_from_first(result.get("gate_passed", False)):
             self.state = state.replace(player=jax.tree.map(jnp.copy, state.learner.ema))
         return result

@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = flags.parse(PlotsConfig, argv, prog=PROG)
     if importlib.util.find_spec("matplotlib") is None:
         flags.fail(PROG, "plots need matplotlib: pip install -e '.[plots]'", status=1)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         paths = draw_at(config.out, config.every)
     for path in paths:
         print(path)

@@ -49,10 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input,
     130 for Ctrl-C. After SIGTERM and after `--minutes` it is 0, and the run can be resumed."""
     config = parse(sys.argv[1:] if argv is None else argv)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         on_cores = config.coordinator is None and runtime.cores_as_devices()
         hosts.join(config)
-        with folders.gone_if_empty(config.folder) if hosts.is_first() else contextlib.nullcontext():
+        writes = hosts.is_first()
+        with folders.removed_if_empty(config.folder) if writes else contextlib.nullcontext():
             return run(config, on_cores and mode.backend() == "cpu")
 
 
@@ -73,23 +74,23 @@ def run(config: TrainConfig, on_cores: bool = False) -> int:
       ValueError: invalid settings, a folder of another run or of one that is being trained, or a
         checkpoint that cannot be read; the message says what was wrong and what to do.
     """
-    hosts.at_each(lambda: hosts.check_flags(config))
+    hosts.run_on_each(lambda: hosts.check_flags(config))
     if config.tensorboard:
-        hosts.at_each(tensorboard.check)
+        hosts.run_on_each(tensorboard.check)
     _print("compiling, about 60 s the first time")
     mesh = _mesh(config, on_cores)
     with contextlib.ExitStack() as session:
         mirror = session.enter_context(Mirror(config))
         plan = make_plan(config, mesh.size, initial_devices(config, 1 if on_cores else mesh.size))
         _check_machine(plan)
-        params, sha256 = hosts.at_each(lambda: initial_params(plan))
-        hosts.at_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
+        params, sha256 = hosts.run_on_each(lambda: initial_params(plan))
+        hosts.run_on_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
         facts = folders.manifest(config.seed)
         facts |= {"devices": mesh.size, "processes": jax.process_count()}
         teacher = None if plan.teacher is None else teacher_of(plan.config).sha256
         start = lambda: session.enter_context(TrainFolder(config)).begin(facts, sha256, teacher)
-        hosts.at_first(start)
-        hosts.at_each(lambda: hosts.check_shared(config.folder / "config.json"))
+        hosts.run_on_first(start)
+        hosts.run_on_each(lambda: hosts.check_shared(config.folder / "config.json"))
         return _Session(plan, begin(plan, mesh, params), mirror).work()
 
 
@@ -105,7 +106,7 @@ def _check_machine(plan: Plan) -> None:
     preset = plan.config.preset
     if preset.endswith("-gpu") and mode.backend() == "cpu":
         _print(f"--preset {preset} is for a GPU, but JAX has only a CPU: the run will be very slow")
-    requirements = hosts.at_each(lambda: memory.check(plan))
+    requirements = hosts.run_on_each(lambda: memory.check(plan))
     _print(f"memory: {requirements}; {memory.checkpoint_text(plan)}")
 
 
@@ -116,7 +117,7 @@ def initial_devices(config: TrainConfig, num_devices: int) -> int:
     """
     for saved in checkpoint.saved_on_first_host(config.folder / "checkpoints"):
         with contextlib.suppress(ValueError):  # `begin` reports it
-            games = math.prod(hosts.at_each(lambda saved=saved: checkpoint.lanes_of(saved)))
+            games = math.prod(hosts.run_on_each(lambda saved=saved: checkpoint.lanes_of(saved)))
             return num_devices if games % config.batch else games // config.batch
     return num_devices
 
@@ -190,7 +191,7 @@ def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
             errors.append(error)
             print(f"{PROG}: {error}", file=sys.stderr)
             continue
-        hosts.at_first(lambda i=i: checkpoint.set_aside(saved[:i]))
+        hosts.run_on_first(lambda i=i: checkpoint.set_aside(saved[:i]))
         _print(f"resuming after iteration {one.iteration}")
         return loop
     if errors:
@@ -199,7 +200,7 @@ def begin(plan: Plan, mesh: Mesh, params: dict | None = None) -> Loop:
     return Loop(plan, mesh, steps.begin(plan, mesh, params))
 
 
-def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Saved, like: RunState) -> Loop:
+def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Checkpoint, like: RunState) -> Loop:
     """The run in the state that a checkpoint stores.
 
     Raises:
@@ -215,14 +216,14 @@ def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Saved, like: RunState) -
     return loop
 
 
-def _state_of(plan: Plan, saved: checkpoint.Saved, like: RunState) -> tuple[RunState, dict]:
+def _state_of(plan: Plan, saved: checkpoint.Checkpoint, like: RunState) -> tuple[RunState, dict]:
     """(a checkpoint's state, converted to the current devices and dtype of policy targets; the
     progress stored with it)."""
-    devices_before = hosts.at_each(lambda: checkpoint.lanes_of(saved)[0])
-    dtype_before = hosts.at_each(lambda: checkpoint.policies_of(saved))
+    devices_before = hosts.run_on_each(lambda: checkpoint.lanes_of(saved)[0])
+    dtype_before = hosts.run_on_each(lambda: checkpoint.policies_of(saved))
     if (devices_before, dtype_before) == (plan.num_devices, plan.buffer.policy_dtype):
         return checkpoint.restore(saved, like)
-    on_host = hosts.at_each(lambda: checkpoint.unsharded_like(saved, like.playing, ".playing"))
+    on_host = hosts.run_on_each(lambda: checkpoint.unsharded_like(saved, like.playing, ".playing"))
     state, progress = checkpoint.restore(saved, like.replace(playing=on_host))
     try:
         redistributed = redistribute.redistribute(state.playing, like.playing)
@@ -260,7 +261,7 @@ class _Saving(NamedTuple):
     iteration: int
     steps: int
     params: Any  # those that self-play uses at that iteration, on the host
-    written: futures.Future[checkpoint.Saved]
+    written: futures.Future[checkpoint.Checkpoint]
 
 
 class _Session:
@@ -278,7 +279,7 @@ class _Session:
     def work(self) -> int:
         minutes = math.inf if self.config.minutes is None else self.config.minutes
         deadline = time.monotonic() + 60 * minutes
-        hosts.at_first(self._tidy)
+        hosts.run_on_first(self._tidy)
         with runtime.StopRequest() as stop, self._waiting_for_checkpoint():
             self._play_missed_evaluation(stop)
             end = self._iterate(stop, deadline)
@@ -314,13 +315,13 @@ class _Session:
                 except NotFinite as error:
                     self._set_aside_bad_checkpoint()
                     self._fail(error)
-                self._at_first(lambda line=numbers: files.add_line(self.metrics, line))
-                self._at_first(lambda line=numbers: show(line))  # matches take long
+                self._run_on_first(lambda line=numbers: files.add_line(self.metrics, line))
+                self._run_on_first(lambda line=numbers: show(line))  # matches take long
                 self._stop_if_too_many_quarantined()
                 self.loop.phase("saving and evaluating")
                 numbers = numbers | self._save_and_evaluate(should_stop, stop)
                 if matches.due(self.config, self.loop.iteration):
-                    self._at_first(lambda line=numbers: show(line))
+                    self._run_on_first(lambda line=numbers: show(line))
                 self.settle(wait=False)
         return End(end)
 
@@ -400,10 +401,10 @@ class _Session:
             return End.REQUESTED
         return End.DONE if self.loop.iteration >= self.config.iterations else End.NOT_YET
 
-    def _at_first(self, work: Callable[[], object]) -> None:
+    def _run_on_first(self, work: Callable[[], object]) -> None:
         """Do some work on the first host; if it cannot write its files, the run ends."""
         try:
-            hosts.at_first(work)
+            hosts.run_on_first(work)
         except (OSError, ValueError) as error:
             self._fail(error)
 
@@ -435,9 +436,9 @@ class _Session:
         except (OSError, hosts.OtherHostFailed) as error:
             self._fail(error)
         self.saved_at, self.steps_saved = saving.iteration, saving.steps
-        self._at_first(lambda: self.mirror.commit(saving.iteration))
-        self._at_first(lambda: self._write_weights(saving.params, saving.iteration))
-        self._at_first(lambda: self._publish(saving.iteration))
+        self._run_on_first(lambda: self.mirror.commit(saving.iteration))
+        self._run_on_first(lambda: self._write_weights(saving.params, saving.iteration))
+        self._run_on_first(lambda: self._publish(saving.iteration))
 
     def evaluate(self, stop: runtime.StopRequest) -> dict:
         """Play the matches of this iteration, which is saved; returns the values for its metrics.
@@ -454,7 +455,7 @@ class _Session:
                 folder.add_to_last_line(self.metrics, metrics)
                 self.mirror.push()
 
-        self._at_first(measure)
+        self._run_on_first(measure)
         return metrics
 
     def _write_weights(self, params: Any, iteration: int) -> None:
@@ -479,7 +480,7 @@ class _Session:
         if int(self.loop.state.learner.step) > self.steps_saved:
             return
         saved = checkpoint.saved_on_first_host(self.config.folder / "checkpoints")
-        hosts.at_first(lambda: checkpoint.set_aside(saved[:1]))
+        hosts.run_on_first(lambda: checkpoint.set_aside(saved[:1]))
         self.saved_at = saved[1].iteration if saved[1:] else 0
 
     def _stop_if_too_many_quarantined(self) -> None:

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if the run cannot be read now, 2 for bad input, 130 for
     Ctrl-C."""
     config = flags.parse(StatusConfig, argv, prog=PROG)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         numbers = status(config.out)
         if config.port is None:
             for name, value in numbers.items():

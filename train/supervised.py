@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input,
     130 for Ctrl-C."""
     config = flags.parse(SupervisedConfig, argv, prog=PROG)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         job = _prepare(config)
         try:
             return _train(job)

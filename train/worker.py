@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     2 for bad input. After a signal the call in progress ends first, and its rows are written."""
     options = flags.parse(WorkerFlags, argv, prog=PROG)
     on_cores = runtime.cores_as_devices() and mode.backend() == "cpu"
-    with runtime.StopRequest() as stop, flags.failing(PROG):
+    with runtime.StopRequest() as stop, flags.exit_on_error(PROG):
         work(options, stop, on_cores)
     return runtime.STOPPED if stop.number == signal.SIGINT else 0
 

@@ -116,7 +116,7 @@ def table(rows: list[Row]) -> str:
 
 def main() -> int:
     config = command.parse(SpeedConfig, prog=PROG)
-    with folders.gone_if_empty(config.out), flags.failing(PROG):
+    with folders.removed_if_empty(config.out), flags.exit_on_error(PROG):
         return play(config)
 
 

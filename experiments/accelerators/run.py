@@ -42,7 +42,7 @@ _LOOK = "import jax; print(jax.devices()[0].device_kind)"
 
 def main(argv: Sequence[str] | None = None) -> int:
     config = command.parse(AcceleratorsConfig, argv, prog=PROG)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         names = select_programs(config.programs)
         targets = [ahead.target(name) for name in config.target]
         if not config.table:

@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
         status = learn(config)
         if status:
             return status
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         results = _Results(config)
         measure_missing(config, results)
     print(results.table())

@@ -16,7 +16,7 @@ def play(config: MatchesConfig, prog: str) -> int:
     """Plays all matches of --only, and returns the exit status of the program `prog`."""
     runtime.prepare()
     output.check_plots()
-    with flags.failing(prog):
+    with flags.exit_on_error(prog):
         matches = {name: config.match(name) for name in config.only}
         for match_config in matches.values():
             gtp_opponent.player_names(match_config)

@@ -110,7 +110,7 @@ def _by_rows(rules_record: dict, about: About, rows: Rows, frequency: np.ndarray
 
 def main() -> int:
     config = command.parse(RowBytesConfig, prog=PROG)
-    with folders.gone_if_empty(config.out), flags.failing(PROG):
+    with folders.removed_if_empty(config.out), flags.exit_on_error(PROG):
         folders.claim(config.out)
         rows = list(measure(config))
         write_csv(Row, rows, config.out / "row_bytes.csv", digits=4)

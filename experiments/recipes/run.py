@@ -77,7 +77,7 @@ class Row:
 def main() -> int:
     config = command.parse(RecipesConfig, prog=PROG)
     output.check_plots()
-    with flags.failing(PROG), _folder(config):
+    with flags.exit_on_error(PROG), _folder(config):
         study = Study(config)
         study.measure_costs()
         for seed, name in itertools.product(range(config.seeds), config.names):

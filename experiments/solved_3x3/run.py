@@ -41,7 +41,7 @@ WON, LOST = 8.5, 9.5
 def main() -> int:
     config = command.parse(Solved3x3Config, prog=PROG)
     output.check_plots()
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         config.out.mkdir(parents=True, exist_ok=True)
         files.write_json(config.out / "manifest.json", folders.manifest(0))
     points: list[Point] = []

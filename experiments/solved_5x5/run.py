@@ -19,7 +19,7 @@ from experiments import command
 from experiments.output import write_csv
 from experiments.solved_5x5.config import Solved5x5Config
 from gozero.apps import flags, runtime
-from gozero.apps.host_game import roomy_limit
+from gozero.apps.host_game import ample_move_limit
 from gozero.games.go import go_game
 from gozero.go.coords import to_gtp
 from gozero.go.rules import BLACK, GameState, Rules, init, legal_actions, play
@@ -65,11 +65,11 @@ class Row:
 
 def main() -> int:
     config = command.parse(Solved5x5Config, prog=PROG)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         shape, params, _ = weights.load(config.weights, SIZE)
-    rules = Rules(SIZE, "positional", max_moves=roomy_limit(SIZE))
+    rules = Rules(SIZE, "positional", max_moves=ample_move_limit(SIZE))
     evaluator = network_evaluator(rules, shape, params)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         config.out.mkdir(parents=True, exist_ok=True)
         files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     row = measure(config, rules, evaluator, *look(rules, evaluator, shape, config.komi))

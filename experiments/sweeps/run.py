@@ -16,7 +16,7 @@ from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.folder import Piece, SweepFolder
 from experiments.sweeps.points import Contestant, Point, Sweep
 from gozero.apps import flags, runtime
-from gozero.apps.host_game import roomy_limit
+from gozero.apps.host_game import ample_move_limit
 from gozero.go.rules import Rules, init
 from gozero.play import arena, devices
 from gozero.runs import folder as folders
@@ -35,7 +35,7 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
     settings = commands.parse(config, prog=prog)
     output.check_plots()
     runtime.cores_as_devices()
-    with folders.gone_if_empty(settings.out), flags.failing(prog):
+    with folders.removed_if_empty(settings.out), flags.exit_on_error(prog):
         status = play(settings)
     if status == runtime.STOPPED:
         runtime.end_at_once()
@@ -54,7 +54,7 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
     """
     sweep = sweep.resigning(config.resign)
     commands.print_estimate(minutes(sweep, config))
-    rules = Rules(config.size, "positional", max_moves=roomy_limit(config.size))
+    rules = Rules(config.size, "positional", max_moves=ample_move_limit(config.size))
     memory = _memory(rules, sweep, config)
     against_programs = anchors.matches(sweep, config)
     with SweepFolder(sweep, config) as folder:
@@ -188,7 +188,7 @@ def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> Memory:
             continue
         setup, lanes = contestant.setup(rules), config.piece if contestant.reuse else half
         roots = jax.eval_shape(jax.vmap(lambda komi: init(rules, komi).position), jnp.zeros(lanes))
-        search = setup.search.roomy if contestant.reuse else setup.search
+        search = setup.search.for_reuse if contestant.reuse else setup.search
         args = rules.num_actions, search, contestant.reuse, setup.prior_counts
         memories.append(memory_of(roots, *args))
     return max(memories, key=lambda memory: memory.total)

@@ -66,7 +66,7 @@ def measure(
             speeds.append(Speed(simulations / statistics.median(times), 1.0, 0.0, 0.0))
             continue
         _, config, prior_counts, _ = one.setup(rules)
-        tree_config = config.roomy if one.reuse else config
+        tree_config = config.for_reuse if one.reuse else config
         memory = memory_of(states.position, rules.num_actions, tree_config, one.reuse, prior_counts)
         simulations = num_trees * one.flags.num_simulations
         speeds.append(

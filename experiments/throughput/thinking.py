@@ -97,7 +97,7 @@ def _by_size(config: ThroughputConfig, report: Report) -> None:
         row_name = f"{row}: {simulations:,} sims, a simulation"
         report.add(Result(row=row_name, ours=seconds * per, unit="us", note=note, better="less"))
     full = SearchConfig(_NODES - 1, max_depth=64, capacity=_NODES, prune=True)
-    prune = jax.jit(lambda tree: reuse.with_room(tree, full), donate_argnums=0)
+    prune = jax.jit(lambda tree: reuse.make_room(tree, full), donate_argnums=0)
     grow = trees._runner(_ACTIONS, dataclasses.replace(full, prune=False), evaluate)
     timed = make_timed(prune, lambda: (grow(*arguments).tree,))
     ms = statistics.median(timed() for _ in range(3)) * 1e3

@@ -183,7 +183,7 @@ def _bytes(report: Report) -> None:
 
 def _reroot(config: ThroughputConfig, report: Report) -> None:
     num_actions, num_trees, simulations = 82, 64, 100
-    settings = SearchConfig(simulations, max_depth=64, select=Puct()).roomy
+    settings = SearchConfig(simulations, max_depth=64, select=Puct()).for_reuse
     run = _runner(num_actions, settings, hash_game.evaluator(num_actions, 8.0, 1.0))
     arguments = (hash_game.roots(num_trees, config.seed), jax.random.key(config.seed))
     result = run(*arguments)

@@ -49,7 +49,7 @@ def run(config: DoctorConfig) -> int:
     if not any(line.startswith("wrong:") for line in findings) and (
         config.target or "size" in (config.explicit_flags or {})
     ):
-        with flags.failing("gozero doctor"):
+        with flags.exit_on_error("gozero doctor"):
             findings += _costs(config)
     runtime.print_result("\n".join(findings))
     return int(any(line.startswith("wrong:") for line in findings))

@@ -70,7 +70,7 @@ def fail(prog: str, message: object, status: int = EXIT_USAGE) -> NoReturn:
 
 
 @contextlib.contextmanager
-def failing(prog: str) -> Iterator[None]:
+def exit_on_error(prog: str) -> Iterator[None]:
     """Exit with one line on stderr if the block fails: status 2 for a bad request (a ValueError),
     1 for a file that cannot be read or written (an OSError)."""
     try:
@@ -102,7 +102,7 @@ def _parse_one(
     if unknown:
         fail(prog, _unknown(config, unknown[0], prog))
     values = {f.name: getattr(parsed, f.name) for f in dataclasses.fields(config)}
-    with failing(prog):
+    with exit_on_error(prog):
         of_flags = getattr(config, "of_flags", None)
         if of_flags is None:
             return config(**values)

@@ -25,7 +25,7 @@ class IllegalMove(ValueError):
     """A move that the rules forbid: ``D4 is occupied``."""
 
 
-def roomy_limit(size: int) -> int:
+def ample_move_limit(size: int) -> int:
     """A move limit that no game of people or engines reaches: 6 * size^2, at least 400."""
     return max(400, 6 * size * size)
 
@@ -160,7 +160,9 @@ class HostGame:
         return float(_score(self.rules, self._state))
 
 
-@functools.partial(executables.jit, static_argnums=(0,), compiler_options=stages.seldom_options)
+@functools.partial(
+    executables.jit, static_argnums=(0,), compiler_options=stages.unoptimized_options
+)
 def _attempt(
     rules: Rules, state: GameState, colour: jax.Array, action: jax.Array
 ) -> tuple[GameState, jax.Array]:

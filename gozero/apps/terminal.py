@@ -51,7 +51,7 @@ def run(config: PlayConfig, stdin: Any = None) -> int:
     if config.is_random:
         print(runtime.random_network_message(), file=sys.stderr)
     board = Terminal(config, Thinking(config, PROG))
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         board.new()
     board.take(stdin or sys.stdin)
     return 0

@@ -52,7 +52,7 @@ _CACHE = ("compilation_cache_dir", "enable_compilation_cache")
 _IRRELEVANT = ("cache", "log", "pallas", "mosaic")  # these two come with modules of other devices
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), pathlib.PurePath)
 _is_on = False
-_at_first: list[Callable[[], None]] = []
+_on_start: list[Callable[[], None]] = []
 
 loading: dict[str, concurrent.futures.Future] = {}
 """Programs that are being loaded, by the names of their files (`gozero.compile.expected`)."""
@@ -61,21 +61,21 @@ on_first_use: Callable[[str], None] = lambda name: None
 """Called with the name of each program that is used for the first time."""
 
 
-def keep(at_first: Callable[[], None] | None = None) -> None:
+def keep(on_start: Callable[[], None] | None = None) -> None:
     """Keeps programs from now on, if JAX's own cache is enabled.
 
     Args:
-      at_first: called once, when JAX has started: see `begin`.
+      on_start: called once, when JAX has started: see `begin`.
     """
     global _is_on
     _is_on = True
-    _at_first.extend([at_first] if at_first else [])
+    _on_start.extend([on_start] if on_start else [])
 
 
 def begin() -> None:
     """To be called when JAX has started and programs will be used; their first calls do so too."""
-    if _at_first:
-        _at_first.pop()()
+    if _on_start:
+        _on_start.pop()()
 
 
 @functools.cache

@@ -81,7 +81,9 @@ def _write_rows(arrays: Any, rows: jax.Array, values: Any) -> Any:
     return jax.tree.map(write, arrays, values)
 
 
-def write_in_turn(array: jax.Array, places: tuple[jax.Array, ...], values: jax.Array, adds=False):
+def write_sequentially(
+    array: jax.Array, places: tuple[jax.Array, ...], values: jax.Array, adds=False
+):
     """Writes values [M, ...] into array at places, i32[M] for each indexed axis, one after another.
 
     With `adds`, adds them. Places outside the array are dropped; none may be negative. Does what a
@@ -143,24 +145,24 @@ def ranks(flags: jax.Array) -> jax.Array:
     On a GPU one kernel computes this, `true_first` and `count_true` for the same flags: a running
     sum would take several, a sort and a sum one each.
     """
-    return _in_turn(0, lambda flags: jnp.cumsum(flags, dtype=jnp.int32) - 1, flags)
+    return _partition(0, lambda flags: jnp.cumsum(flags, dtype=jnp.int32) - 1, flags)
 
 
 def true_first(flags: jax.Array) -> jax.Array:
     """i32[n]: the indices of the true entries of bool[n], in order, then those of the others."""
     first = lambda flags: jnp.argsort(~flags, stable=True).astype(jnp.int32)
-    return _in_turn(1, first, flags)
+    return _partition(1, first, flags)
 
 
 def count_true(flags: jax.Array) -> jax.Array:
     """i32[]: the number of true entries of bool[n]."""
-    return _in_turn(2, lambda flags: jnp.sum(flags, dtype=jnp.int32), flags)
+    return _partition(2, lambda flags: jnp.sum(flags, dtype=jnp.int32), flags)
 
 
-def _in_turn(which: int, default: Callable, flags: jax.Array) -> jax.Array:
+def _partition(which: int, default: Callable, flags: jax.Array) -> jax.Array:
     if mode.plain() or mode.backend() != "gpu":
         return default(flags)
-    in_kernel = lambda flags: paths.in_turn(flags)[which]
+    in_kernel = lambda flags: paths.stable_partition(flags)[which]
     return mode.by_platform(flags, cuda=in_kernel, default=default)
 
 

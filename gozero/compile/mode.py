@@ -26,8 +26,10 @@ IN_LOWERING = {"gpu": "cuda"}
 
 _in_kernel: contextvars.ContextVar[bool] = contextvars.ContextVar("in_kernel", default=False)
 _in_triton: contextvars.ContextVar[bool] = contextvars.ContextVar("in_triton", default=False)
-_seldom: contextvars.ContextVar[bool] = contextvars.ContextVar("seldom", default=False)
-_in_turn: contextvars.ContextVar[bool] = contextvars.ContextVar("in_turn", default=False)
+_fast_compile: contextvars.ContextVar[bool] = contextvars.ContextVar("fast_compile", default=False)
+_sequential_writes: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "sequential_writes", default=False
+)
 _target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", default=None)
 
 
@@ -81,43 +83,44 @@ def for_triton() -> bool:
 
 
 @contextlib.contextmanager
-def seldom() -> Iterator[None]:
-    """Code traced in this context runs once per search, not once per simulation: see `runs_seldom`.
+def fast_compile() -> Iterator[None]:
+    """Code traced in this context runs once per search, not once per simulation, and should compile
+    fast: see `prefers_fast_compile`.
 
-    ``seldom()(function)`` does this for each call of a function.
+    ``fast_compile()(function)`` does this for each call of a function.
     JAX caches these traces separately if it has `jax.make_user_context`; if not, an earlier trace
     with the same shapes may be reused, in its other form.
     """
-    token = _seldom.set(True)
+    token = _fast_compile.set(True)
     try:
         with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
             yield
     finally:
-        _seldom.reset(token)
+        _fast_compile.reset(token)
 
 
 @contextlib.contextmanager
-def in_turn() -> Iterator[None]:
-    """Code traced in this context has no scatters: see `writes_in_turn`."""
-    token = _in_turn.set(True)
+def sequential_writes() -> Iterator[None]:
+    """Code traced in this context has no scatters: see `writes_sequentially`."""
+    token = _sequential_writes.set(True)
     try:
         with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
             yield
     finally:
-        _in_turn.reset(token)
+        _sequential_writes.reset(token)
 
 
-def writes_in_turn() -> bool:
+def writes_sequentially() -> bool:
     """Whether to write at indices one after another, for a kernel that has no code for scatters."""
-    return _in_turn.get()
+    return _sequential_writes.get()
 
 
-def runs_seldom() -> bool:
+def prefers_fast_compile() -> bool:
     """Whether to prefer the form of a computation that compiles faster to the one that runs faster.
 
     Static: evaluated while tracing. False for a `plain` program.
     """
-    return _seldom.get() and not plain()
+    return _fast_compile.get() and not plain()
 
 
 def backend() -> str:
@@ -188,7 +191,9 @@ def _separate_traces() -> Iterator[None]:
     import jax
 
     if can_separate_traces():
-        with _user_context()((_target.get(), _in_kernel.get(), _seldom.get(), _in_turn.get())):
+        with _user_context()(
+            (_target.get(), _in_kernel.get(), _fast_compile.get(), _sequential_writes.get())
+        ):
             yield
         return
     jax.clear_caches()

@@ -59,9 +59,9 @@ _FEWEST_LAYERS = 6
 """The fewest layers that compile faster as a loop; four do not (libtpu 0.0.41)."""
 
 
-def in_turn(step: Callable[[Any, jax.Array], jax.Array], layers: list[Any], x: jax.Array):
-    """``step(layers[-1], ... step(layers[0], x))``; where it runs seldom, a TPU loops over the
-    layers, if there are many.
+def apply_layers(step: Callable[[Any, jax.Array], jax.Array], layers: list[Any], x: jax.Array):
+    """``step(layers[-1], ... step(layers[0], x))``; within `mode.fast_compile`, a TPU loops over
+    the layers, if there are many.
 
     Without a loop XLA compiles each layer separately. A loop runs slower, as its inputs and outputs
     are copied.
@@ -71,7 +71,7 @@ def in_turn(step: Callable[[Any, jax.Array], jax.Array], layers: list[Any], x: j
       layers: pytrees of arrays with the same structure, shapes and dtypes.
       x: an array.
     """
-    if mode.runs_seldom() and mode.backend() == "tpu" and len(layers) >= _FEWEST_LAYERS:
+    if mode.prefers_fast_compile() and mode.backend() == "tpu" and len(layers) >= _FEWEST_LAYERS:
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
         return lax.scan(lambda x, layer: (step(layer, x), None), x, stacked)[0]
     for layer in layers:

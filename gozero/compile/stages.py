@@ -139,15 +139,16 @@ def step_kernel(
     graph, on several threads that wait for each other longer than the kernels take.
 
     The function may leave arguments unused. It writes at indices one after another
-    (`mode.writes_in_turn`), because such a kernel has no code for scatters. If it contains anything
-    else without code, such as a sort or a matrix product, it is compiled like any other function.
+    (`mode.writes_sequentially`), because such a kernel has no code for scatters. If it contains
+    anything else without code, such as a sort or a matrix product, it is compiled like any other
+    function.
 
     Args:
       function, reduced: as in `one_kernel`.
       first, args: pytrees of arrays; those in `first` are not constants.
       word: an integer array that is not a constant; None if nothing in `args` is one either.
     """
-    if mode.plain() or mode.writes_in_turn() or reduced > MAX_REDUCED:
+    if mode.plain() or mode.writes_sequentially() or reduced > MAX_REDUCED:
         return function(first, *args)
 
     def as_kernel(first, *args):
@@ -160,7 +161,7 @@ def _step_kernel(function: Callable, *args: Any) -> Any:
     leaves, treedef = jax.tree.flatten(args)
 
     def of_leaves(*leaves):
-        with mode.in_turn():
+        with mode.sequential_writes():
             return function(*treedef.unflatten(leaves))
 
     closed, shapes = jax.make_jaxpr(of_leaves, return_shape=True)(*leaves)
@@ -232,7 +233,7 @@ _SLOW_PASSES = (
 )
 
 
-def soon_options(fuses_deeply: bool = False) -> dict[str, Any]:
+def fast_compile_options(fuses_deeply: bool = False) -> dict[str, Any]:
     """Options that make a program of few games compile faster on this backend and run as fast.
 
     They disable passes over loops, which find a loop's trip count by running it, again in every
@@ -251,12 +252,12 @@ def soon_options(fuses_deeply: bool = False) -> dict[str, Any]:
     return options
 
 
-def seldom_options() -> dict[str, Any]:
+def unoptimized_options() -> dict[str, Any]:
     """Options for a program that runs once per search, to compile as fast as possible on this
     backend: LLVM optimises nothing."""
     if mode.plain() or mode.backend() != "cpu":
         return {}
-    return soon_options() | {"xla_backend_optimization_level": 0}
+    return fast_compile_options() | {"xla_backend_optimization_level": 0}
 
 
 def split_key(key: jax.Array, num: int) -> jax.Array:

@@ -141,7 +141,7 @@ def is_faster(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype)
     Few positions and narrow networks are as fast with plain convolutions, which compile faster;
     these are also used for what runs once per search.
     """
-    if mode.runs_seldom() or not may_be_faster(board, channels, dtype):
+    if mode.prefers_fast_compile() or not may_be_faster(board, channels, dtype):
         return False
     rows, columns = (Axis(size) for size in board)
     in_slice = count // num_slices(count, board, channels)

@@ -161,8 +161,8 @@ def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[b
     in_lockstep = functools.partial(_in_lockstep, rules, reading)
     if batch <= _LANES:
         return in_lockstep(root, todo)
-    in_turn = functools.partial(_in_turn, rules, reading)
-    return mode.by_platform(root, todo, cpu=in_turn, default=in_lockstep)
+    from_queue = functools.partial(_from_queue, rules, reading)
+    return mode.by_platform(root, todo, cpu=from_queue, default=in_lockstep)
 
 
 def _in_lockstep(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
@@ -191,7 +191,7 @@ class _Queue(NamedTuple):
     results: jax.Array  # u32[B, 2 W]
 
 
-def _in_turn(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
+def _from_queue(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
     """Games with the most to read come first; a lane that has finished one takes the next.
 
     Trip bound: the number of games, and for each that of `_read`.
@@ -282,9 +282,9 @@ def _turn(rules: Rules, reading: Reading, root: Position, carry):
     step = jax.vmap(functools.partial(_step, rules, reading))
     machine, node_row, child = step(root, machine, stack[row])
     # Write the current node, with one untried move fewer, then the next one if it is new.
-    if mode.writes_in_turn():
-        stack = indexing.write_in_turn(stack, (row,), node_row)
-        return machine, indexing.write_in_turn(stack, (bottom + child.depth,), child.row)
+    if mode.writes_sequentially():
+        stack = indexing.write_sequentially(stack, (row,), node_row)
+        return machine, indexing.write_sequentially(stack, (bottom + child.depth,), child.row)
     stack = stack.at[row].set(node_row)
     return machine, stack.at[bottom + child.depth].set(child.row, mode="drop")
 

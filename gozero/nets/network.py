@@ -368,7 +368,7 @@ class _Network(nnx.Module):
         if self.are_alike:
             layers = [nnx.split(block) for block in blocks]
             step = lambda state, x: nnx.merge(layers[0][0], state)(x)
-            return products.in_turn(step, [state for _, state in layers], x)
+            return products.apply_layers(step, [state for _, state in layers], x)
         for block in blocks:
             x = block(x)
         return x

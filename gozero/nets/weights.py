@@ -126,16 +126,16 @@ def _expected(size: int | None, about: dict, names: frozenset[str]) -> dict[str,
     try:
         config = _config(_DEFAULTS | about)
     except (ValueError, TypeError) as error:
-        raise arrays.NotExpected(error) from error
+        raise arrays.ContentError(error) from error
     trained_size = config.board_size
     if size not in (None, trained_size):
-        raise arrays.NotExpected(
+        raise arrays.ContentError(
             f"made for {trained_size}x{trained_size}, not for {size}x{size}; "
             f"give weights made for {size}x{size}, or --size {trained_size}"
         )
     blocks = len({name.split("/")[0] for name in names if name.startswith("block_")})
     if blocks != config.blocks:  # checked first: the shapes of very many blocks take long
-        raise arrays.NotExpected(
+        raise arrays.ContentError(
             f"it has {blocks} blocks, but its description says {config.blocks}"
         )
     return _by_name(network.shapes(config))

@@ -105,7 +105,7 @@ def search_player(
       evaluator: evaluates positions; its `select` is ignored in favour of the config's.
       config: the search for every move.
       reuse_subtree: whether each search starts from the subtree that the previous one built below
-        the moves played since; the config is then made `SearchConfig.roomy`. A match then keeps
+        the moves played since; the config is then made `SearchConfig.for_reuse`. A match then keeps
         the trees of all its games; without it, only those of the half being searched exist.
       resign: the player resigns when the values of the position and of its best move are both
         below this, in [-1, 0); None: never. See `move_choice.resigns`.
@@ -117,7 +117,7 @@ def search_player(
     config.check_with(tree=reuse_subtree)
     check_resign(resign)
     game = as_game(game)
-    config = config.roomy if reuse_subtree else config
+    config = config.for_reuse if reuse_subtree else config
 
     def choose(params, key, turn, memory):
         search_key, _ = jax.random.split(key)

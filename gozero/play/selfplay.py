@@ -66,7 +66,7 @@ def search_config(
         dirichlet_fraction=0.25,
         dirichlet_alpha=root.board_alpha(game.num_actions - (game.points is not None)),
     )
-    return config.roomy if reuse_subtree else config
+    return config.for_reuse if reuse_subtree else config
 
 
 class SelfPlayLanes(struct.PyTreeNode):

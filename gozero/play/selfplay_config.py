@@ -64,7 +64,7 @@ class SelfPlayConfig:
         then say little about which move is good; else 1 for the first moves, then 0 (30 moves on
         19x19, on other boards in proportion to the side; without points a quarter of `max_moves`).
       reuse_subtree: whether a search starts from the previous search's subtree below the move
-        played; `search` then needs capacity for it, see `SearchConfig.roomy`.
+        played; `search` then needs capacity for it, see `SearchConfig.for_reuse`.
       prior_counts: whether the evaluator has a heuristic whose values count as visits; reused trees
         then have arrays for them.
       openings: the first plies of each game, drawn at random and not learned from.

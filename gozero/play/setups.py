@@ -129,7 +129,7 @@ def make_player(
 
 def trees_text(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
     """A description of the number, size and memory of the trees of this many games at once."""
-    search, game = setup.search.roomy if reuse else setup.search, as_game(rules)
+    search, game = setup.search.for_reuse if reuse else setup.search, as_game(rules)
     init = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
     positions = jax.eval_shape(init, jax.random.key(0))
     memory = memory_of(positions, game.num_actions, search, reuse, setup.prior_counts)

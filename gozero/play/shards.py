@@ -44,7 +44,7 @@ from gozero.play.rows import (
     with_policies,
 )
 from gozero.runs import arrays as codec
-from gozero.runs.arrays import ArrayFile, NotExpected
+from gozero.runs.arrays import ArrayFile, ContentError
 from gozero.runs.files import open_regular, write_whole
 from gozero.search.game import Game
 
@@ -185,11 +185,11 @@ def _zstandard() -> Any:
 
 
 def _decompressed(data: bytes) -> bytes:
-    """The decompressed content of a Zstandard frame; NotExpected if it would be too large."""
+    """The decompressed content of a Zstandard frame; ContentError if it would be too large."""
     zstandard = _zstandard()
     size = zstandard.frame_content_size(data)
     if not 0 <= size <= min(MOST_BYTES, codec.SMALL + codec.MOST_RATIO * len(data)):
-        raise NotExpected(f"its {len(data)} bytes would decompress to {size}, which is too many")
+        raise ContentError(f"its {len(data)} bytes would decompress to {size}, which is too many")
     return zstandard.ZstdDecompressor(max_window_size=2**27).decompress(data)
 
 
@@ -217,19 +217,19 @@ def read(
     with _open(path, data) as file:
         header = _read_header(file)
         if header is None:
-            raise NotExpected(
+            raise ContentError(
                 "written by an earlier version; only `python -m train --data` reads it"
             )
         about, recorded = _about(header), _with_default_size(header["rules"])
         differing = [name for name in rules if recorded.get(name) != rules[name]]
         if differing:
             name = differing[0]
-            raise NotExpected(
+            raise ContentError(
                 f"its games have {name} {recorded.get(name)!r}; this run's have {rules[name]!r}"
             )
         place = place_of(path)
         if place is None or (place.number, place.worker) != (about.number, about.worker):
-            raise NotExpected(
+            raise ContentError(
                 f"renamed; its contents are number {about.number} of {about.worker!r}"
             )
         return in_dtype(_shard(file, about, rules, history), policy_dtype)
@@ -307,7 +307,7 @@ def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
         try:
             game_of(rules)
         except (ValueError, TypeError) as error:
-            raise NotExpected(f"its games have invalid rules ({error})") from error
+            raise ContentError(f"its games have invalid rules ({error})") from error
         past = file.entries.get("past")
         history = past.shape[1] if past and past.shape[1:] else 0
         return rules, _shard(file, about, rules, history)
@@ -327,14 +327,14 @@ def _read_header(file: ArrayFile) -> Any:
     header = json.loads(file.take("about").tobytes())
     if header["format"] not in FORMATS.values():
         formats = " and ".join(map(repr, FORMATS.values()))
-        raise NotExpected(f"its format is {header['format']!r}; this version reads {formats}")
+        raise ContentError(f"its format is {header['format']!r}; this version reads {formats}")
     return header
 
 
 def _about(header: dict) -> About:
     invalid = [name for name, kind in _TYPES.items() if type(header.get(name)) is not kind]
     if invalid or not isinstance(header.get("rules"), dict):
-        raise NotExpected(f"its metadata has no valid {', '.join(invalid or ['rules'])}")
+        raise ContentError(f"its metadata has no valid {', '.join(invalid or ['rules'])}")
     return About(**{name: header[name] for name in _TYPES})
 
 
@@ -353,7 +353,7 @@ def _shard(file: ArrayFile, about: About, rules: dict, history: int = 0) -> Shar
     expected["frequency"] = jax.ShapeDtypeStruct((about.rows,), np.uint16)
     arrays = file.unpack(expected | {"sha256": jax.ShapeDtypeStruct((32,), np.uint8)})
     if arrays.pop("sha256").tobytes() != _digest(arrays | file.taken).tobytes():
-        raise NotExpected("damaged; its contents do not match its SHA-256")
+        raise ContentError("damaged; its contents do not match its SHA-256")
     return _checked(arrays, about, rules, shapes)
 
 
@@ -361,12 +361,12 @@ def _checked(arrays: dict[str, np.ndarray], about: About, rules: dict, shapes: R
     """The shard; refuses rows that no game produces."""
     codec.check_finite(arrays)
     if np.any(arrays["frequency"] > MAX_FREQUENCY * FREQUENCY_UNIT):
-        raise NotExpected(f"it has a frequency above {MAX_FREQUENCY}")
+        raise ContentError(f"it has a frequency above {MAX_FREQUENCY}")
     rows = _rows(arrays, shapes, about.rows)
     try:
         row_checks.check(game_of(rules) if "game" in rules else Rules(**rules), rows)
     except ValueError as error:
-        raise NotExpected(error) from error
+        raise ContentError(error) from error
     return Shard(about, rows, arrays["frequency"])
 
 

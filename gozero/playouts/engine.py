@@ -305,7 +305,7 @@ def _play_block(policy: PlayoutPolicy, rules: go.Rules, cap: int, state: Any) ->
         # (An unused place replays lane 0; its result is ignored.)
         lanes = jnp.zeros(narrow_width, jnp.int32)
         at = jnp.where(is_playing, place, narrow_width)
-        lanes = indexing.write_in_turn(lanes, (at,), lax.iota(jnp.int32, width))
+        lanes = indexing.write_sequentially(lanes, (at,), lax.iota(jnp.int32, width))
         rest = until(params, 0, jax.tree.map(lambda x: x[..., lanes], state))
         at = jnp.clip(place, 0, narrow_width - 1)
         return jax.tree.map(lambda x, new: jnp.where(is_playing, new[..., at], x), state, rest)

@@ -67,7 +67,7 @@ def _two_of(a, b, c, d):
     return (a & b) | (c & d) | ((a | b) & (c | d))
 
 
-def hopeless(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
+def obvious_suicides(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
     """Points whose neighbours are all enemy stones of chains known to have two liberties.
 
     A play there is suicide. Most suicides are of this kind, and late in a game most tries would be
@@ -85,12 +85,13 @@ def hopeless(lay: bb.Layout, own: bb.Board, opponent: bb.Board) -> bb.Board:
 
 
 def candidates(lay: bb.Layout, own: bb.Board, opponent: bb.Board, banned: bb.Board) -> bb.Board:
-    """The points that a uniform playout may try: empty, not an own eye, not banned, not hopeless.
+    """The points that a uniform playout may try: empty, not an own eye, not banned, not an
+    obvious suicide.
 
     These include every point it may play, and a few suicides, which are found when tried.
     """
     vacant = bb.complement(lay, bb.union(own, opponent))
-    excluded = bb.union(eyes(lay, own, opponent), hopeless(lay, own, opponent))
+    excluded = bb.union(eyes(lay, own, opponent), obvious_suicides(lay, own, opponent))
     return bb.difference(bb.difference(vacant, excluded), banned)
 
 

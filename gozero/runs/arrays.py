@@ -49,7 +49,7 @@ Expected = Callable[[dict, frozenset[str]], Mapping[str, Any]]
 """(the description, the arrays' names) -> things with a shape and a dtype, by name."""
 
 
-class NotExpected(ValueError):
+class ContentError(ValueError):
     """A file is intact, but its contents are not the expected ones."""
 
 
@@ -215,7 +215,7 @@ def as_value_error(which: str, what: str, *unchanged: type[Exception]) -> Iterat
     except Exception as error:  # damaged archives and descriptions can raise anything
         if isinstance(error, unchanged) and getattr(error, "errno", 0) not in (errno.EINVAL, None):
             raise
-        if isinstance(error, NotExpected):
+        if isinstance(error, ContentError):
             raise ValueError(f"{which}: {error}") from error
         if isinstance(error, FileNotFoundError):
             raise ValueError(f"{which}: there is no file {error.filename}") from error
@@ -453,7 +453,7 @@ def check_shapes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Check names, shapes and types; both arguments hold things with a shape and a dtype.
 
     Raises:
-      NotExpected: they differ; the message says which, what it is and what it should be.
+      ContentError: they differ; the message says which, what it is and what it should be.
     """
     actual, required = (
         {name: (tuple(array.shape), np.dtype(array.dtype)) for name, array in table.items()}
@@ -466,18 +466,18 @@ def check_shapes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         actual_text, required_text = (
             _entry_text(table.get(differing[0])) for table in (actual, required)
         )
-        raise NotExpected(f"array {differing[0]!r} is {actual_text}, expected {required_text}")
+        raise ContentError(f"array {differing[0]!r} is {actual_text}, expected {required_text}")
 
 
 def check_finite(arrays: Arrays) -> None:
     """Check that arrays hold no nan or infinity.
 
     Raises:
-      NotExpected: one does; the message names it.
+      ContentError: one does; the message names it.
     """
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise NotExpected(f"array {name!r} has numbers that are not finite")
+            raise ContentError(f"array {name!r} has numbers that are not finite")
 
 
 def _entry_text(entry: tuple[tuple[int, ...], np.dtype] | None) -> str:

@@ -289,7 +289,7 @@ def _cannot_write(path: pathlib.Path, error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def gone_if_empty(path: pathlib.Path) -> Iterator[None]:
+def removed_if_empty(path: pathlib.Path) -> Iterator[None]:
     """Remove the folder at the end if it is empty and did not exist before."""
     is_new = not os.path.exists(path)
     try:

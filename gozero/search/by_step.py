@@ -1,6 +1,6 @@
 """Searches driven step by step from the host, with evaluations by other programs or by the host.
 
-The begin and the step of a search are two programs each (`compile.apart`): one up to the
+The begin and the step of a search are two programs each (`compile.split`): one up to the
 evaluation of positions, and one from there on.
 """
 
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.compile import executables, stages
-from gozero.compile.apart import Halves, Leaves, SplitFunction, TrimmedProgram
+from gozero.compile.split import Halves, Leaves, SplitFunction, TrimmedProgram
 from gozero.search import root
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
@@ -136,7 +136,7 @@ class SeparatePrograms:
                 future.result()
 
 
-def misfit(config: SearchConfig) -> str | None:
+def unsupported_reason(config: SearchConfig) -> str | None:
     """The reason why a search cannot run step by step from the host; None if it can.
 
     It cannot with transpositions, with an ensemble, or with `prune` if trees can fill up.
@@ -156,9 +156,9 @@ def check(config: SearchConfig) -> None:
     """Refuse a search that cannot run step by step.
 
     Raises:
-      ValueError: with the reason that `misfit` returns.
+      ValueError: with the reason that `unsupported_reason` returns.
     """
-    if (reason := misfit(config)) is not None:
+    if (reason := unsupported_reason(config)) is not None:
         raise ValueError(reason)
 
 
@@ -180,8 +180,8 @@ def _halves(
     """
     begin = functools.partial(_begin, game, config, make_evaluator, num_copies)
     step = functools.partial(_step, game, config, make_evaluator)
-    begin = SplitFunction(begin, types_of, needed_of, True, stages.seldom_options)
-    return begin, SplitFunction(step, types_of, needed_of, True, stages.soon_options)
+    begin = SplitFunction(begin, types_of, needed_of, True, stages.unoptimized_options)
+    return begin, SplitFunction(step, types_of, needed_of, True, stages.fast_compile_options)
 
 
 def _begin(
@@ -252,14 +252,14 @@ class _Answers:
         self._num_before = 1 + len(jax.tree.leaves(contexts))  # 1 for the key
         self._num_positions = len(jax.tree.leaves(positions))
         args = params, *question
-        self.evaluate = TrimmedProgram(functions.evaluate, args, stages.soon_options)
-        deep = functools.partial(stages.soon_options, fuses_deeply=True)
+        self.evaluate = TrimmedProgram(functions.evaluate, args, stages.fast_compile_options)
+        deep = functools.partial(stages.fast_compile_options, fuses_deeply=True)
         heuristic = functions.heuristic
         self.heuristic = None if heuristic is None else TrimmedProgram(heuristic, args, deep)
         new_positions = self.evaluate.result_types.positions  # None: positions are unchanged
         self._changes_positions = new_positions is not None
         rules_input = contexts, new_positions if self._changes_positions else positions, trail
-        self.rules = TrimmedProgram(functions.apply_rules, rules_input, stages.seldom_options)
+        self.rules = TrimmedProgram(functions.apply_rules, rules_input, stages.unoptimized_options)
 
     def __call__(self, params: Leaves, question: Leaves, pool: Any = None) -> tuple:
         """(`RulesResult`, `Evaluation`, `Heuristic` or None).

@@ -89,7 +89,7 @@ def choose_again(
     inputs = trees.with_only(
         tree, "next", "action", "untried_prior", "value", *trees.READ_OF_CHILDREN
     )
-    others = {"tpu": functools.partial(_next_in_turn, select, first_level)}
+    others = {"tpu": functools.partial(_next_packed, select, first_level)}
     if in_kernel.fits(tree, select):
         others["cuda"] = functools.partial(_next_in_kernel, select, first_level)
     at_once = functools.partial(_next_at_once, select, first_level)
@@ -116,7 +116,7 @@ def _next_at_once(
     return rows.write(tree.next, path.rows(tree, may_choose), chosen)
 
 
-def _next_in_turn(
+def _next_packed(
     select: Rule, first_level: int, tree: Tree, path: Path, tie_seeds: jax.Array
 ) -> jax.Array:
     """The same on a TPU: B nodes at a time, packed without gaps.
@@ -172,8 +172,8 @@ def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array
         default=functools.partial(in_chunks, num_slots),
     )
     blank = jnp.full(num_slots, NO_NODE, jnp.int32)
-    if mode.writes_in_turn():
-        placed = indexing.write_in_turn(blank, (slots,), chosen)
+    if mode.writes_sequentially():
+        placed = indexing.write_sequentially(blank, (slots,), chosen)
     else:
         placed = blank.at[slots].set(chosen, mode="drop")
     return placed.reshape(path.nodes.shape)

@@ -263,9 +263,9 @@ class SearchConfig:
       capacity: the number of nodes a tree has room for; None: num_simulations + 1, all that a new
         tree needs. With less, a tree can fill up: the search then continues without adding nodes,
         and evaluates leaves again (but see `prune`). A search that continues from an earlier tree
-        keeps `num_kept` of its nodes, so reuse needs a larger capacity: see `roomy`.
+        keeps `num_kept` of its nodes, so reuse needs a larger capacity: see `for_reuse`.
       prune: a full tree drops its least visited nodes, half of all its nodes, and goes on adding
-        nodes; see `reuse.with_room`.
+        nodes; see `reuse.make_room`.
       leaves: leaves of a tree that are evaluated together in one step; must divide num_simulations.
       virtual_loss: lost simulations added to the path of each such leaf until it is evaluated.
       max_depth: a node this deep is evaluated, not expanded.
@@ -531,7 +531,7 @@ class SearchConfig:
         return self.num_nodes // 2 if self.overflows else self.num_nodes - self.num_simulations
 
     @property
-    def roomy(self) -> SearchConfig:
+    def for_reuse(self) -> SearchConfig:
         """The config with room for reuse, 2 num_simulations + 1 nodes, unless capacity is set."""
         if self.capacity is not None:
             return self

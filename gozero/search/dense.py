@@ -64,7 +64,7 @@ def choose_again(
       The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
     """
     num_trees = tree.num_trees
-    max_chunk = _CHUNK if mode.writes_in_turn() else num_trees
+    max_chunk = _CHUNK if mode.writes_sequentially() else num_trees
     chunk = max(2, min(num_trees, max_chunk, stages.MAX_REDUCED // (tree.num_actions + 1)))
     packed = trees.packed(path.length, path.nodes.shape[0])
 

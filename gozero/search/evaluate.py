@@ -51,7 +51,7 @@ class RulesResult(NamedTuple):
 
 
 class ExternalEvaluator(NamedTuple):
-    """Replaces an evaluator where other programs apply the rules and evaluate (`compile.apart`)."""
+    """Replaces an evaluator where other programs apply the rules and evaluate (`compile.split`)."""
 
     answer: Callable[..., tuple[RulesResult, Evaluation]]
     """(key, contexts, positions, trail) -> the results of `apply_rules` and `evaluation_of`."""

@@ -57,7 +57,7 @@ def memory_of(
       roots: positions with a leading axis [B], or their shapes (``jax.eval_shape``). With
         `SearchConfig.ensemble`, each has several trees.
       num_actions: A.
-      config: the search's settings; with reuse, usually `SearchConfig.roomy`.
+      config: the search's settings; with reuse, usually `SearchConfig.for_reuse`.
       reuse: whether trees are re-rooted from move to move. If moves follow each other in one
         compiled loop, as in self-play, XLA allocates all three at once; if each move is a separate
         call to which the trees are donated (``donate_argnums``), there are at most two.

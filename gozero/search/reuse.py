@@ -269,7 +269,7 @@ def _return_priors(old: Tree, tree: Tree, kept: jax.Array) -> Tree:
     )
 
 
-def with_room(tree: Tree, config: SearchConfig) -> Tree:
+def make_room(tree: Tree, config: SearchConfig) -> Tree:
     """The trees with room for the new nodes of a step: full ones are pruned to half the capacity.
 
     This is one way to prune old nodes during a search, as in Gelly & Silver (2011): `prune` drops

@@ -45,7 +45,7 @@ def evaluate_roots(
     )
     trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
     if not isinstance(evaluator, ExternalEvaluator):
-        evaluator = evaluator._replace(evaluate=mode.seldom()(evaluator.evaluate))
+        evaluator = evaluator._replace(evaluate=mode.fast_compile()(evaluator.evaluate))
     evaluated = evaluate_positions(game, evaluator, key, contexts, roots, trail)
     prior = evaluated.prior
     if config.root_temperature != 1:

@@ -39,7 +39,7 @@ def by_level(levels: jax.Array, visit: Callable, carry: Any, places: jax.Array, 
     Returns:
       The carry. Trip bound: D, if there is a loop.
     """
-    if not mode.writes_in_turn():
+    if not mode.writes_sequentially():
         return visit(carry, jnp.int32(0), places)
 
     def one(level, carry):
@@ -70,8 +70,8 @@ def write(array: Any, rows: jax.Array, values: Any) -> Any:
     """array [R, ...] with values written at rows i32[B], no row twice; rows >= R are dropped."""
     if isinstance(array, tuple):
         return type(array)(*(write(x, rows, new) for x, new in zip(array, values, strict=True)))
-    if mode.writes_in_turn():
-        return indexing.write_in_turn(array, (rows,), values)
+    if mode.writes_sequentially():
+        return indexing.write_sequentially(array, (rows,), values)
     values = values.astype(array.dtype)
     return array.at[rows].set(values, mode="drop", unique_indices=True)
 
@@ -87,8 +87,8 @@ def write_entry(array: jax.Array, rows: jax.Array, columns: jax.Array, values: j
 
 def write_entries(array: jax.Array, rows: jax.Array, columns: jax.Array, values: jax.Array):
     """As `write_entry`, but rows may be repeated as long as no entry is."""
-    if mode.writes_in_turn():
-        return indexing.write_in_turn(array, (rows, columns), values)
+    if mode.writes_sequentially():
+        return indexing.write_sequentially(array, (rows, columns), values)
     values = values.astype(array.dtype)
     return array.at[rows, columns].set(values, mode="drop", unique_indices=True)
 
@@ -104,8 +104,8 @@ def add(array: Any, rows: jax.Array, amounts: jax.Array) -> Any:
     if isinstance(array, tuple):
         before = read(array, jnp.minimum(rows, array[0].shape[0] - 1))
         return write(array, rows, before.plus(amounts))
-    if mode.writes_in_turn():
-        return indexing.write_in_turn(array, (rows,), amounts, adds=True)
+    if mode.writes_sequentially():
+        return indexing.write_sequentially(array, (rows,), amounts, adds=True)
     return array.at[rows].add(amounts, mode="drop", unique_indices=True)
 
 

@@ -94,7 +94,7 @@ class Runner:
         def finish(tree, others):  # apart: only the tree can be donated
             return pieces.finish(others._replace(tree=tree), config)
 
-        options = stages.soon_options
+        options = stages.fast_compile_options
         self._finish = executables.jit(finish, donate_argnums=0, compiler_options=options)
         self._empty = executables.jit(functools.partial(jax.tree.map, jnp.zeros_like))
 
@@ -162,7 +162,7 @@ class TwoPrograms:
 
     Args:
       game, evaluator, config: as for `search`.
-      sooner: whether to compile faster, for a few games (`stages.soon_options`).
+      sooner: whether to compile faster, for a few games (`stages.fast_compile_options`).
     """
 
     def __init__(
@@ -174,7 +174,8 @@ class TwoPrograms:
         sooner: bool = False,
     ):
         del params
-        seldom, often = (stages.seldom_options, stages.soon_options) if sooner else (dict, dict)
+        begin_options = stages.unoptimized_options if sooner else dict
+        advance_options = stages.fast_compile_options if sooner else dict
 
         def begin(params, key, states, tree):
             with_params = evaluator._replace(params=params)
@@ -184,8 +185,8 @@ class TwoPrograms:
             with_params = evaluator._replace(params=params)
             return pieces.advance(game, with_params, running, config, num_steps, last_step)
 
-        self.begin = executables.jit(begin, donate_argnums=3, compiler_options=seldom)
-        self.advance = executables.jit(advance, donate_argnums=0, compiler_options=often)
+        self.begin = executables.jit(begin, donate_argnums=3, compiler_options=begin_options)
+        self.advance = executables.jit(advance, donate_argnums=0, compiler_options=advance_options)
 
     def prepare(self, finish: executables.CachedFunction, params, *arguments: Any) -> None:
         """Compile all missing programs at once: XLA compiles most of each on a single core."""

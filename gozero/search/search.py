@@ -403,12 +403,12 @@ def _while_pruned(
     Trees are pruned between steps, not within them: a step carries no tree under a predicate. Trip
     bound: end - start.
     """
-    with_room = lambda tree, i: is_open(tree, i) & jnp.all(reuse.has_room(tree, config))
+    open_with_room = lambda tree, i: is_open(tree, i) & jnp.all(reuse.has_room(tree, config))
 
     def until_full(state):
         i, _, (tree, *others) = state
-        tree = reuse.with_room(tree, config)
-        i, carry = _while_open(i, end, simulate, (tree, *others), with_room)
+        tree = reuse.make_room(tree, config)
+        i, carry = _while_open(i, end, simulate, (tree, *others), open_with_room)
         return i, is_open(carry[0], i), carry
 
     start = jnp.asarray(start, jnp.int32)

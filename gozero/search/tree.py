@@ -273,12 +273,12 @@ def packed(last: jax.Array, num_levels: int, first_level: int = 0) -> Packed:
 def _longest_first(last: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(-last in ascending order, the tree of each), i32[B] both; ties are in tree order."""
     tree = jnp.arange(last.size, dtype=jnp.int32)
-    if not mode.writes_in_turn():
+    if not mode.writes_sequentially():
         return lax.sort_key_val(-last, tree)
     is_equal = last[None] == last[:, None]
     is_before = (last[None] > last[:, None]) | (is_equal & (tree[None] < tree[:, None]))
     rank = jnp.sum(is_before, axis=1, dtype=jnp.int32)
-    order = indexing.write_in_turn(tree, (rank,), tree)
+    order = indexing.write_sequentially(tree, (rank,), tree)
     return -last[order], order
 
 

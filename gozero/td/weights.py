@@ -99,8 +99,8 @@ def _shapes(about: dict) -> Shapes:
     has_sizes = type(size) is int and MIN_SIZE <= size <= MAX_SIZE and type(largest) is int
     if not has_sizes or type(anywhere) is not bool:
         text = f"{size!r}, {largest!r}, {anywhere!r}"
-        raise arrays.NotExpected(f"its description gives no valid shapes ({text})")
+        raise arrays.ContentError(f"its description gives no valid shapes ({text})")
     try:
         return Shapes(size, largest, anywhere)
     except ValueError as error:
-        raise arrays.NotExpected(f"its description gives no valid shapes ({error})") from error
+        raise arrays.ContentError(f"its description gives no valid shapes ({error})") from error

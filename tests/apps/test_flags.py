@@ -156,7 +156,7 @@ def test_the_tables_of_the_docs_are_those_of_the_settings():
 
 @pytest.mark.parametrize(("error", "status"), [(ValueError("size: 1"), 2), (OSError("full"), 1)])
 def test_what_cannot_be_done_ends_in_one_line(error, status, capsys):
-    with pytest.raises(SystemExit) as end, flags.failing("gozero tool"):
+    with pytest.raises(SystemExit) as end, flags.exit_on_error("gozero tool"):
         raise error
     assert end.value.code == status
     assert capsys.readouterr().err == f"gozero tool: {error}\n"

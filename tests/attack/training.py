@@ -122,7 +122,7 @@ def train(out: pathlib.Path, iterations: int) -> tuple[int, str]:
         kept = os.dup(2)
         os.dup2(file.fileno(), 2)
         try:
-            with flags.failing(run.PROG):
+            with flags.exit_on_error(run.PROG):
                 status = run.run(config_of(out, iterations))
         except SystemExit as stop:
             status = int(str(stop.code))
@@ -297,7 +297,7 @@ def train_aloud(scratch: pathlib.Path, ready: int) -> NoReturn:
 
     Loop.iterate = iterates
     try:
-        with of_one_plan(), flags.failing(run.PROG):
+        with of_one_plan(), flags.exit_on_error(run.PROG):
             status = run.run(config_of(scratch / "run", ITERATIONS))
     except BaseException:
         traceback.print_exc()

@@ -73,15 +73,15 @@ def test_a_trace_for_one_target_is_not_taken_for_another():
 
 def test_what_runs_seldom_is_known_there_only(monkeypatch):
     monkeypatch.delenv(mode.VARIABLE, raising=False)
-    assert not mode.runs_seldom()
-    with mode.seldom():
-        assert mode.runs_seldom()
+    assert not mode.prefers_fast_compile()
+    with mode.fast_compile():
+        assert mode.prefers_fast_compile()
         with mode.in_kernel():  # kernels have the plain form
-            assert not mode.runs_seldom()
+            assert not mode.prefers_fast_compile()
         monkeypatch.setenv(mode.VARIABLE, "plain")
-        assert not mode.runs_seldom()
+        assert not mode.prefers_fast_compile()
     monkeypatch.delenv(mode.VARIABLE)
-    assert not mode.runs_seldom()
+    assert not mode.prefers_fast_compile()
 
 
 kept_apart = pytest.mark.skipif(
@@ -96,12 +96,12 @@ def test_a_trace_of_what_runs_seldom_is_not_taken_for_another(monkeypatch):
 
     @jax.jit
     def form(x):
-        return x + 10 * mode.runs_seldom() + (mode.backend() == "tpu")
+        return x + 10 * mode.prefers_fast_compile() + (mode.backend() == "tpu")
 
     @jax.jit
     def outer(x):
         often = form(x)
-        with mode.seldom():
+        with mode.fast_compile():
             return jnp.stack([often, form(x)])
 
     for platform, more in (("tpu", 1), ("gpu", 0), ("tpu", 1)):
@@ -119,7 +119,7 @@ from gozero.compile import mode
 @jax.jit
 def double(x):
     print("traced")
-    with mode.seldom():
+    with mode.fast_compile():
         return x + x
 
 double(1), double(2)

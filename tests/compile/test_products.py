@@ -49,7 +49,7 @@ def blocks(kernels, x):
 
 
 def chain(layers, x):
-    return products.in_turn(lambda layer, x: jnp.sin(x * layer), layers, x)
+    return products.apply_layers(lambda layer, x: jnp.sin(x * layer), layers, x)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_layers_are_a_loop_where_they_run_seldom(platform, seldom, number, is_lo
     expected = x
     for layer in layers:
         expected = jnp.sin(expected * layer)
-    run = mode.seldom()(chain) if seldom else chain
+    run = mode.fast_compile()(chain) if seldom else chain
     with mode.target(platform):
         assert ("scan" in str(jax.make_jaxpr(run)(layers, x))) == is_loop
         assert run(layers, x) == pytest.approx(float(expected), abs=1e-6)
@@ -90,8 +90,8 @@ def test_layers_that_run_seldom_compile_sooner_for_a_v5e(v5e):
     """By processor time; if this fails, the trick should be removed."""
     shape = lambda *axes: jax.ShapeDtypeStruct(axes, jnp.bfloat16)
     layers, x = [[shape(3, 3, 64, 64)] * 2] * 6, shape(1024, 9, 9, 64)
-    run = lambda layers, x: products.in_turn(blocks, layers, x)
-    seldom = lambda layers, x: mode.seldom()(run)(layers, x)
+    run = lambda layers, x: products.apply_layers(blocks, layers, x)
+    seldom = lambda layers, x: mode.fast_compile()(run)(layers, x)
     seconds = lambda run: ahead.compile(v5e, run, layers, x).compile_cpu_seconds
     assert seconds(run) > 1.3 * seconds(seldom)
 

@@ -38,8 +38,8 @@ def written(found, more, sorts=False):
     """Write numbers at places, some out of range; part of `more` is unused."""
     array, places = found
     numbers = jnp.sort(more["numbers"]) if sorts else more["numbers"]
-    if mode.writes_in_turn():
-        return indexing.write_in_turn(array, places, numbers), numbers.sum()
+    if mode.writes_sequentially():
+        return indexing.write_sequentially(array, places, numbers), numbers.sum()
     return array.at[places].set(numbers, mode="drop"), numbers.sum()
 
 
@@ -59,6 +59,6 @@ def test_a_stage_is_one_kernel_where_it_has_code_for_it(sorts):
 
 
 def test_what_is_written_in_turn_is_added_too():
-    add = functools.partial(indexing.write_in_turn, adds=True)
+    add = functools.partial(indexing.write_sequentially, adds=True)
     found = jax.jit(add)(np.arange(3.0), (np.array([2, 3, 0, 2]),), np.array([1.0, 2.0, 3.0, 4.0]))
     np.testing.assert_array_equal(found, [3.0, 1.0, 7.0])

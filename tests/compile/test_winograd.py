@@ -163,6 +163,6 @@ def test_it_is_for_what_runs_often_on_a_cpu(monkeypatch):
         assert not winograd.is_faster(*given)
     with mode.target("cpu"):
         assert winograd.is_faster(*given)
-        assert not mode.seldom()(winograd.is_faster)(*given)
+        assert not mode.fast_compile()(winograd.is_faster)(*given)
         monkeypatch.setenv(mode.VARIABLE, "plain")
         assert not winograd.is_faster(*given)

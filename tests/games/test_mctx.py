@@ -213,7 +213,7 @@ def test_a_model_is_searched_as_the_game_itself(leaves):
 @pytest.mark.thorough
 def test_a_search_goes_on_from_the_last_ones_tree():
     root, invalid = tictactoe_roots()
-    config = SearchConfig(40).roomy
+    config = SearchConfig(40).for_reuse
 
     @jax.jit
     def move(root, invalid, key, tree):

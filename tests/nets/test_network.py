@@ -244,7 +244,7 @@ def test_for_roots_a_tpu_has_one_block_and_it_says_the_same(dtype, tolerance):
     often = functools.partial(network.apply, config)
     with mode.target("tpu"):
         one_by_one = jax.jit(often)(params, planes)
-        roots = jax.jit(mode.seldom()(often))
+        roots = jax.jit(mode.fast_compile()(often))
         assert "scan" in str(jax.make_jaxpr(roots)(params, planes))
         by_loop = roots(params, planes)
     for field in ("policy_logits", "value"):

@@ -236,7 +236,7 @@ def test_rows_want_whole_searches():
         with_search(search=SearchConfig(root_select=GumbelRoot()), reuse_subtree=True)
     cap = PlayoutCap(SearchConfig(8))
     with pytest.raises(ValueError, match="reuse_subtree: searches with 9, 17 nodes"):
-        with_search(search=SearchConfig(8).roomy, reuse_subtree=True, cap=cap)
+        with_search(search=SearchConfig(8).for_reuse, reuse_subtree=True, cap=cap)
     with pytest.raises(ValueError, match="an ensemble has several"):
         with_search(search=SearchConfig(ensemble=Ensemble(2)))
 
@@ -256,7 +256,7 @@ FOUR_EVALUATOR = rollout_evaluator(FOUR_GAME)
 FOUR = SelfPlayConfig(
     FOUR_GAME,
     batch=3,
-    search=SearchConfig(8).roomy,
+    search=SearchConfig(8).for_reuse,
     num_games=6,
     reuse_subtree=True,
     temperature=Temperature(moves=0),

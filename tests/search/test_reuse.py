@@ -352,9 +352,9 @@ def test_invariant_2_no_tree_sized_copy_or_select_inside_a_loop(run):
 
 
 def test_memory_is_known_beforehand():
-    config = SearchConfig(num_simulations=50).roomy
+    config = SearchConfig(num_simulations=50).for_reuse
     assert (config.num_nodes, config.num_kept) == (101, 51)
-    assert config.roomy is config
+    assert config.for_reuse is config
     roots = random_tree.Position(jax.ShapeDtypeStruct((3,), jnp.uint32))
     memory = gozero.search_memory(random_tree.GAME, roots, config, reuse=True)
     tree = trees.allocate(random_tree.Position(jnp.zeros(3, jnp.uint32)), 12, 101)

@@ -190,7 +190,7 @@ def test_only_the_evaluation_of_the_roots_runs_seldom(monkeypatch):
     asked = []
 
     def evaluate(params, key, observations):
-        asked.append(mode.runs_seldom())
+        asked.append(mode.prefers_fast_compile())
         return tictactoe.even(params, key, observations)
 
     jax.eval_shape(searcher(CONFIG, evaluate), POSITIONS, jax.random.key(0))

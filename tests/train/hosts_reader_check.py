@@ -34,7 +34,8 @@ def main(out: pathlib.Path, place: str, process: int) -> None:
     reader, rings = ShardReader(plan, mesh), empty(plan, mesh)
     rings = reader.take(rings)
     progress = hosts.broadcast_from_first(reader.progress)
-    hosts.at_first(lambda: [x.rename(out / "shards" / x.name) for x in (out / "later").iterdir()])
+    later = out / "later"
+    hosts.run_on_first(lambda: [x.rename(out / "shards" / x.name) for x in later.iterdir()])
     reader = ShardReader(plan, mesh, progress)
     assert reader.progress == progress
     for _ in range(2):

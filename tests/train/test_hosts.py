@@ -55,9 +55,9 @@ def test_one_host_agrees_with_itself():
     assert hosts.is_first()
     assert hosts.greatest(3) == 3
     assert hosts.broadcast_from_first([5, 2, 0]) == [5, 2, 0]
-    assert hosts.at_each(lambda: "done") == "done"
+    assert hosts.run_on_each(lambda: "done") == "done"
     with pytest.raises(OSError, match="full"):
-        hosts.at_first(full_disk)
+        hosts.run_on_first(full_disk)
 
 
 def full_disk():
@@ -67,9 +67,9 @@ def full_disk():
 def test_a_failure_elsewhere_is_one_here(monkeypatch):
     monkeypatch.setattr(hosts, "greatest", lambda number: max(number, 3))
     with pytest.raises(hosts.OtherHostFailed, match="process 2 failed"):
-        hosts.at_each(lambda: "done")
+        hosts.run_on_each(lambda: "done")
     with pytest.raises(OSError, match="full"):
-        hosts.at_each(full_disk)
+        hosts.run_on_each(full_disk)
 
 
 def test_a_folder_of_ones_own_is_not_shared(tmp_path):

@@ -213,7 +213,7 @@ def _draw(config: BalancingConfig, total: int) -> np.ndarray:
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if the strengths cannot be written, or 2 for bad input."""
     config = flags.parse(BalancingConfig, argv, prog=PROG)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]
         rules, positions, komi = _positions(config)
     valued = _valued(config, rules, positions, komi, start)

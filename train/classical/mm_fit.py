@@ -143,7 +143,7 @@ def _sums(lay: bb.Layout, strengths: Strengths, choices: Choices, is_real: jax.A
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if the strengths cannot be written, or 2 for bad input."""
     config = flags.parse(MmConfig, argv, prog=PROG)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         training, holdout, num_games = _prepare(config)
     lay, total = Rules(config.size).layout, len(GROUPS) * config.iterations
     about = {"games": num_games, "choices": len(training.played), "size": config.size}

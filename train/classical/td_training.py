@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if something cannot be read or written, 2 for bad input, 130
     for Ctrl-C."""
     options = flags.parse(TdFlags, argv, prog=PROG)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         return run(options, [PROG, *(sys.argv[1:] if argv is None else argv)])
 
 

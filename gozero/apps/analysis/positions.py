@@ -10,7 +10,7 @@ import numpy as np
 
 from gozero.apps.analysis.query import Query, QueryError
 from gozero.apps.analysis.search import RestrictedState
-from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
+from gozero.apps.host_game import HostGame, IllegalMove, ample_move_limit
 from gozero.go import coords
 from gozero.go.rules import GameState, Rules, with_to_play
 from gozero.go.setup import from_points
@@ -25,7 +25,7 @@ RulesKey = tuple[int, str, bool, bool]
 def rules_of(key: RulesKey) -> Rules:
     """The rules of a query."""
     size, ko, suicide, remember = key
-    return Rules(size, ko, suicide, roomy_limit(size), remember)
+    return Rules(size, ko, suicide, ample_move_limit(size), remember)
 
 
 class Positions:

@@ -224,9 +224,9 @@ def _action(name: str, value: Any, size: int) -> int:
 def _moves(
     fields: Mapping[str, Any], name: str, size: int, stones: bool = False
 ) -> tuple[tuple[int, int], ...]:
-    from gozero.apps.host_game import roomy_limit  # imports JAX, which takes seconds
+    from gozero.apps.host_game import ample_move_limit  # imports JAX, which takes seconds
 
-    moves, limit = [], roomy_limit(size)
+    moves, limit = [], ample_move_limit(size)
     pairs = _field(fields, name, list, [] if stones else None)
     if len(pairs) > limit:
         raise QueryError(name, f"Must have at most {limit} elements")

@@ -46,7 +46,7 @@ def run(config: AnalyzeConfig, stdin: Any = None, stdout: Any = None) -> int:
     """
     if config.is_random:
         print(runtime.random_network_message(), file=sys.stderr)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         for name in config.own_files:
             if not getattr(config, name).is_file():
                 raise ValueError(f"--{name} {getattr(config, name)}: no such file")

@@ -99,10 +99,10 @@ class Engine:
         return HostGame(rules, self.komi, handicap, start)
 
     def _rules(self) -> Rules:
-        from gozero.apps.host_game import roomy_limit
+        from gozero.apps.host_game import ample_move_limit
         from gozero.go.rules import Rules
 
-        limit, remember = roomy_limit(self.size), self.config.on(self.size).needs_past_boards
+        limit, remember = ample_move_limit(self.size), self.config.on(self.size).needs_past_boards
         return Rules(self.size, self.ko, self.suicide, max_moves=limit, remember=remember)
 
     def _announce_compiling(self) -> None:
@@ -242,9 +242,9 @@ class Engine:
             the board is then unchanged. Or its komi or stones cannot be played, or a move is
             illegal; the board is then empty.
         """
-        from gozero.apps.host_game import roomy_limit
+        from gozero.apps.host_game import ample_move_limit
 
-        moves, limit = record.moves[:num_moves], roomy_limit(record.size)
+        moves, limit = record.moves[:num_moves], ample_move_limit(record.size)
         if len(moves) > limit:  # mostly passes, which no rule limits
             raise ValueError(
                 f"{len(moves):,} moves; expected at most {limit} on {record.size}x{record.size}"

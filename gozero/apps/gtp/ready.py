@@ -39,7 +39,7 @@ def _play_move(prog: str, config: GtpConfig, with_a_clock: bool) -> int:
     started = time.perf_counter()
     engine = Engine(config)
     try:
-        with flags.failing(prog):
+        with flags.exit_on_error(prog):
             action = engine.genmove(BLACK)
             first_seconds = time.perf_counter() - started
             if with_a_clock:

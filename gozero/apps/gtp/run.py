@@ -88,7 +88,7 @@ def _engine(config: GtpConfig) -> Engine:
     if config.is_random:
         print(runtime.random_network_message(), file=sys.stderr, flush=True)
     if config.own_files:
-        with flags.failing("gozero gtp"):
+        with flags.exit_on_error("gozero gtp"):
             engine.searcher  # noqa: B018 - bad files end the program here, not at a genmove
     return engine
 

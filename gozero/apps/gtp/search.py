@@ -31,7 +31,7 @@ from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.playouts import engine
 from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, reuse
-from gozero.search.by_step import SeparatePrograms, misfit
+from gozero.search.by_step import SeparatePrograms, unsupported_reason
 from gozero.search.config import SearchConfig
 from gozero.search.runner import Budget, Runner, TwoPrograms
 from gozero.search.search import Running, SearchResult
@@ -185,7 +185,7 @@ class TreeSearcher(Searcher):
         super().__init__(rules, config)
         setup = make_setup(rules, config, config.seed)
         game, evaluator = go_game(rules), setup.evaluator
-        self.settings = settings = setup.search.roomy if config.reuse else setup.search
+        self.settings = settings = setup.search.for_reuse if config.reuse else setup.search
         if avoids:
             game, evaluator = without_avoided(game, evaluator)
 
@@ -206,7 +206,7 @@ class TreeSearcher(Searcher):
         chunk = max(_FIRST_SIMULATIONS // settings.leaves, 1)
         has_playouts = config.evaluator == "playout"
         is_separate = has_playouts and rules.size >= _SEPARATE_SIZE and mode.backend() == "cpu"
-        is_separate &= settings.leaves >= _SEPARATE_LEAVES and misfit(settings) is None
+        is_separate &= settings.leaves >= _SEPARATE_LEAVES and unsupported_reason(settings) is None
         quick_compile = has_playouts and rules.size >= _QUICK_COMPILE_SIZE
         kind = (
             SeparatePrograms

@@ -37,8 +37,8 @@ def run(config: MatchConfig) -> int:
             "define the two sides by --player.FLAG and --opponent.FLAG: --player.simulations "
             '800 --opponent.command "gnugo --mode gtp"',
         )
-    with folders.gone_if_empty(config.out):
-        with flags.failing(PROG):
+    with folders.removed_if_empty(config.out):
+        with flags.exit_on_error(PROG):
             names = player_names(config)
             allow_open_files(config)
             _announce(config)
@@ -90,7 +90,7 @@ class _Match:
 
     def __init__(self, config: MatchConfig, names: tuple[str, str]):
         runtime.cores_as_devices()
-        from gozero.apps.host_game import roomy_limit
+        from gozero.apps.host_game import ample_move_limit
         from gozero.apps.match import (
             openings as match_openings,  # imports JAX: not before the programs are known to play
         )
@@ -100,7 +100,7 @@ class _Match:
         self.config, self.names = config, names
         if config.game == "go":
             assert config.size is not None  # set when it was made
-            limit = roomy_limit(config.size) if config.max_moves is None else config.max_moves
+            limit = ample_move_limit(config.size) if config.max_moves is None else config.max_moves
             remember = any(side.needs_past_boards for side in config.sides)
             self.rules = game = Rules(config.size, config.ko, max_moves=limit, remember=remember)
         else:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.apps.forecast import forecast
-from gozero.apps.host_game import HostGame, IllegalMove, roomy_limit
+from gozero.apps.host_game import HostGame, IllegalMove, ample_move_limit
 from gozero.apps.review.config import ReviewConfig
 from gozero.apps.sgf import GameRecord
 from gozero.compile import executables
@@ -75,7 +75,7 @@ def analyse(
         raise ValueError(
             f"games: of sizes {', '.join(map(str, sizes))}; review each size separately"
         )
-    limit = max(roomy_limit(sizes[0]), *(len(record.moves) + 1 for _, record in games))
+    limit = max(ample_move_limit(sizes[0]), *(len(record.moves) + 1 for _, record in games))
     rules = Rules(sizes[0], config.ko, config.suicide, limit, config.needs_past_boards)
     lines = [_states(rules, name, record) for name, record in games]
     states = [state for line in lines for state in line]

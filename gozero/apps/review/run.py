@@ -19,7 +19,7 @@ def run(config: ReviewConfig) -> int:
       SystemExit: one line; status 2 for invalid games or flags, 1 for a report that cannot be
         written.
     """
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         games = [(path.name, sgf.read(path)) for path in config.games]
         if config.is_random:
             print(runtime.random_network_message(), file=sys.stderr)

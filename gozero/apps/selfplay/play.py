@@ -43,7 +43,7 @@ def play(config: SelfPlayFlags, prog: str) -> int:
       SystemExit: as for `run`, with one line that begins with `prog`.
     """
     runtime.cores_as_devices()
-    with flags.failing(prog):
+    with flags.exit_on_error(prog):
         rules = _rules(config)
         settings, evaluator = _settings(config, rules)
         folder = RunFolder(config.out, KIND, functools.partial(_must_agree, config), LOCK)
@@ -81,7 +81,7 @@ def _play(
         play_moves, moves = _compile(settings, evaluator, lanes, mesh)
         if folder.before is None:
             folder.write_config(dataclasses.replace(config, resume=False))
-        with flags.failing(prog) if folder.before else contextlib.nullcontext():
+        with flags.exit_on_error(prog) if folder.before else contextlib.nullcontext():
             run = _Run(config, folder, rules, settings, evaluator, mesh.size)
             lanes = run.resume(lanes, moves)
         return run.play(play_moves, lanes)

@@ -21,8 +21,8 @@ def run(config: SelfPlayFlags) -> int:
       SystemExit: one line; status 2 for an invalid flag, before any game is played, and 1 if the
         device is out of memory, or the folder cannot be written any more.
     """
-    with folders.gone_if_empty(config.out):
-        with flags.failing(PROG):
+    with folders.removed_if_empty(config.out):
+        with flags.exit_on_error(PROG):
             if config.game != "go":
                 registry.check(config.game, config.size)
             _check_folder(config)

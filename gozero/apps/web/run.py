@@ -35,7 +35,7 @@ def run(config: WebConfig) -> int:
 
     if config.is_random:
         print(runtime.random_network_message(), file=sys.stderr)
-    with flags.failing(PROG):
+    with flags.exit_on_error(PROG):
         if config.watch is not None and not config.watch.is_dir():
             raise ValueError(f"--watch {config.watch}: no such folder")
         listener = socket.create_server((server.HOST, config.port))

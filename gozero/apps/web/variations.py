@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gozero.apps import sgf
-from gozero.apps.host_game import HostGame, roomy_limit
+from gozero.apps.host_game import HostGame, ample_move_limit
 from gozero.apps.sgf import GameRecord
 from gozero.go import coords
 from gozero.go.coords import KoRule
@@ -54,7 +54,7 @@ class Variations:
         remember: bool = False,
     ):
         self.record = record
-        limit = max(roomy_limit(record.size), len(record.moves) + 1)
+        limit = max(ample_move_limit(record.size), len(record.moves) + 1)
         rules = Rules(record.size, ko, suicide, limit, remember)
         first = record.moves[0][0] if record.moves else int(record.handicap > 0)
         stones = record.black_stones, record.white_stones

@@ -14,7 +14,7 @@ import numpy as np
 
 from gozero.apps import sgf
 from gozero.apps.gtp.config import GtpConfig
-from gozero.apps.host_game import roomy_limit
+from gozero.apps.host_game import ample_move_limit
 from gozero.apps.sgf import GameRecord
 from gozero.apps.web.variations import Variations, board_text
 from gozero.compile import executables
@@ -61,7 +61,7 @@ class WatchedSelfPlay:
 
     def __init__(self, config: GtpConfig, name: str, games: int, komi: float):
         assert config.size is not None  # set by __post_init__
-        limit, remember = roomy_limit(config.size), config.needs_past_boards
+        limit, remember = ample_move_limit(config.size), config.needs_past_boards
         self._rules = Rules(config.size, config.ko, config.suicide, limit, remember)
         self._game, self._komi, self._name = go_game(self._rules), komi, name
         self._player = make_player(self._rules, config, config.seed).player

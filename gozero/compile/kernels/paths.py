@@ -217,14 +217,14 @@ def write_rows(
     return arrays
 
 
-_IN_TURN = 1024
+_CHUNK = 1024
 """How many numbers one warp processes at a time."""
 
 
-def in_turn(flags: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def stable_partition(flags: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(`indexing.ranks`, `true_first`, `count_true`) of bool[n], in a single program."""
     count = flags.shape[0]
-    size = min(_IN_TURN, 1 << (count - 1).bit_length())
+    size = min(_CHUNK, 1 << (count - 1).bit_length())
 
     def kernel(flags, rank, order, total_of):
         lane = lax.broadcasted_iota(jnp.int32, (size,), 0)

@@ -40,7 +40,7 @@ from gozero.nets.katago.network import (
     Trunk,
     ValueHead,
 )
-from gozero.runs.arrays import MOST_BYTES, MOST_RATIO, SMALL, NotExpected, as_value_error
+from gozero.runs.arrays import MOST_BYTES, MOST_RATIO, SMALL, ContentError, as_value_error
 from gozero.runs.files import open_regular
 
 SUFFIXES = (".bin", ".bin.gz")
@@ -116,7 +116,7 @@ class _Reader:
     def word(self, field: str) -> str:
         match = _WORD.match(self.data, self.place)
         if match is None:
-            raise NotExpected(
+            raise ContentError(
                 f"{field}: expected a word of at most {_MAX_WORD} bytes; the file ends, or it is "
                 "longer"
             )
@@ -126,7 +126,7 @@ class _Reader:
     def integer(self, field: str, least: int, most: int) -> int:
         text = self.word(field)
         if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
-            raise NotExpected(
+            raise ContentError(
                 f"{field}: {text[:40]!r} is not a whole number from {least} to {most}"
             )
         return int(text)
@@ -138,7 +138,7 @@ class _Reader:
         except ValueError:
             number = math.nan
         if not 0 < number < math.inf:
-            raise NotExpected(f"{field}: {text[:40]!r} is not a number above 0")
+            raise ContentError(f"{field}: {text[:40]!r} is not a number above 0")
         return number
 
     def reserved(self, field: str, count: int) -> None:
@@ -146,29 +146,29 @@ class _Reader:
         for _ in range(count):
             text = self.word(field)
             if text != "0":
-                raise NotExpected(f"{field}: {text[:40]!r} is an option that is not supported")
+                raise ContentError(f"{field}: {text[:40]!r} is an option that is not supported")
 
     def array(self, field: str, *shape: int) -> np.ndarray:
         match = _ARRAY.match(self.data, self.place)
         if match is None:
-            raise NotExpected(f"{field}: expected an array, @BIN@ (text files are not supported)")
+            raise ContentError(f"{field}: expected an array, @BIN@ (text files are not supported)")
         count = math.prod(shape)
         if 4 * count > len(self.data) - match.end():
             available = len(self.data) - match.end()
-            raise NotExpected(
+            raise ContentError(
                 f"{field}: cut off; {list(shape)} takes {4 * count} bytes, and {available} are left"
             )
         self.place = match.end() + 4 * count
         array = np.frombuffer(self.data, "<f4", count, match.end())
         if not np.isfinite(array).all():
-            raise NotExpected(f"{field}: has numbers that are not finite")
+            raise ContentError(f"{field}: has numbers that are not finite")
         self.arrays.append(array)
         return array.astype(np.float32).reshape(shape)
 
     def channels(self, field: str, expected: int | None = None) -> int:
         count = self.integer(field, 1, _MAX_CHANNELS)
         if expected not in (None, count):
-            raise NotExpected(f"{field}: {count}, expected {expected}")
+            raise ContentError(f"{field}: {count}, expected {expected}")
         return count
 
     # --- layers
@@ -178,7 +178,7 @@ class _Reader:
         rows = self.integer(f"{field}: rows", 1, _MAX_KERNEL)
         columns = self.integer(f"{field}: columns", 1, _MAX_KERNEL)
         if rows % 2 == 0 or columns % 2 == 0:
-            raise NotExpected(f"{field}: {rows}x{columns}, but both sides must be odd")
+            raise ContentError(f"{field}: {rows}x{columns}, but both sides must be odd")
         ins = self.channels(f"{field}: channels in", inputs)
         outs = self.channels(f"{field}: channels out", outputs)
         down = self.integer(f"{field}: dilation", 1, _MAX_KERNEL)
@@ -210,12 +210,12 @@ class _Reader:
         bias = self.array(f"{field}: bias", channels) if has_bias else np.zeros_like(mean)
         spread = variance.astype(np.float64) + epsilon
         if not (spread > 0).all():
-            raise NotExpected(f"{field}: variance is not above 0")
+            raise ContentError(f"{field}: variance is not above 0")
         scale = scale / np.sqrt(spread)
         params = {"scale": scale, "bias": bias - scale * mean}
         params = {name: value.astype(np.float32) for name, value in params.items()}
         if not all(np.isfinite(value).all() for value in params.values()):
-            raise NotExpected(f"{field}: has numbers that are not finite")
+            raise ContentError(f"{field}: has numbers that are not finite")
         return Norm(channels, self.activation(f"{field}: activation")), params
 
     def activation(self, field: str) -> str:
@@ -224,7 +224,7 @@ class _Reader:
             return "relu"
         name = self.word(field).removeprefix("ACTIVATION_").lower()
         if name not in ("identity", "relu", "mish", "silu"):
-            raise NotExpected(f"{field}: {name[:40]!r} is not supported")
+            raise ContentError(f"{field}: {name[:40]!r} is not supported")
         return name
 
     def root_mean_square(self, field: str, channels: int):
@@ -237,7 +237,7 @@ class _Reader:
     def _small(self, field: str) -> float:
         epsilon = self.positive(field)
         if epsilon > 1:
-            raise NotExpected(f"{field}: {epsilon} is above 1")
+            raise ContentError(f"{field}: {epsilon} is above 1")
         return epsilon
 
     def last_root_mean_square(self, field: str, channels: int):
@@ -266,7 +266,7 @@ class _Reader:
                 "transformer_ffn_block": self.feed_forward,
             }.get(kind)
             if read_block is None:
-                raise NotExpected(f"{block_field}: {kind[:40]!r} is not a supported kind of block")
+                raise ContentError(f"{block_field}: {kind[:40]!r} is not a supported kind of block")
             self.word(block_field)
             spec, block_params = read_block(block_field, channels)
             specs.append(spec)
@@ -294,7 +294,7 @@ class _Reader:
 
     def bottleneck(self, field: str, channels: int, depth: int):
         if depth == _MAX_DEPTH:
-            raise NotExpected(f"{field}: blocks nested more than {_MAX_DEPTH} deep")
+            raise ContentError(f"{field}: blocks nested more than {_MAX_DEPTH} deep")
         count = self.integer(f"{field}: blocks", 1, _MAX_BLOCKS)
         norm1 = self.norm(f"{field}: norm 1", channels)
         conv1 = self.conv(f"{field}: convolution 1", channels)
@@ -309,13 +309,13 @@ class _Reader:
         heads = self.channels(f"{field}: heads")
         key_heads = self.channels(f"{field}: heads of keys")
         if heads % key_heads:
-            raise NotExpected(
+            raise ContentError(
                 f"{field}: {heads} heads are not a multiple of the {key_heads} heads of keys"
             )
         of_query, of_value = (self.channels(f"{field}: channels of a head") for _ in range(2))
         rope, learnt = (self.integer(f"{field}: rotation", 0, 1) for _ in range(2))
         if rope and of_query % 2:
-            raise NotExpected(f"{field}: {of_query} channels of a head cannot be rotated in pairs")
+            raise ContentError(f"{field}: {of_query} channels of a head cannot be rotated in pairs")
         norm = self.root_mean_square(f"{field}: norm", channels)
         parts = {
             "norm": norm,
@@ -342,7 +342,7 @@ class _Reader:
         self.channels(f"{field}: channels", channels)
         inner = self.channels(f"{field}: inner channels")
         if not self.integer(f"{field}: gate", 0, 1):
-            raise NotExpected(f"{field}: a feed-forward block without a gate is not supported")
+            raise ContentError(f"{field}: a feed-forward block without a gate is not supported")
         norm = self.root_mean_square(f"{field}: norm", channels)
         first = self.dense(f"{field}: first", channels, inner)
         gate = self.dense(f"{field}: gate", channels, inner)
@@ -410,7 +410,7 @@ class _Reader:
         name = self.word("name")
         self.version = self.integer("version", 0, 10**6)
         if not OLDEST <= self.version <= NEWEST:
-            raise NotExpected(
+            raise ContentError(
                 f"version: {self.version} of KataGo's models is not supported; supported are "
                 f"{OLDEST} to {NEWEST}"
             )
@@ -423,11 +423,11 @@ class _Reader:
         policy, in_policy = self.policy(trunk.conv.outputs)
         value, in_value = self.value(trunk.conv.outputs)
         if self.data[self.place :].strip():
-            raise NotExpected(f"{len(self.data) - self.place} bytes follow the value head")
+            raise ContentError(f"{len(self.data) - self.place} bytes follow the value head")
         config = KataGoConfig(self.version, trunk, policy, value, scales, by_suicide)
         expected = config.num_planes, config.num_global_inputs
         if (planes, global_inputs) != expected:
-            raise NotExpected(
+            raise ContentError(
                 f"inputs: {planes} planes and {global_inputs} numbers; those of version "
                 f"{self.version} are {expected[0]} and {expected[1]}"
             )
@@ -437,7 +437,7 @@ class _Reader:
 
     def _options(self) -> int:
         if self.integer("metadata encoder", 0, 10**6):
-            raise NotExpected(
+            raise ContentError(
                 "metadata encoder: networks that imitate human players (humansl) are not "
                 "supported, because they have further inputs"
             )

@@ -164,10 +164,10 @@ class GumbelRoot(SelectionRule):
             table = jnp.asarray(self.root_table(num_simulations))
         count = jnp.minimum(jnp.sum(edges.legal), self.max_considered)
         turn = jnp.minimum(jnp.sum(edges.visits), num_simulations - 1)
-        in_turn = edges.legal & (edges.visits == table[count, turn])
+        considered = edges.legal & (edges.visits == table[count, turn])
         # After the last simulation there may be no such action.
-        in_turn = jnp.where(any_of(in_turn), in_turn, edges.legal)
-        return jnp.where(in_turn, self._score(edges, gumbel), -jnp.inf)
+        considered = jnp.where(any_of(considered), considered, edges.legal)
+        return jnp.where(considered, self._score(edges, gumbel), -jnp.inf)
 
     def final_action(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
         """i32[]: the best of the most visited actions; without visits, a sample of the policy."""

@@ -150,5 +150,5 @@ def test_limits_are_those_of_the_rooms_below():
     assert player_config.MAX_SIMULATIONS == MOST_VISITS
     assert set(player_config.SHAPE_SIZES) == set(shape_weights.shipped())
     assert all(
-        host_game.roomy_limit(n) < 2**15 for n in range(coords.MIN_SIZE, coords.MAX_SIZE + 1)
+        host_game.ample_move_limit(n) < 2**15 for n in range(coords.MIN_SIZE, coords.MAX_SIZE + 1)
     )

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from gozero.compile import executables
-from gozero.compile.apart import SplitFunction, TrimmedProgram
+from gozero.compile.split import SplitFunction, TrimmedProgram
 
 TABLE = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
 
