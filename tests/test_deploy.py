@@ -52,8 +52,8 @@ def inside(value):
 @pytest.mark.parametrize("path", [*YAML, *DEPLOY.glob("*.sh")], ids=lambda path: path.name)
 def test_commands(path):
     text = path.read_text().replace("\\\n", " ").replace("#   ", "")
-    found = re.findall(r"python -m train +([^'\n`]*)", text)
-    commands = [shlex.split(one) for one in found if "..." not in one]
+    matches = re.findall(r"python -m train +([^'\n`]*)", text)
+    commands = [shlex.split(one) for one in matches if "..." not in one]
     if path.suffix == ".yaml":
         documents = itertools.chain.from_iterable(map(inside, parsed(path)))
         commands += [one["args"] for one in documents if "args" in one]

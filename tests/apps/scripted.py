@@ -23,11 +23,11 @@ script = [
 
 
 def planned(command: str, usual: str) -> str:
-    found = next((entry for entry in script if entry[0] == command), None)
-    if found is None:
+    match = next((entry for entry in script if entry[0] == command), None)
+    if match is None:
         return usual
-    script.remove(found)
-    word = found[1]
+    script.remove(match)
+    word = match[1]
     if word == "HANG":
         time.sleep(600)
     if word == "DIE":

@@ -60,7 +60,7 @@ def ask(**fields):
         ),
     ],
 )
-def test_what_is_wrong_with_a_query_is_said_of_its_field(fields, field, message):
+def test_query_errors_name_the_field(fields, field, message):
     with pytest.raises(QueryError, match=message) as error:
         query.read(ask(**fields))
     assert error.value.field == field
@@ -69,13 +69,13 @@ def test_what_is_wrong_with_a_query_is_said_of_its_field(fields, field, message)
 @pytest.mark.parametrize(
     "line", ["", "{", "[1]", "7", '"a"', b"\xff{}", "[" * 100_000, '{"a":' + "[" * 200 + "]" * 200]
 )
-def test_what_is_no_object(line):
+def test_lines_that_are_not_objects(line):
     with pytest.raises(QueryError) as error:
         query.decode(line)
     assert error.value.field is None
 
 
-def test_a_query_of_katrains():
+def test_a_query_of_katrain():
     asked = query.read(
         {
             "rules": "japanese",
@@ -169,7 +169,7 @@ def answers():
     return {(one.get("id"), one.get("turnNumber")): one for one in told}, told
 
 
-def test_everything_is_answered_once(answers):
+def test_every_query_is_answered_once(answers):
     by_id, told = answers
     assert len(by_id) == len(told) == 14
     assert by_id["v", None]["version"] == run.__version__
@@ -183,7 +183,7 @@ def test_everything_is_answered_once(answers):
 
 
 @pytest.mark.parametrize("turn", [0, 2])
-def test_an_answer_has_what_clients_read(answers, turn):
+def test_an_answer_has_the_fields_that_clients_read(answers, turn):
     one = answers[0]["turns", turn]
     root, infos = one["rootInfo"], one["moveInfos"]
     assert one["isDuringSearch"] is False
@@ -205,7 +205,7 @@ def test_an_answer_has_what_clients_read(answers, turn):
     assert (policy < 0).tolist() == [False] * 10 if turn == 0 else policy[4] < 0
 
 
-def test_what_one_owns_is_said(answers):
+def test_ownership_is_reported(answers):
     one = answers[0]["owned", 0]
     assert one["rootInfo"]["currentPlayer"] == "W"
     assert one["rootInfo"]["scoreLead"] > 5
@@ -250,7 +250,7 @@ def _told():
         ([["B", "C1"]], "BLACK", 0.375, -2.0, 0.25),
     ],
 )
-def test_numbers_are_of_the_side_that_is_asked_for(moves, view, winrate, lead, first):
+def test_numbers_are_from_the_requested_perspective(moves, view, winrate, lead, first):
     asked = query.read(ask(moves=moves, includeOwnership=True, includePVVisits=True))
     said = answer.answer(asked, len(moves), _told(), view, during=True)
     assert said["isDuringSearch"] is True
@@ -267,7 +267,7 @@ def test_numbers_are_of_the_side_that_is_asked_for(moves, view, winrate, lead, f
     assert worse == ((mover == "B") == black)
 
 
-def test_during_a_search_is_reported_and_time_ends_it():
+def test_reports_during_a_search_and_its_time_limit():
     """With a clock that advances a second at each look."""
     ticks = iter(range(10_000))
     out = io.StringIO()
@@ -296,7 +296,7 @@ def test_during_a_search_is_reported_and_time_ends_it():
         ),
     ],
 )
-def test_flags_that_cannot_be(arguments, complaint, capsys):
+def test_invalid_flags(arguments, complaint, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main(["analyze", *arguments])
     assert stopped.value.code == 2

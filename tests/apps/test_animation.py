@@ -62,6 +62,6 @@ def test_boards_lie_in_rows_and_have_labels():
         (np.zeros((1, 2, 3, 3)), {"seconds_per_move": 0}, "seconds_per_move"),
     ],
 )
-def test_what_are_no_boards(boards, options, complaint):
+def test_invalid_boards(boards, options, complaint):
     with pytest.raises(ValueError, match=complaint):
         games_svg(boards, **options)

@@ -14,7 +14,7 @@ from gozero.apps import cli, doctor
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_known_bad_versions_are_those_that_the_package_refuses():
+def test_known_bad_versions_match_the_package_requirements():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (wanted,) = (line for line in project["dependencies"] if line.startswith("jax "))
     assert set(re.findall(r"!= ([\d.]+)", wanted)) == set(doctor.BAD_JAX)
@@ -37,7 +37,7 @@ def test_doctor(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_doctor_says_what_a_move_costs(capsys):
+def test_doctor_reports_the_time_of_a_move(capsys):
     words = ["--size", "3", "--search", "uct", "--simulations", "4", "--target", "cpu"]
     assert cli.main(["doctor", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -54,13 +54,13 @@ def test_players(capsys):
 
 
 @pytest.mark.parametrize("command", [["gtp", "--selftest"], ["warmup"]])
-def test_an_engine_that_plays_says_so(command, capsys):
+def test_a_working_engine_is_reported(command, capsys):
     assert cli.main([*command, "--player", "random", "--size", "5"]) == 0
     told = capsys.readouterr().out
     assert re.match(r"ok: random moves plays [A-E][1-5] on 5x5, [\d.]+ s from the start", told)
 
 
-def test_an_engine_that_cannot_play_says_why(tmp_path, capsys):
+def test_a_failing_engine_is_explained(tmp_path, capsys):
     (tmp_path / "net").write_bytes(b"no weights")
     words = ["--evaluator", "network", "--weights", str(tmp_path / "net"), "--size", "5"]
     with pytest.raises(SystemExit) as stop:

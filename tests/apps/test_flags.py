@@ -64,7 +64,7 @@ def test_values_have_the_types_of_their_fields():
     assert not flags.parse(Play, ["--data", "d", "--no-resume"], prog="p").resume
 
 
-def test_a_command_picks_its_class():
+def test_a_command_selects_its_config_class():
     assert flags.parse(COMMANDS, ["doctor", "--verbose"], prog="gozero") == Doctor(verbose=True)
     assert flags.parse(COMMANDS, ["play", "--data", "d"], prog="gozero").size == 9
 
@@ -124,7 +124,7 @@ def test_a_wrong_command_is_one_line_and_status_2(argv, line, capsys):
 
 
 @pytest.mark.parametrize("help_flag", ["--help", "-h"])
-def test_help_says_what_each_flag_is(help_flag, capsys):
+def test_help_describes_each_flag(help_flag, capsys):
     def helped(config, argv):
         with pytest.raises(SystemExit) as stop:
             flags.parse(config, argv, prog="gozero")
@@ -140,7 +140,7 @@ def test_help_says_what_each_flag_is(help_flag, capsys):
         assert words in one
 
 
-def test_the_tables_of_the_docs_are_those_of_the_settings():
+def test_the_tables_in_the_docs_match_the_settings():
     document = (pathlib.Path(__file__).parents[2] / "docs" / "commands.md").read_text()
     assert help.with_tables(document) == document, "run python -m gozero.apps.help docs/commands.md"
     for words in (
@@ -155,7 +155,7 @@ def test_the_tables_of_the_docs_are_those_of_the_settings():
 
 
 @pytest.mark.parametrize(("error", "status"), [(ValueError("size: 1"), 2), (OSError("full"), 1)])
-def test_what_cannot_be_done_ends_in_one_line(error, status, capsys):
+def test_an_error_exits_with_one_line(error, status, capsys):
     with pytest.raises(SystemExit) as end, flags.exit_on_error("gozero tool"):
         raise error
     assert end.value.code == status

@@ -43,7 +43,7 @@ def searched():
     return run(states, jax.random.key(0))
 
 
-def test_a_state_is_its_board():
+def test_a_state_is_shown_as_its_board():
     assert "White to play" in texts(notebook.state_svg(after("B2")))
     assert "The game is over" in texts(notebook.state_svg(after("B2", "pass", "pass")))
     many = ET.fromstring(notebook.state_svg(batch(*[after("B2")] * 20)))
@@ -52,7 +52,7 @@ def test_a_state_is_its_board():
     assert notebook.state_svg(jax.eval_shape(after)) is None
 
 
-def test_a_search_is_its_visits_and_values(searched):
+def test_a_search_is_shown_as_visits_and_values(searched):
     for index, player in enumerate(("Black", "White")):
         svg = notebook.search_svg(searched, index)
         visits = np.asarray(searched.visits[index])
@@ -83,7 +83,7 @@ def test_a_tree_has_the_nodes_of_the_search(searched):
         tree_picture.node_of(searched.tree, 2)
 
 
-def test_a_match_is_its_games():
+def test_a_match_is_shown_as_its_games():
     actions = np.array([[4, 0], [1, 9], [-1, 9]], np.int16)
     match = MatchResult(
         first_colour=np.zeros(2, np.int8),
@@ -111,7 +111,7 @@ def test_replay_takes_prisoners():
     assert boards[3, 0, 2, 0] == 0
 
 
-def test_ipython_shows_them_by_itself():
+def test_ipython_displays_them_automatically():
     program = """if True:
         from IPython.core.interactiveshell import InteractiveShell
         shell = InteractiveShell.instance()

@@ -18,8 +18,8 @@ def draw(stones=STONES, **kwargs):
 
 
 def circles(root, name):
-    found = root.iter(f"{SVG}circle")
-    return [(float(c.get("cx")), float(c.get("cy"))) for c in found if c.get("class") == name]
+    elements = root.iter(f"{SVG}circle")
+    return [(float(c.get("cx")), float(c.get("cy"))) for c in elements if c.get("class") == name]
 
 
 def texts(root):
@@ -71,19 +71,19 @@ def test_values_are_percentages_of_wins_above_the_visits():
     visits, values = np.zeros(82, int), np.zeros(82)
     visits[[1, 3]], values[[1, 3]] = (10, 20), (-1.0, 0.5)
     root = draw(visits=visits, values=values, cell=10)
-    found = {
+    elements = {
         element.text: float(element.get("y"))
         for element in root.iter(f"{SVG}text")
         if float(element.get("x")) in (20, 40) and -5 < float(element.get("y")) < 5
     }
-    assert set(found) == {"0%", "10", "75%", "20"}
-    assert found["0%"] < found["10"]
+    assert set(elements) == {"0%", "10", "75%", "20"}
+    assert elements["0%"] < elements["10"]
 
 
 def squares(root, name):
     """(centre x, centre y, side) of the squares of a class."""
-    found = [r for r in root.iter(f"{SVG}rect") if r.get("class") == name]
-    numbers = [[float(r.get(key)) for key in ("x", "y", "width")] for r in found]
+    elements = [r for r in root.iter(f"{SVG}rect") if r.get("class") == name]
+    numbers = [[float(r.get(key)) for key in ("x", "y", "width")] for r in elements]
     return [(round(x + w / 2, 3), round(y + w / 2, 3), round(w, 3)) for x, y, w in numbers]
 
 
@@ -146,7 +146,7 @@ def test_text_is_escaped():
     assert not list(root.iter(f"{SVG}script"))
 
 
-def test_everything_lies_in_the_picture():
+def test_everything_lies_within_the_picture():
     for options in ({}, {"title": "t"}, {"title": "t", "last_move": 81}):
         root = draw(np.ones((9, 9), int), cell=20, **options)
         top = float(root.find(f"{SVG}g").get("transform").split()[1].rstrip(")"))
@@ -157,7 +157,7 @@ def test_everything_lies_in_the_picture():
             assert 0 < top + float(y) < height
 
 
-def test_a_notebook_shows_it():
+def test_a_notebook_displays_it():
     board = svg.board_svg(STONES)
     assert board._repr_svg_() == board
     assert isinstance(board, str)
@@ -179,7 +179,7 @@ def test_a_notebook_shows_it():
         (STONES, {"variation": [3, -1]}, "variation: -1 is not an action from 0 to 81"),
     ],
 )
-def test_what_is_no_board(stones, options, complaint):
+def test_invalid_boards(stones, options, complaint):
     with pytest.raises(ValueError, match=complaint):
         svg.board_svg(stones, **options)
 

@@ -78,7 +78,7 @@ def test_positions_are_those_of_the_games(reviewed):
     assert [one.played for one in quiet.positions] == [9, 9, None]
 
 
-def test_what_is_over_is_counted_and_not_searched(reviewed):
+def test_finished_games_are_scored_without_a_search(reviewed):
     end = reviewed[1].positions[-1]
     assert (end.win, end.lead, end.variation, end.visits.sum()) == (1.0, 8.5, (), 0)
     assert (end.ownership == 1).all()
@@ -93,8 +93,8 @@ def test_a_black_board_is_won_and_owned(reviewed):
     assert start.visits[start.variation[0]] == start.visits.max()
 
 
-def test_losses_are_of_the_player_who_moved():
-    found = lambda value, first: types.SimpleNamespace(
+def test_losses_belong_to_the_player_who_moved():
+    make_result = lambda value, first: types.SimpleNamespace(
         stones=np.zeros((3, 3)),
         ended=False,
         value=value,
@@ -111,7 +111,7 @@ def test_losses_are_of_the_player_who_moved():
     # Winrates of the player to move: Black 60%, White 70% (Black 30%), Black 35%, White 80%.
     values = (0.2, 0.4, -0.3, 0.6)
     for best, lost in ((at("B2"), [0.3, 0.05, 0.15, 0.0]), (at("A2"), [0.3, 0.0, 0.15, 0.0])):
-        line = [found(value, best) for value in values]
+        line = [make_result(value, best) for value in values]
         ones = analyse._reviewed_positions(record, states, line)
         assert [one.lost for one in ones] == pytest.approx(lost)
         assert [one.win for one in ones] == pytest.approx([0.6, 0.3, 0.35, 0.2])
@@ -234,7 +234,7 @@ def run(tmp_path, *more, records=(QUIET,)):
         (["/nowhere/x.sgf"], "sgf /nowhere/x.sgf: cannot be read (No such file or directory)"),
     ],
 )
-def test_what_cannot_be_reviewed(arguments, complaint, capsys):
+def test_invalid_arguments(arguments, complaint, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main(["review", *arguments])
     assert stopped.value.code == 2
@@ -257,7 +257,7 @@ def test_what_cannot_be_reviewed(arguments, complaint, capsys):
         ([sgf.GameRecord(3, 0.25, ())], "0.sgf: komi: 0.25 is not a multiple of 0.5"),
     ],
 )
-def test_games_that_cannot_be_reviewed_are_named(tmp_path, capsys, records, complaint):
+def test_invalid_games_are_named(tmp_path, capsys, records, complaint):
     with pytest.raises(SystemExit):
         run(tmp_path, records=records)
     assert complaint in capsys.readouterr().err

@@ -20,7 +20,7 @@ from gozero.compile import mode, stages
         ("--xla_cpu_prefer_vector_width=256", "--xla_cpu_prefer_vector_width=256"),
     ],
 )
-def test_prepare_asks_for_wide_vectors_unless_the_user_did(monkeypatch, given, then):
+def test_prepare_selects_wide_vectors_unless_the_user_set_flags(monkeypatch, given, then):
     for name in ("TF_CPP_MIN_LOG_LEVEL", "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.setenv(name, "set")
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
@@ -40,7 +40,7 @@ def test_prepare_asks_for_wide_vectors_unless_the_user_did(monkeypatch, given, t
         ("--xla_backend_optimization_level=3", f"=3 {runtime.VECTOR_WIDTH}"),
     ],
 )
-def test_prepare_asks_for_less_of_llvm_for_one_game(monkeypatch, given, then):
+def test_prepare_reduces_llvm_optimization_for_one_game(monkeypatch, given, then):
     for name in ("TF_CPP_MIN_LOG_LEVEL", "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.setenv(name, "set")
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
@@ -50,7 +50,7 @@ def test_prepare_asks_for_less_of_llvm_for_one_game(monkeypatch, given, then):
     assert runtime.os.environ["XLA_FLAGS"].count("optimization_level") == 1
 
 
-def test_prepare_asks_for_nothing_where_programs_are_compiled_plainly(monkeypatch):
+def test_prepare_sets_nothing_for_plain_compilation(monkeypatch):
     monkeypatch.setenv(mode.VARIABLE, "plain")
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/x")
     runtime.prepare()
@@ -58,7 +58,7 @@ def test_prepare_asks_for_nothing_where_programs_are_compiled_plainly(monkeypatc
     assert stages.cpu_compiler_options() == {}
 
 
-def test_prepare_refuses_another_way_to_compile(monkeypatch, capsys):
+def test_prepare_refuses_an_unknown_compile_mode(monkeypatch, capsys):
     monkeypatch.setenv(mode.VARIABLE, "fast")
     with pytest.raises(SystemExit) as exit_:
         runtime.prepare()
@@ -102,7 +102,7 @@ def test_a_platform_without_a_device_is_one_line(tmp_path):
     ]
 
 
-def test_gtp_answers_in_a_line_where_there_is_no_device():
+def test_gtp_reports_a_missing_device_in_one_line():
     done = subprocess.run(
         [sys.executable, "-m", "gozero.apps.cli", "gtp"],
         env=os.environ | {"JAX_PLATFORMS": "tpu"},
@@ -136,7 +136,7 @@ def unheard():
     os.close(writer)
 
 
-def test_a_program_goes_on_when_nobody_listens(unheard):
+def test_a_program_continues_when_its_output_is_closed(unheard):
     def run(redirect="", **streams):
         command = ["bash", "-c", f'exec "$0" -c "$1" {redirect}', sys.executable, PROGRAM]
         return subprocess.run(command, text=True, **streams)
@@ -151,7 +151,7 @@ def test_a_program_goes_on_when_nobody_listens(unheard):
     assert "Error" not in done.stderr
 
 
-def test_the_flag_and_the_compiler_options_say_the_same():
+def test_the_flag_and_the_compiler_options_agree():
     options = stages.cpu_compiler_options()
     if jax.default_backend() != "cpu":
         assert options == {}

@@ -58,7 +58,7 @@ def run_folder(tmp_path_factory):
 
 
 @pytest.mark.thorough
-def test_a_full_disk_is_one_line_and_leaves_what_is_whole(tmp_path, monkeypatch, capsys):
+def test_a_full_disk_is_one_line_and_keeps_complete_files(tmp_path, monkeypatch, capsys):
     write, written = app_writer.sgf.write, []
 
     def full(path, record):
@@ -78,7 +78,7 @@ def test_a_full_disk_is_one_line_and_leaves_what_is_whole(tmp_path, monkeypatch,
 
 
 @pytest.mark.parametrize("evaluator", ["network", "playout"])
-def test_random_weights_are_spoken_of(evaluator, tmp_path, monkeypatch, capsys):
+def test_random_weights_are_announced(evaluator, tmp_path, monkeypatch, capsys):
     def stop(*_):
         raise RuntimeError("no further")
 
@@ -92,7 +92,7 @@ def test_random_weights_are_spoken_of(evaluator, tmp_path, monkeypatch, capsys):
     assert said == (evaluator == "network")
 
 
-def test_reuse_comes_with_room_for_it():
+def test_reuse_enlarges_the_capacity():
     flags = SelfPlayFlags(size=5, simulations=8, evaluator="playout", reuse_subtree=True)
     settings, _ = app._settings(flags, app._rules(flags))
     assert settings.reuse_subtree
@@ -124,7 +124,7 @@ def test_records_of_the_run(run_folder):
 
 
 @pytest.mark.parametrize("number", range(GAMES))
-def test_games_are_legal_and_say_how_they_ended(run_folder, number):
+def test_games_are_legal_and_record_how_they_ended(run_folder, number):
     game = sgf.Sgf_game.from_bytes((run_folder / "games" / f"{number:06d}.sgf").read_bytes())
     root = game.get_root()
     assert game.get_size() == SIZE
@@ -228,7 +228,7 @@ def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
     assert not out.exists()
 
 
-def test_a_folder_that_holds_something_is_left_alone(run_folder, capsys):
+def test_a_nonempty_folder_is_left_unchanged(run_folder, capsys):
     before = {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")}
     assert selfplay(run_folder) == 2
     assert "not empty" in capsys.readouterr().err
@@ -273,7 +273,7 @@ def selfplay_of(game, out, *more):
     return cli.main([*command, "--evaluator", "playout", "--out", str(out), *more])
 
 
-def test_commands_say_that_they_compile_before_they_import_jax(tmp_path):
+def test_compilation_is_announced_before_jax_is_imported(tmp_path):
     """Importing JAX takes seconds when its files are not cached."""
     code = """
 import sys, types

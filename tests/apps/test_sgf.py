@@ -31,7 +31,7 @@ def random_record(size: int, seed: int) -> sgf.GameRecord:
     return sgf.GameRecord(size, -7.5, tuple(moves), "W+R", move_comments=comments)
 
 
-def test_the_text_is_what_it_was():
+def test_the_text_is_unchanged():
     version = sgf.__version__
     assert sgf.to_sgf(SHORT).replace("\n(;", "(;") == (
         f"(;FF[4]AP[gozero:{version}]C[two\nlines: [x\\]]CA[UTF-8]GM[1]KM[0.5]PB[A\\]b\\\\c]"
@@ -67,7 +67,7 @@ def test_sgfmill_replays_it(size):
     assert [values[board.get(*point)] for point in from_the_top] == reference.board
 
 
-def test_what_other_programs_write():
+def test_files_of_other_programs():
     read = sgf.read(
         b"noise (;GM[1]SZ[3]KM[375]RU[chinese];C[no move here]PL[B];B[tt]C[x]LB[aa:1]"
         b"(;W[aa];B[])(;W[bb]))(;GM[1])"
@@ -126,7 +126,7 @@ def test_stones_set_up_at_the_root():
     assert sgf.read(b"(;SZ[9]HA[2];B[cc];B[gg])").handicap == 0
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     with pytest.raises(ValueError, match=r"gone\.sgf: cannot be read \(No such file"):
         sgf.read(tmp_path / "gone.sgf")
 
@@ -142,7 +142,7 @@ def test_a_file_that_is_not_there(tmp_path):
     ],
     ids=["stones", "values", "depth", "bytes", "quotation"],
 )
-def test_too_much_is_refused_before_it_is_parsed(data, message, tmp_path):
+def test_oversized_input_is_refused_before_parsing(data, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         sgf.read(data)
     path = tmp_path / "large.sgf"
@@ -151,18 +151,18 @@ def test_too_much_is_refused_before_it_is_parsed(data, message, tmp_path):
         sgf.read(path)
 
 
-def test_brackets_in_a_comment_are_no_depth():
+def test_brackets_in_a_comment_do_not_count_as_depth():
     text = rb"(;SZ[9]C[" + rb"\]([;\\" * 3_000 + rb"];B[aa](;W[bb])(;W[cc]))"
     assert sgf.read(text).moves == ((0, 0), (1, 10))
 
 
-def test_a_pipe_is_not_waited_for(tmp_path):
+def test_a_pipe_is_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe.sgf")
     with pytest.raises(ValueError, match=r"pipe\.sgf: is not a file"):
         sgf.read(tmp_path / "pipe.sgf")
 
 
-def test_damage_is_a_value_error():
+def test_damaged_files_raise_value_error():
     rng, whole = random.Random(3), bytearray(sgf.to_sgf(random_record(5, 4)).encode())
     for _ in range(500):
         data = bytearray(whole)
@@ -186,6 +186,6 @@ def test_damage_is_a_value_error():
         ({"move_comments": ("x",)}, "1 comments for 0 moves"),
     ],
 )
-def test_a_record_checks_itself(fields, message):
+def test_invalid_records_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         sgf.GameRecord(**{"size": 9, "komi": 7.0, "moves": (), **fields})

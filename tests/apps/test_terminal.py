@@ -38,7 +38,7 @@ def test_a_game_is_played_and_saved(capsys, tmp_path):
     assert "? the game is over; type undo, new or quit" in again
 
 
-def test_what_cannot_be_is_said_and_the_game_goes_on(capsys):
+def test_invalid_input_is_reported_and_the_game_continues(capsys):
     said = play(
         capsys, "I5\nC3\nC3\nload\nload /none.sgf\ndance\nsave /none/game.sgf\nundo\nundo\nD4"
     )

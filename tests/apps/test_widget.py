@@ -35,7 +35,7 @@ def test_a_game_by_messages(monkeypatch):
     board.close()
 
 
-def test_its_module_is_that_of_the_page():
+def test_the_widget_uses_the_module_of_the_page():
     assert "export default" in widget.BoardWidget._esm.default_value
     with pytest.raises(ValueError, match="--size 99"):
         widget.board(size=99)

@@ -92,10 +92,10 @@ TEXTS += (b"NaN", b"'<U9'", b"'|O'", b"'<f16'", b"(((((", b"1L", b"\xff\xfe", b"
 
 def texts(rng, data):
     """Replace a number, a name or a bracket of a header."""
-    found = list(re.finditer(rb"\d+|\"[^\"]{1,20}\"|'[^']{1,20}'|[\[\](){}]", bytes(data[:4000])))
-    if not found:
+    matches = list(re.finditer(rb"\d+|\"[^\"]{1,20}\"|'[^']{1,20}'|[\[\](){}]", bytes(data[:4000])))
+    if not matches:
         return numbers(rng, data)
-    one = found[int(rng.integers(len(found)))]
+    one = matches[int(rng.integers(len(matches)))]
     data[one.start() : one.end()] = TEXTS[int(rng.integers(len(TEXTS)))]
 
 
@@ -134,13 +134,13 @@ def ends(rng, data):
     data[at : at + 2] = bytes(rng.integers(0, 256, 2).tolist())
 
 
-def nothing_but_noise(rng, data):
+def random_bytes(rng, data):
     data[:] = rng.bytes(int(rng.integers(300)))
     if rng.random() < 0.5:
         data[:4] = b"PK\x03\x04"
 
 
-CHANGES = (flips, cut, doubled, removed, numbers, texts, members, ends, nothing_but_noise)
+CHANGES = (flips, cut, doubled, removed, numbers, texts, members, ends, random_bytes)
 
 
 def mutated(rng, data, name):
@@ -224,7 +224,7 @@ def test_any_description_of_shapes(tmp_path):
             assert str(path) in str(error.value)
 
 
-def test_methods_that_python_does_not_know(files):
+def test_compression_methods_unknown_to_python(files):
     path, whole, read = files["strengths.npz"]
     for method in (1, 12, 14, 93, 99):
         data = bytearray(whole)

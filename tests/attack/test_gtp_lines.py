@@ -140,8 +140,8 @@ def attack(lines: list[bytes], engine: Engine, patience: float = 0.02) -> list[s
     out = Answers()
     protocol.serve(gtp.commands(engine), Typed(lines, out, patience), out)
     given = answers(out.getvalue())
-    wanted = [protocol.parse_line(line) for line in lines]
-    assert len(given) == sum(request is not None for request in wanted)
+    requests = [protocol.parse_line(line) for line in lines]
+    assert len(given) == sum(request is not None for request in requests)
     assert not [answer for answer in given if "internal" in answer]
     assert all(len(answer) < 400 for answer in given if answer.startswith("?"))
     return given

@@ -117,7 +117,7 @@ def server():
     return run.Server(CONFIG, out), out
 
 
-def test_texts_of_queries():
+def test_queries_without_a_search():
     """Without a search: each line is a query, or an error that fits in one line."""
     lines = lines_of(1, 600)
     kept = sum(accepted(line) is not None for line in lines)
@@ -167,7 +167,7 @@ def test_a_line_without_an_end_is_refused_before_it_is_read(server, monkeypatch)
     ]
 
 
-def test_input_waits_where_too_much_is_held(monkeypatch):
+def test_input_is_not_read_while_too_many_queries_are_pending(monkeypatch):
     monkeypatch.setattr(run, "MAX_BUFFERED", 10_000)
     monkeypatch.setattr(run, "PIECE", 0.001)
     server = run.Server(CONFIG, io.StringIO())
@@ -185,7 +185,7 @@ def test_input_waits_where_too_much_is_held(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), BrokenPipeError()])
-def test_a_stream_that_fails_ends_it(error, capsys):
+def test_a_stream_error_ends_the_server(error, capsys):
     class Failing(io.StringIO):
         def readline(self, size=-1):
             raise error
@@ -199,7 +199,7 @@ def test_a_stream_that_fails_ends_it(error, capsys):
     assert "standard input or output: [Errno 5]" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_search_that_fails_is_answered(monkeypatch, capsys):
+def test_a_failing_search_is_answered(monkeypatch, capsys):
     def fails(*_):
         raise RuntimeError("out of\nmemory")
 

@@ -81,7 +81,7 @@ def test_a_full_disk_at_every_write(whole, tmp_path, capsys):
         fill_up(folder, tmp_path / str(n), n, capsys)
 
 
-def test_an_impatient_user_loses_nothing(whole, tmp_path, monkeypatch, capsys):
+def test_repeated_ctrl_c_loses_nothing(whole, tmp_path, monkeypatch, capsys):
     """Ctrl-C twice in a row while a game is written, and again while the run finishes."""
     out, written, real = tmp_path / "run", [], files.write_whole
 
@@ -122,7 +122,7 @@ VALUES = (None, [[0, 2**62]], -1, 2**70, "x", [], {}, [[]], [[-1, 3]], 1.5)
 @pytest.mark.parametrize(
     "values", [pytest.param(VALUES, marks=pytest.mark.slow, id="all"), VALUES[:2]]
 )
-def test_a_state_of_a_stranger_is_refused_in_a_line(whole, tmp_path, monkeypatch, capsys, values):
+def test_an_invalid_state_is_refused_in_one_line(whole, tmp_path, monkeypatch, capsys, values):
     out, real = tmp_path / "run", app._Run._report
 
     def stopped(run, progress):

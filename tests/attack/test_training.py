@@ -19,7 +19,7 @@ KILLS = 25  # for each of four seeds
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.parametrize("work", ["full", "power"])
-def test_a_disk_that_fails_at_any_moment_costs_no_bit(work, tmp_path, as_here):
+def test_runs_resume_bit_for_bit_after_disk_faults(work, tmp_path, as_here):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     preloaded = {"LD_PRELOAD": str(disk.build(tmp_path)), "FAULTS_FOLDER": str(scratch)}
@@ -29,7 +29,7 @@ def test_a_disk_that_fails_at_any_moment_costs_no_bit(work, tmp_path, as_here):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_kills_at_random_cost_no_bit(tmp_path, as_here, seed):
+def test_runs_resume_bit_for_bit_after_random_kills(tmp_path, as_here, seed):
     counts = faults("kills", tmp_path, as_here, str(seed), str(KILLS))
     assert counts["kills"] == KILLS
     assert len(set(counts["seen"])) > 3

@@ -37,13 +37,13 @@ def test_other_names_are_refused(name):
 
 
 @pytest.mark.parametrize(("name", "extra"), [("v5e", "tpu-ahead"), ("h100", "gpu-ahead")])
-def test_a_compiler_that_is_missing_is_named_with_its_extra(monkeypatch, name, extra):
+def test_a_missing_compiler_is_named_with_its_extra(monkeypatch, name, extra):
     monkeypatch.setattr(ahead.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ahead.MissingCompiler, match=f"pip install 'gozero.{extra}.'"):
         ahead.compile(ahead.target(name), jnp.sin, jnp.ones(3))
 
 
-def test_a_program_for_the_cpu_that_is_here():
+def test_a_program_for_this_cpu():
     target = ahead.target("cpu")
     shapes = jax.ShapeDtypeStruct((8, 128), jnp.float32)
 
@@ -60,7 +60,7 @@ def test_a_program_for_the_cpu_that_is_here():
     np.testing.assert_array_equal(compiled.program(np.ones((8, 128), np.float32)), 2)
 
 
-def test_what_is_traced_is_for_the_target():
+def test_tracing_sees_the_targets_platform():
     """A function that was not compiled before sees the target's platform when traced."""
     seen = []
 
@@ -72,15 +72,17 @@ def test_what_is_traced_is_for_the_target():
     assert seen == ["cpu"]
 
 
-def test_chips_by_what_jax_calls_them():
+def test_chips_by_their_jax_device_kind():
     kinds = ("TPU v5 lite", "TPU v6 lite", "TPU v5", "NVIDIA H100 80GB HBM3", "NVIDIA H200", "cpu")
-    found = {kind: [name for name, c in ahead.CHIPS.items() if c.is_called(kind)] for kind in kinds}
+    by_kind = {
+        kind: [name for name, c in ahead.CHIPS.items() if c.is_called(kind)] for kind in kinds
+    }
     names = (["v5e"], ["v6e"], ["v5p"], ["h100"], ["h100"], ["cpu"])
-    assert found == dict(zip(kinds, names, strict=True))
+    assert by_kind == dict(zip(kinds, names, strict=True))
     assert not any(chip.is_called("") for chip in ahead.CHIPS.values())
 
 
-def test_shapes_lie_where_they_are_placed():
+def test_placed_shapes_have_their_sharding():
     target = ahead.target("cpu")
     mesh = target.mesh("device")
     where = NamedSharding(mesh, PartitionSpec("device"))

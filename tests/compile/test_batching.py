@@ -26,7 +26,7 @@ def check(product, rest, a, b):
 
 @pytest.mark.parametrize("in_cache", [False, True])
 @pytest.mark.parametrize("games", [1, 2, 32, 33, 80, 128, 129, 300])
-def test_a_batch_of_any_size_is_its_games(games, in_cache):
+def test_a_batch_of_any_size_equals_its_games(games, in_cache):
     a, b = numbers(games)
     stage = batching.over_games(multiply, in_cache=in_cache)
     check(*jax.vmap(stage, in_axes=(0, 0, None))(a, b, np.uint32(3)), a, b)
@@ -44,7 +44,7 @@ def test_games_may_be_the_first_axis():
     check(*jax.vmap(stage, in_axes=(0, 0, None))(a, b, np.uint32(3)), a, b)
 
 
-def test_a_batch_of_batches_is_its_games():
+def test_a_batch_of_batches_equals_its_games():
     a, b = numbers(6)
     stage = jax.vmap(jax.vmap(batching.over_games(multiply), in_axes=(0, 0, None)), (0, 0, None))
     product, rest = stage(a.reshape(2, 3, 3, 2), b.reshape(2, 3), np.uint32(3))
@@ -52,12 +52,12 @@ def test_a_batch_of_batches_is_its_games():
 
 
 @pytest.mark.parametrize("games", [1, 7])
-def test_a_stage_behind_a_barrier_is_the_stage(games):
+def test_a_barrier_does_not_change_the_result(games):
     a, b = numbers(games)
     stage = batching.behind_barrier(lambda words, n: (words[0] + n, words[1].sum()))
-    found = jax.vmap(stage)((a, b), b)
-    np.testing.assert_array_equal(found[0], a + b[:, None, None])
-    np.testing.assert_array_equal(found[1], b)
+    result = jax.vmap(stage)((a, b), b)
+    np.testing.assert_array_equal(result[0], a + b[:, None, None])
+    np.testing.assert_array_equal(result[1], b)
 
 
 @pytest.mark.parametrize("plain", [False, True])

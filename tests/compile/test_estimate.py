@@ -113,14 +113,14 @@ def test_collectives_count_once_a_round():
     assert (program.collectives, program.sent_bytes) == (10, 10 * 8 * 128 * 4)
 
 
-def test_a_loop_that_is_not_there_is_none():
+def test_a_missing_loop_is_none():
     program = estimate.read(TPU, "v5e")
     assert program.find(11) is None
     assert program.find(11, "while") is None
     assert program.find() is program
 
 
-def test_the_report_names_loops_and_the_dearest_step_first():
+def test_the_report_lists_the_most_expensive_step_first():
     lines = estimate.report(estimate.read(TPU, "v5e"), top=1).splitlines()
     assert [line.split()[0] for line in lines[1:3]] == ["loop.1", "loop.2"]
     assert lines[-1].endswith("jit(f)/while/body/while/body/add")  # 3 rounds of 1,500 cycles

@@ -34,7 +34,7 @@ def assert_equal(found, wanted):
     assert jax.tree.structure(found) == jax.tree.structure(wanted)
 
 
-def test_a_program_is_loaded_in_place_of_traced(kept, never_traced):
+def test_a_kept_program_is_loaded_without_tracing(kept, never_traced):
     first = new_game(5.5)
     assert len(list(kept.iterdir())) == 1
     never_traced()
@@ -44,14 +44,14 @@ def test_a_program_is_loaded_in_place_of_traced(kept, never_traced):
 
 def test_keys_and_donated_arrays(kept, never_traced):
     fold = functools.partial(executables.jit, jax.random.fold_in, donate_argnums=0)
-    wanted = jax.random.fold_in(jax.random.key(1), 2)
+    expected = jax.random.fold_in(jax.random.key(1), 2)
     for _ in range(2):
-        found = fold()(jax.random.key(1), np.uint32(2))
-        assert_equal(jax.random.key_data(found), jax.random.key_data(wanted))
+        actual = fold()(jax.random.key(1), np.uint32(2))
+        assert_equal(jax.random.key_data(actual), jax.random.key_data(expected))
         never_traced()
 
 
-def test_programs_of_another_and_of_a_structure_are_kept(kept, never_traced):
+def test_nested_programs_and_pytrees_are_kept(kept, never_traced):
     tree = jax.tree.structure({"a": 1, "b": 2})
     given = [jnp.uint32(3), jnp.uint32(4)]
 
@@ -67,14 +67,14 @@ def test_programs_of_another_and_of_a_structure_are_kept(kept, never_traced):
     assert_equal(first, ([*map(hashing.mix, given)], {"a": given[0], "b": given[1]}))
 
 
-def test_a_program_is_called_again_without_a_look_at_types(kept, never_traced):
+def test_again_skips_the_type_check(kept, never_traced):
     double = executables.jit(hashing.mix)
     first = double(np.uint32(3))
     never_traced()
     assert double.again(np.uint32(5))(np.uint32(3)) == first
 
 
-def test_who_calls_what_another_thread_compiles_waits_for_it(kept, monkeypatch):
+def test_a_call_waits_for_a_compilation_in_another_thread(kept, monkeypatch):
     double, begun, goes_on = executables.jit(hashing.mix), threading.Event(), threading.Event()
     compiled, times = executables._compiled, []
 
@@ -97,7 +97,7 @@ def test_who_calls_what_another_thread_compiles_waits_for_it(kept, monkeypatch):
     assert len(times) == 1
 
 
-def test_a_program_is_compiled_before_there_are_arrays(kept, never_traced):
+def test_a_program_is_compiled_from_shapes(kept, never_traced):
     double = executables.jit(functools.partial(jax.tree.map, hashing.mix))
     given = {"a": np.uint32(3)}
     shapes = jax.eval_shape(lambda: given)
@@ -107,13 +107,13 @@ def test_a_program_is_compiled_before_there_are_arrays(kept, never_traced):
     again = executables.jit(functools.partial(jax.tree.map, hashing.mix))
     assert not again.is_missing(shapes)
     never_traced()
-    wanted = {"a": hashing.mix(jnp.uint32(3))}
-    assert double(given) == again(given) == wanted
+    expected = {"a": hashing.mix(jnp.uint32(3))}
+    assert double(given) == again(given) == expected
 
 
 @pytest.mark.parametrize("harm", ["flipped", "shorter", "other", "writable", "link", "failing"])
-def test_a_file_that_is_not_ours_or_not_whole_is_not_used(kept, harm):
-    wanted = new_game(5.5)
+def test_foreign_and_damaged_files_are_not_used(kept, harm):
+    expected = new_game(5.5)
     (path,) = kept.iterdir()
     data = path.read_bytes()
     if harm == "flipped":
@@ -131,12 +131,12 @@ def test_a_file_that_is_not_ours_or_not_whole_is_not_used(kept, harm):
         executables.jit(hashing.mix)(np.uint32(1))
         (other,) = (one for one in kept.iterdir() if one != path)
         other.replace(path)
-    assert_equal(new_game(5.5), wanted)
+    assert_equal(new_game(5.5), expected)
     assert executables.read(path)  # written again
     assert not path.is_symlink()
 
 
-def test_a_folder_that_others_may_write_is_not_used(monkeypatch, tmp_path):
+def test_a_folder_writable_by_others_is_not_used(monkeypatch, tmp_path):
     place = tmp_path / "programs"
     place.mkdir()
     place.chmod(0o777)
@@ -149,19 +149,19 @@ def test_a_folder_that_others_may_write_is_not_used(monkeypatch, tmp_path):
     assert executables.folder.__wrapped__() is None
 
 
-def test_what_is_made_of_other_code_is_compiled_as_ever(kept):
+def test_functions_that_cannot_be_named_are_compiled_normally(kept):
     seven = lambda x: x + jnp.int32(7)
     assert executables.jit(seven)(np.int32(1)) == 8
     assert list(kept.iterdir()) == []
 
 
-def test_inside_another_program_it_is_a_part_of_that(kept):
+def test_inside_another_program_it_is_inlined(kept):
     draw = jax.vmap(executables.jit(functools.partial(go.init, RULES)))
     assert draw(jnp.arange(2.0)).komi.tolist() == [0, 1]
     assert list(kept.iterdir()) == []
 
 
-def test_the_oldest_go_where_there_are_too_many(kept, monkeypatch):
+def test_the_oldest_programs_are_deleted(kept, monkeypatch):
     for number in range(3):
         executables.write(kept / f"{number}", bytes(100))
         os.utime(kept / f"{number}", (number, number))
@@ -180,7 +180,7 @@ def name_of_search(size=5, simulations=8, channels=4, **more):
     return executables.name_of(functools.partial(go.init, made_of))
 
 
-def test_a_file_is_named_by_all_that_decides_its_program(monkeypatch):
+def test_the_file_name_depends_on_everything_that_affects_the_program(monkeypatch):
     name = name_of_search()
     assert name == name_of_search()
     others = [
@@ -205,7 +205,7 @@ def test_a_file_is_named_by_all_that_decides_its_program(monkeypatch):
     assert len({name, *others}) == 1 + len(others)
 
 
-def test_two_functions_of_a_line_are_two():
+def test_two_functions_on_one_line_have_different_names():
     one, two = (f.__code__ for f in (lambda: 1, lambda: 2))
     assert executables.name_of(one) != executables.name_of(two)
 

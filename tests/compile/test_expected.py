@@ -17,7 +17,7 @@ def started(*command):
     return set(executables.loading)
 
 
-def test_a_command_expects_what_it_took(kept, never_traced, monkeypatch):
+def test_a_command_expects_the_programs_it_used(kept, never_traced, monkeypatch):
     assert not started("gtp", "--size", "9")
     assert executables.jit(hashing.mix)(NUMBER) == MIXED
     (program,) = (one.name for one in kept.iterdir() if one.stat().st_size > 1000)
@@ -30,7 +30,7 @@ def test_a_command_expects_what_it_took(kept, never_traced, monkeypatch):
     assert not executables.loading
 
 
-def test_what_is_taken_first_is_loaded_first(kept, monkeypatch):
+def test_programs_are_loaded_in_order_of_first_use(kept, monkeypatch):
     def take(names):
         started("gtp")
         for name in names:
@@ -43,7 +43,7 @@ def test_what_is_taken_first_is_loaded_first(kept, monkeypatch):
     assert take("ab") == "abc"
 
 
-def test_what_is_taken_late_is_loaded_last(kept):
+def test_programs_used_late_are_loaded_last(kept):
     for names in ("abc", "ca"):
         started("gtp")
         for name in names:
@@ -52,14 +52,14 @@ def test_what_is_taken_late_is_loaded_last(kept):
     assert "".join(executables.loading) == "cab"
 
 
-def test_what_was_prepared_is_expected_too(kept):
+def test_prepared_programs_are_expected_too(kept):
     started("gtp")
     executables.jit(hashing.mix).prepare(NUMBER)
     assert len(started("gtp")) == 1
 
 
 @pytest.mark.parametrize("harm", ["of the program", "of the list", "no program", "another's name"])
-def test_harm(kept, harm):
+def test_damaged_lists_and_programs(kept, harm):
     started("gtp")
     executables.jit(hashing.mix)(NUMBER)
     names, program = sorted(kept.iterdir(), key=lambda path: path.stat().st_size)
@@ -76,7 +76,7 @@ def test_harm(kept, harm):
     executables.load(program)  # intact, or written again
 
 
-def test_the_list_has_an_end(kept, monkeypatch):
+def test_the_list_is_bounded(kept, monkeypatch):
     monkeypatch.setattr(expected, "MAX_PROGRAMS", 2)
     started("gtp")
     for name in "abc":
@@ -84,6 +84,6 @@ def test_the_list_has_an_end(kept, monkeypatch):
     assert started("gtp") == {"a", "b"}
 
 
-def test_nothing_is_expected_where_nothing_is_kept(monkeypatch):
+def test_nothing_is_expected_if_nothing_is_kept(monkeypatch):
     monkeypatch.setattr(executables, "folder", lambda: None)
     assert not started("gtp")

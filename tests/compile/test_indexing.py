@@ -47,7 +47,7 @@ def test_a_kernel_of_one_result(how):
     assert run(jnp.arange(3)).tolist() == [0, 2, 4]
 
 
-def test_what_a_function_ignores_counts_as_used(how):
+def test_unused_arguments_count_as_used(how):
     """Unless compiled plainly the program reads the second array, so that nans in it show."""
     first = lambda pair: pair[0]
     shapes = (jax.ShapeDtypeStruct((3,), jnp.float32),) * 2
@@ -92,8 +92,8 @@ def test_rows_of_many_arrays_are_written_in_one_kernel(monkeypatch):
     expected = indexing.write_rows(arrays, rows, values)
     assert expected["flags"].tolist() == [True, True, True, False, True]
     with form_of("cuda", monkeypatch):
-        found = jax.jit(lambda *args: indexing.write_rows(*args))(arrays, rows, values)
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+        actual = jax.jit(lambda *args: indexing.write_rows(*args))(arrays, rows, values)
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
 
 
 def on_a_gpu(monkeypatch, function, *args):
@@ -102,18 +102,18 @@ def on_a_gpu(monkeypatch, function, *args):
 
 
 @pytest.mark.parametrize("count", [1, 5, 2500])
-def test_places_in_turn(monkeypatch, count):
+def test_ranks_and_order_of_flags(monkeypatch, count):
     def in_turn(these):
         return indexing.ranks(these), indexing.true_first(these), indexing.count_true(these)
 
     these = np.random.default_rng(count).random(count) < 0.3
     plain = np.cumsum(these) - 1, np.argsort(~these, stable=True), these.sum()
     jax.tree.map(np.testing.assert_array_equal, in_turn(jnp.asarray(these)), plain)
-    found = on_a_gpu(monkeypatch, in_turn, jnp.asarray(these))
-    jax.tree.map(np.testing.assert_array_equal, found, plain)
+    result = on_a_gpu(monkeypatch, in_turn, jnp.asarray(these))
+    jax.tree.map(np.testing.assert_array_equal, result, plain)
 
 
-def test_what_loops_carry_together_is_what_it_was(monkeypatch):
+def test_packed_loop_carries_are_unchanged(monkeypatch):
     """Numbers of all dtypes, and a key, which is carried separately."""
 
     def run(key):
@@ -134,8 +134,8 @@ def test_what_loops_carry_together_is_what_it_was(monkeypatch):
     jax.tree.map(np.testing.assert_array_equal, on_a_gpu(monkeypatch, run, key), run(key))
 
 
-def test_keys_are_split_as_ever(monkeypatch):
+def test_keys_are_split_as_by_jax(monkeypatch):
     split = lambda key: jax.random.key_data(stages.split_key(key, 5))
     key = jax.random.key(3)
-    found = on_a_gpu(monkeypatch, split, key)
-    np.testing.assert_array_equal(found, jax.random.key_data(jax.random.split(key, 5)))
+    result = on_a_gpu(monkeypatch, split, key)
+    np.testing.assert_array_equal(result, jax.random.key_data(jax.random.split(key, 5)))

@@ -13,7 +13,7 @@ from gozero.compile import mode
 
 
 @pytest.mark.parametrize(("value", "expected"), [("", False), ("plain", True)])
-def test_plain_is_asked_for_by_the_environment(monkeypatch, value, expected):
+def test_plain_is_set_by_the_environment(monkeypatch, value, expected):
     monkeypatch.setenv(mode.VARIABLE, value)
     assert mode.plain() is expected
 
@@ -23,20 +23,20 @@ def test_without_the_variable_programs_are_not_plain(monkeypatch):
     assert not mode.plain()
 
 
-def test_another_value_is_refused(monkeypatch):
+def test_unknown_values_are_refused(monkeypatch):
     monkeypatch.setenv(mode.VARIABLE, "fast")
     with pytest.raises(ValueError, match="GOZERO_COMPILE=fast: expected plain"):
         mode.plain()
 
 
-def test_what_is_for_a_kernel_is_plain_there_only(monkeypatch):
+def test_kernels_are_plain_only_inside(monkeypatch):
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     with mode.in_kernel():
         assert mode.plain()
     assert not mode.plain()
 
 
-def test_a_target_answers_for_the_backend_inside_it_only():
+def test_a_target_sets_the_backend_only_inside():
     here = mode.backend()
     with mode.target("tpu"):
         assert mode.backend() == "tpu"
@@ -46,12 +46,12 @@ def test_a_target_answers_for_the_backend_inside_it_only():
     assert mode.backend() == here
 
 
-def test_another_platform_is_no_target():
+def test_unknown_platforms_are_refused():
     with pytest.raises(ValueError, match="platform 'cuda': expected one of cpu, gpu, tpu"):
         mode.target("cuda").__enter__()
 
 
-def test_a_trace_for_one_target_is_not_taken_for_another():
+def test_traces_are_cached_per_target():
     """Not even for a function, or a loop body, inside another."""
     worth = {"tpu": 1, "gpu": 2}
 
@@ -71,7 +71,7 @@ def test_a_trace_for_one_target_is_not_taken_for_another():
         assert outer(zero) == 30
 
 
-def test_what_runs_seldom_is_known_there_only(monkeypatch):
+def test_fast_compile_applies_only_inside(monkeypatch):
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     assert not mode.prefers_fast_compile()
     with mode.fast_compile():
@@ -84,13 +84,13 @@ def test_what_runs_seldom_is_known_there_only(monkeypatch):
     assert not mode.prefers_fast_compile()
 
 
-kept_apart = pytest.mark.skipif(
+needs_separate_traces = pytest.mark.skipif(
     not mode.can_separate_traces(), reason="this JAX keeps what it traced by shapes alone"
 )
 
 
-@kept_apart
-def test_a_trace_of_what_runs_seldom_is_not_taken_for_another(monkeypatch):
+@needs_separate_traces
+def test_traces_are_cached_per_fast_compile(monkeypatch):
     """Nor is a trace for one target used for another."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
 
@@ -109,7 +109,7 @@ def test_a_trace_of_what_runs_seldom_is_not_taken_for_another(monkeypatch):
             assert outer(jnp.int32(0)).tolist() == [more, 10 + more]
 
 
-@kept_apart
+@needs_separate_traces
 def test_a_program_is_traced_once_though_its_first_trace_enters_a_context():
     program = """
 import jax

@@ -20,7 +20,7 @@ EXACT = [
 
 
 @pytest.mark.thorough
-def test_compiled_plainly_the_exact_tests_hold():
+def test_exact_tests_pass_with_plain_compilation():
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *EXACT],
         cwd=ROOT,

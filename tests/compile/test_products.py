@@ -27,7 +27,7 @@ def test_the_mean_of_a_board_is_the_same_by_a_product():
     assert "conv_general_dilated" not in in_f32  # a product would round f32 numbers
 
 
-def test_what_is_kept_apart_is_the_same_and_so_is_its_gradient():
+def test_a_barrier_changes_neither_value_nor_gradient():
     run = jax.value_and_grad(lambda x: jnp.sum(products.fusion_barrier(x) ** 2))
     x = jnp.arange(4.0)
     assert "optimization_barrier" not in str(jax.make_jaxpr(run)(x))
@@ -53,7 +53,7 @@ def chain(layers, x):
 
 
 @pytest.mark.parametrize(
-    ("platform", "seldom", "number", "is_loop"),
+    ("platform", "runs_once", "number", "is_loop"),
     [
         ("tpu", True, 6, True),
         ("tpu", False, 6, False),
@@ -61,14 +61,14 @@ def chain(layers, x):
         ("gpu", True, 6, False),
     ],
 )
-def test_layers_are_a_loop_where_they_run_seldom(platform, seldom, number, is_loop, monkeypatch):
+def test_layers_are_a_loop_within_fast_compile(platform, runs_once, number, is_loop, monkeypatch):
     """sin(... sin(7 sin(8 sin(9 x)))): the result shows the order of the layers."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     layers, x = [jnp.float32(9 - i) for i in range(number)], jnp.float32(0.5)
     expected = x
     for layer in layers:
         expected = jnp.sin(expected * layer)
-    run = mode.fast_compile()(chain) if seldom else chain
+    run = mode.fast_compile()(chain) if runs_once else chain
     with mode.target(platform):
         assert ("scan" in str(jax.make_jaxpr(run)(layers, x))) == is_loop
         assert run(layers, x) == pytest.approx(float(expected), abs=1e-6)
@@ -86,18 +86,18 @@ def v5e():
 
 
 @pytest.mark.slow
-def test_layers_that_run_seldom_compile_sooner_for_a_v5e(v5e):
+def test_a_loop_of_layers_compiles_faster_for_a_v5e(v5e):
     """By processor time; if this fails, the trick should be removed."""
     shape = lambda *axes: jax.ShapeDtypeStruct(axes, jnp.bfloat16)
     layers, x = [[shape(3, 3, 64, 64)] * 2] * 6, shape(1024, 9, 9, 64)
     run = lambda layers, x: products.apply_layers(blocks, layers, x)
-    seldom = lambda layers, x: mode.fast_compile()(run)(layers, x)
+    runs_once = lambda layers, x: mode.fast_compile()(run)(layers, x)
     seconds = lambda run: ahead.compile(v5e, run, layers, x).compile_cpu_seconds
-    assert seconds(run) > 1.3 * seconds(seldom)
+    assert seconds(run) > 1.3 * seconds(runs_once)
 
 
 @pytest.mark.slow
-def test_convolutions_apart_take_a_v5e_less_time(monkeypatch, v5e):
+def test_separate_convolutions_run_faster_on_a_v5e(monkeypatch, v5e):
     """By the compiler's estimate; if this fails, the trick should be removed."""
     shape = lambda *axes: jax.ShapeDtypeStruct(axes, jnp.bfloat16)
     kernels, x = [shape(3, 3, 64, 64)] * 4, shape(1024, 9, 9, 64)
@@ -106,6 +106,6 @@ def test_convolutions_apart_take_a_v5e_less_time(monkeypatch, v5e):
         loop = lambda kernels, x: lax.fori_loop(0, 4, lambda _, x: blocks(kernels, x), x)
         return estimate.read(ahead.compile(v5e, loop, kernels, x).text, v5e.chip).seconds
 
-    apart = seconds()
+    separate = seconds()
     monkeypatch.setenv(mode.VARIABLE, "plain")
-    assert seconds() > 1.1 * apart
+    assert seconds() > 1.1 * separate

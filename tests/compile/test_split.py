@@ -39,29 +39,29 @@ def run_at(programs, *args):
     return programs.after(held, answer(question))
 
 
-def test_two_programs_do_what_one_does():
+def test_two_programs_equal_one():
     x = jnp.array([0.5, -7.0, 0.25, 3.0])
-    wanted = whole(answer, TABLE, jnp.int32(2), x)
+    expected = whole(answer, TABLE, jnp.int32(2), x)
     cut = SplitFunction(whole, types_of)
-    found = run(cut, TABLE, jnp.int32(2), x)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, wanted)
-    assert jax.tree.structure(found) == jax.tree.structure(wanted)
-    assert found["count"].dtype == jnp.int32
+    actual = run(cut, TABLE, jnp.int32(2), x)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), actual, expected)
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    assert actual["count"].dtype == jnp.int32
     # Other types need another pair of programs.
     wide = jnp.zeros((5, 4), jnp.float32)
     assert run(cut, wide, jnp.int32(4), x)["table"].shape == (5, 4)
 
 
-def test_what_is_donated_is_used_up_and_its_place_taken():
+def test_donated_buffers_are_reused():
     table, row, x = TABLE + 1, jnp.int32(0), jnp.ones(4)
-    wanted = whole(answer, TABLE + 1, row, x)
+    expected = whole(answer, TABLE + 1, row, x)
     cut = SplitFunction(whole, types_of, donated=True)
     place = table.unsafe_buffer_pointer()
-    found = run(cut, table, row, x)
+    actual = run(cut, table, row, x)
     assert table.is_deleted()
     assert not x.is_deleted()
-    np.testing.assert_allclose(found["table"], wanted["table"], rtol=1e-6)
-    assert found["table"].unsafe_buffer_pointer() == place
+    np.testing.assert_allclose(actual["table"], expected["table"], rtol=1e-6)
+    assert actual["table"].unsafe_buffer_pointer() == place
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_function_asks_once_and_not_in_a_loop(function, times):
         SplitFunction(function, types_of).at(jnp.ones(4))
 
 
-def test_a_program_of_the_leaves_that_it_looks_at():
+def test_a_trimmed_program_takes_only_used_leaves():
     given = {"x": jnp.array([1.0, -1.0]), "row": jnp.int32(1)}
     program = TrimmedProgram(answer, (given,), dict)
     assert program.needed == [False, True]  # of row, x
@@ -89,7 +89,7 @@ def test_a_program_of_the_leaves_that_it_looks_at():
     }
 
 
-def test_what_nobody_looks_at_is_not_made_and_what_stays_is_not_handed_through():
+def test_unused_leaves_are_not_computed_nor_passed_through():
     def function(ask, carried, x):
         said = ask({"x": x + 1, "row": x[0] * 7})
         return {"kept": carried["kept"], "sum": carried["sum"] + said["twice"]}, x, x
@@ -115,7 +115,7 @@ def test_what_nobody_looks_at_is_not_made_and_what_stays_is_not_handed_through()
     np.testing.assert_array_equal(after["sum"], [8.0] * 4)
 
 
-def test_what_is_remembered_is_made_once(tmp_path, monkeypatch):
+def test_cached_results_are_computed_once(tmp_path, monkeypatch):
     made = []
     make = lambda: made.append(1) or (1, jax.ShapeDtypeStruct((2,), jnp.float32))
     monkeypatch.setattr(executables, "folder", lambda: tmp_path)

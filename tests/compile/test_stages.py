@@ -26,7 +26,7 @@ def test_one_kernel_refuses_an_argument_it_does_not_use():
         run({"x": numbers, "y": numbers}, (numbers, numbers))
 
 
-def test_what_is_computed_once_is_what_it_is():
+def test_once_does_not_change_the_result():
     stage = lambda pair: (pair[0] * 2, pair[0].sum())
     for numbers in (jnp.arange(5), jnp.full(5, jnp.uint32(2**32 - 1)), jnp.zeros(0, jnp.int32)):
         doubled, total = jax.jit(lambda x: stages.once(stage, (x,)))(numbers)
@@ -45,7 +45,7 @@ def written(found, more, sorts=False):
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="kernels of XLA:CPU")
 @pytest.mark.parametrize("sorts", [False, True])
-def test_a_stage_is_one_kernel_where_it_has_code_for_it(sorts):
+def test_a_step_is_one_kernel_if_all_operations_are_supported(sorts):
     array, places = np.zeros((4, 3), np.int32), (np.array([3, 9, 0, 1]), np.array([2, 0, 7, 1]))
     more = {"numbers": np.array([8, 5, 6, 7], np.int32), "key": jax.random.key(0)}  # constants
     stage = functools.partial(written, sorts=sorts)
@@ -58,7 +58,7 @@ def test_a_stage_is_one_kernel_where_it_has_code_for_it(sorts):
     assert ("xla_cpu_small_call" in run.lower(array, places).as_text()) != sorts
 
 
-def test_what_is_written_in_turn_is_added_too():
+def test_sequential_writes_can_add():
     add = functools.partial(indexing.write_sequentially, adds=True)
-    found = jax.jit(add)(np.arange(3.0), (np.array([2, 3, 0, 2]),), np.array([1.0, 2.0, 3.0, 4.0]))
-    np.testing.assert_array_equal(found, [3.0, 1.0, 7.0])
+    result = jax.jit(add)(np.arange(3.0), (np.array([2, 3, 0, 2]),), np.array([1.0, 2.0, 3.0, 4.0]))
+    np.testing.assert_array_equal(result, [3.0, 1.0, 7.0])

@@ -149,14 +149,14 @@ def test_slices_to_learn_have_enough_rows(monkeypatch):
         ({"board": (2, 2)}, False),
     ],
 )
-def test_where_it_pays(changes, expected, monkeypatch):
+def test_when_it_is_faster(changes, expected, monkeypatch):
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     given = {"count": 64, "board": (9, 9), "channels": 64, "dtype": jnp.dtype("float32"), **changes}
     with mode.target("cpu"):
         assert winograd.is_faster(**given) == expected
 
 
-def test_it_is_for_what_runs_often_on_a_cpu(monkeypatch):
+def test_it_is_used_for_repeated_evaluations_on_a_cpu(monkeypatch):
     given = 64, (9, 9), 64, jnp.dtype("float32")
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     with mode.target("gpu"):

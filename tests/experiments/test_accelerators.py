@@ -45,7 +45,7 @@ def test_programs_are_chosen_by_names_and_by_parts_of_names():
         run.select_programs(["rules-9x9", "chess"])
 
 
-def test_a_row_of_a_target_that_is_here_is_measured_too(monkeypatch, tmp_path):
+def test_a_row_of_a_local_target_is_measured_too(monkeypatch, tmp_path):
     monkeypatch.setitem(PROGRAMS, "tiny", tiny)
     found: Any = row.make_row("tiny", ahead.target("cpu"), 2, tmp_path)
     assert found.error is None
@@ -64,7 +64,7 @@ def asked(tmp_path):
     return AcceleratorsConfig(out=tmp_path / "rows.jsonl", target=("cpu", "h100"), timeout=60)
 
 
-def test_rows_are_added_one_by_one_and_skipped_when_they_are_there(monkeypatch, asked, capsys):
+def test_rows_are_added_one_by_one_and_existing_ones_skipped(monkeypatch, asked, capsys):
     made = []
 
     def in_child(config, name, target, here):
@@ -93,20 +93,20 @@ def test_rows_are_added_one_by_one_and_skipped_when_they_are_there(monkeypatch, 
     assert [name for name, *_ in made] == ["a"]
 
 
-def test_what_goes_wrong_in_a_child_is_the_error_of_its_row(asked):
+def test_errors_in_a_child_process_are_recorded_in_the_row(asked):
     """The real child process, for an unknown program and for one that times out."""
-    found = run.in_child(asked, "chess", ahead.target("cpu"), True)
-    assert found["error"] == "KeyError: 'chess'"
-    found = run.in_child(
+    result = run.in_child(asked, "chess", ahead.target("cpu"), True)
+    assert result["error"] == "KeyError: 'chess'"
+    result = run.in_child(
         dataclasses.replace(asked, timeout=0.01), "rules-9x9", ahead.target("cpu"), True
     )
-    assert found["error"] == "not finished within 0.01 s"
+    assert result["error"] == "not finished within 0.01 s"
 
 
 def test_a_child_that_crashes_is_a_row_with_an_error(asked, monkeypatch):
     monkeypatch.setattr(run.sys, "executable", "false")
-    found = run.in_child(asked, "rules-9x9", ahead.target("cpu"), True)
-    assert found["error"].startswith("the compiler's process ended with status 1")
+    result = run.in_child(asked, "rules-9x9", ahead.target("cpu"), True)
+    assert result["error"].startswith("the compiler's process ended with status 1")
 
 
 def a_row(**changes):
@@ -149,18 +149,18 @@ def test_a_gpus_row_has_launches_and_no_times():
     assert line == "| rules | h100 | 2.5 s | 3 MiB | 0 MiB |  |  |  | 7 + 2 + 1 | 3 + 0 + 0 |  |"
 
 
-def test_rows_of_before_stand_in_front_of_those_of_now():
+def test_earlier_rows_precede_current_ones():
     line = table.of([a_row()], [a_row(round_ms=5.0)]).splitlines()[2]
     assert "| 5 ms -> 0.5 ms |" in line
     assert "| 2.5 s |" in line  # unchanged
 
 
-def test_what_was_measured_stands_beside_its_estimate():
+def test_measurements_are_shown_beside_estimates():
     text = table.of([a_row(measured_units_per_s=4e5)])
     assert text.splitlines()[2].endswith("| 400k positions/s, 0.80 of the estimate |")
 
 
-def test_a_first_hour_shows_what_it_must(tmp_path, capsys):
+def test_the_first_hour_report_checks_its_requirements(tmp_path, capsys):
     rows, results = tmp_path / "rows.jsonl", tmp_path / "results.csv"
     measured = {"playouts-9x9": 19e6, "puct-9x9": 6e5}
     rows.write_text(
@@ -183,7 +183,7 @@ def test_a_first_hour_shows_what_it_must(tmp_path, capsys):
     assert "81.0% of 200 games, must 90%: does not hold" in capsys.readouterr().out
 
 
-def test_kernels_of_pallas_are_said_to_be_missing():
+def test_pallas_kernels_are_reported_as_missing():
     text = table.of([a_row(custom_kernels=2)])
     assert "| over 0.5 ms | below 500k positions/s, kernels of Pallas not counted: 2 |" in text
 

@@ -30,7 +30,7 @@ ASKED = {  # match: simulations, games, required bounds, target
 GNUGOS = [name for name, (_, _, must, _) in ASKED.items() if must and name != "playouts"]
 
 
-def test_every_match_is_the_one_that_is_asked_for(tmp_path):
+def test_every_match_has_its_requested_settings(tmp_path):
     config = AgainstGnugoConfig(out=tmp_path)
     assert config.only == tuple(MATCHES) == tuple(ASKED)
     for name, (simulations, games, must, aim) in ASKED.items():
@@ -68,7 +68,7 @@ def test_the_letter_and_its_parts():
     assert whole.keys() - parts.keys() <= {"nakade", "reuse", "playouts"}
 
 
-def test_playouts_differ_in_nothing_else():
+def test_only_the_playouts_differ():
     match = AgainstGnugoConfig().match("playouts")
     assert (match.player.policy, match.opponent.policy) == ("mogo", "uniform")
     assert dataclasses.replace(match.player, playouts="uniform") == match.opponent
@@ -83,7 +83,7 @@ def test_playouts_differ_in_nothing_else():
         ({"parallel": 0}, "--parallel 0: expected at least 1"),
     ],
 )
-def test_what_cannot_be_names_the_flag(flags, message):
+def test_invalid_flags_are_named(flags, message):
     with pytest.raises(ValueError, match=message):
         AgainstGnugoConfig(**flags)
 
@@ -108,7 +108,7 @@ def summary(wins: int, losses: int, void: int = 0) -> dict:
     }
 
 
-def test_the_table_says_what_holds(tmp_path):
+def test_the_table_shows_which_bounds_hold(tmp_path):
     pytest.importorskip("matplotlib")
     for name, wins in (("uct", 50), ("rave", 80)):
         (tmp_path / name).mkdir()
@@ -130,7 +130,7 @@ def test_the_table_says_what_holds(tmp_path):
     assert "| 50% (missed) | 65% |" in table[3]
 
 
-def test_a_match_that_nothing_was_set_for_is_measured_alone(tmp_path):
+def test_a_match_without_a_target_is_only_measured(tmp_path):
     pytest.importorskip("matplotlib")
     spec = dataclasses.replace(MATCHES["rave"], must=None, aim=None)
     row = results.row_of("rave", spec, 200, summary(80, 120))
@@ -154,7 +154,7 @@ def test_older_summaries_have_one_number_of_games_resigned():
 
 
 @pytest.mark.parametrize(("state", "games"), [("stopped", 200), ("complete", 10)])
-def test_fewer_games_than_the_match_has_hold_nothing_yet(tmp_path, state, games):
+def test_an_unfinished_match_holds_no_bound(tmp_path, state, games):
     """A match that was stopped, or played with a smaller --games."""
     (tmp_path / "rave").mkdir()
     short = summary(8, 2) | {"state": state}
@@ -176,7 +176,7 @@ def test_fewer_games_than_the_match_has_hold_nothing_yet(tmp_path, state, games)
         (190, None, "| 10 of 200 (190 void, 1 by forfeit) |"),
     ],
 )
-def test_void_games_are_said_and_many_of_them_show_nothing(void, holds, text):
+def test_void_games_are_reported_and_too_many_hold_no_bound(void, holds, text):
     row = results.row_of("rave", MATCHES["rave"], 200, summary(200 - void, 0, void))
     assert row.holds is holds
     assert text in run.table([row])

@@ -45,6 +45,6 @@ def test_a_program_of_this_checkout_beside_itself():
     assert 0.2 < row.ratio < 5
 
 
-def test_what_ends_is_said(tmp_path):
+def test_a_failing_program_is_reported(tmp_path):
     with pytest.raises(RuntimeError, match="status 1"):
         beside.measure("rules 9x9, B=1024", tmp_path, 1)  # tmp_path has no such modules

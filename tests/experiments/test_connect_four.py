@@ -114,7 +114,7 @@ def _count(turn):
     return jax.tree.leaves(turn.states)[0].shape[0]
 
 
-def test_a_network_that_is_not_there(tmp_path, capsys):
+def test_a_missing_network(tmp_path, capsys):
     with pytest.raises(SystemExit):
         run.main(["--out", str(tmp_path)])
     assert "train it first with --minutes" in capsys.readouterr().err

@@ -25,7 +25,7 @@ def settings(name):
     return [one for one in own if isinstance(one, type) and issubclass(one, ExperimentConfig)]
 
 
-def test_the_gallery_is_complete_and_new():
+def test_the_gallery_is_complete_and_current():
     assert sorted(gallery.ENTRIES) == NAMES
     text = gallery.README.read_text()
     assert text == gallery.text(), "run python -m experiments.gallery"
@@ -36,9 +36,9 @@ def test_the_gallery_is_complete_and_new():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "throughput"])
 def test_quick_is_estimated_within_two_minutes(name, capsys):
-    found = settings(name)
-    assert found
-    for config in found:
+    classes = settings(name)
+    assert classes
+    for config in classes:
         quick = command.parse(config, ["--quick"], prog="prog")
         assert quick == config(**config.QUICK, quick=True) != config()
         if issubclass(config, SweepConfig):
@@ -66,7 +66,7 @@ def test_an_estimate_in_words(capsys):
     ]
 
 
-def test_the_last_lines_say_where_the_results_are(tmp_path, capsys):
+def test_the_last_lines_name_the_results(tmp_path, capsys):
     (tmp_path / "results.csv").touch()
     command.print_results(tmp_path)
     assert capsys.readouterr().out == f"folder: {tmp_path}\ntable: {tmp_path / 'results.csv'}\n"

@@ -27,15 +27,15 @@ def two_games():
 
 def test_weights_by_hand():
     """Of 4 playouts, a point's owner is always the same (two points), 3 to 1, and 2 to 2."""
-    found = indigo.weights(jnp.array([4, -4, 2, 0]), jnp.int32(4))
-    np.testing.assert_allclose(found, [indigo.LEAST, indigo.LEAST, 0.75, 1.0])
+    result = indigo.weights(jnp.array([4, -4, 2, 0]), jnp.int32(4))
+    np.testing.assert_allclose(result, [indigo.LEAST, indigo.LEAST, 0.75, 1.0])
     np.testing.assert_array_equal(indigo.weights(jnp.zeros(2, jnp.int32), jnp.int32(0)), [1, 1])
 
 
-def test_what_is_known_is_what_the_reference_knows():
+def test_statistics_match_the_reference():
     config, key = Annealing(RULES, simulations=20, lanes=8), jax.random.key(1)
     states, game = two_games()
-    found = jax.jit(lambda key: indigo.learn(config, key, states))(key)
+    result = jax.jit(lambda key: indigo.learn(config, key, states))(key)
     visits, sums = (np.zeros((2, 9), np.int64) for _ in range(2))
     owners = np.zeros(9, np.int64)
     positions = jax.tree.map(lambda x: jnp.repeat(x, 8, axis=0), states.position)
@@ -48,13 +48,13 @@ def test_what_is_known_is_what_the_reference_knows():
             end, actions = reference.play_out(game, place)
             reference.add(visits, sums, game, end, actions, KOMI)
             owners += end.owners()
-    np.testing.assert_array_equal(found.values.visits[1], visits)
-    np.testing.assert_array_equal(found.values.sums[1], sums)
-    np.testing.assert_array_equal(found.owners[1], owners)
+    np.testing.assert_array_equal(result.values.visits[1], visits)
+    np.testing.assert_array_equal(result.values.sums[1], sums)
+    np.testing.assert_array_equal(result.owners[1], owners)
     assert 0 < np.abs(owners).max() < 24 < visits.sum()
 
 
-def test_it_plays_the_best_of_its_values():
+def test_it_plays_the_best_value():
     config, key = Annealing(RULES, simulations=64), jax.random.key(0)
     states, _ = two_games()
     legal = jax.vmap(lambda state: legal_actions(RULES, state))(states)

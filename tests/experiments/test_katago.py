@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 NETWORK = pathlib.Path("a network.bin.gz")
 
 
-def test_every_match_is_one_that_can_be_played(tmp_path):
+def test_every_match_is_valid(tmp_path):
     config = KataGoConfig(weights=NETWORK, katago="/there/katago", out=tmp_path)
     asked = {name: config.match(name) for name in MATCHES}
     assert all(match.games == 200 for match in asked.values())

@@ -27,7 +27,7 @@ def row(**fields) -> Result:
         ({"ours": 65.0, "must": 64.0, "bounds": "ours", "better": "less"}, False),
     ],
 )
-def test_a_row_knows_whether_its_bound_is_kept(fields, holds):
+def test_whether_a_row_meets_its_bound(fields, holds):
     assert row(**fields).as_dict()["holds"] is holds
 
 
@@ -64,13 +64,13 @@ def make_core_count():
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
-def test_a_worker_keeps_to_its_cores_and_this_process_to_its_own():
+def test_a_worker_and_this_process_use_separate_cores():
     before = os.sched_getaffinity(0)
     with Worker(f"{__name__}:make_core_count", 1) as child:
         assert child() == 1
     assert os.sched_getaffinity(0) == before
 
 
-def test_a_worker_that_fails_says_so():
+def test_a_failing_worker_is_reported():
     with pytest.raises(RuntimeError, match="status 1"):
         Worker(f"{__name__}:there_is_no_such_task", 1)

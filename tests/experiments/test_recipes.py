@@ -24,7 +24,7 @@ def test_references_are_trained_first():
 
 
 @pytest.mark.parametrize("size", [5, 7])
-def test_every_recipe_is_a_run_that_can_be(size):
+def test_every_recipe_is_a_valid_run(size):
     plans = {name: make_plan(run.train_config(RecipesConfig(size=size), name)) for name in RECIPES}
     assert len(set(plans.values())) == len(plans)
 
@@ -49,7 +49,7 @@ def test_a_recipe_against_itself_and_matches_won_in_full():
     np.testing.assert_allclose(high, stats.t.ppf(0.975, 2) * full / math.sqrt(3))
 
 
-def test_matches_are_played_but_once_and_make_a_row(tmp_path, monkeypatch):
+def test_matches_are_played_once_and_make_a_row(tmp_path, monkeypatch):
     config = RecipesConfig(only=("puct",), seeds=2, out=tmp_path, budget=10.0)
     with run._folder(config):
         study = run.Study(config)

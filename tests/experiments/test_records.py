@@ -29,7 +29,7 @@ def test_tables_are_made_from_the_records():
     assert made > 20
 
 
-def test_what_is_said_with_an_interval_is_in_a_record():
+def test_claims_with_an_interval_are_in_a_record():
     known, said = records.recorded(), 0
     for path in PAGES:
         for line, words, claim in records.claims(path.read_text()):
@@ -50,7 +50,7 @@ def test_a_claim_is_read(text, claim):
     assert [numbers for _, _, numbers in records.claims(text)] == [claim]
 
 
-def test_what_no_record_says_is_found():
+def test_unrecorded_claims_are_found():
     assert (80.0, 72.0, 86.1) in records.recorded()
     assert (80.0, 72.0, 86.2) not in records.recorded()
 

@@ -19,7 +19,7 @@ from train.plan import make_plan
 POINT = run.Point("none", 0, 40, 60.0, 5000, 2000, 0.99, 0.99, -0.99)
 
 
-def test_only_the_outcomes_of_the_rows_that_there_are_change_places(monkeypatch):
+def test_only_outcomes_of_existing_rows_are_shuffled(monkeypatch):
     plan, mesh = make_plan(tiny.config()), devices.mesh_of(1)
     loop = run.Shuffled(plan, mesh, steps.begin(plan, mesh))
     size, capacity = 60, plan.buffer.capacity
@@ -40,7 +40,7 @@ def test_only_the_outcomes_of_the_rows_that_there_are_change_places(monkeypatch)
     np.testing.assert_array_equal(after.score, numbers)
 
 
-def test_the_backup_is_spoilt_for_as_long_as_it_is_asked():
+def test_the_backup_fault_lasts_as_long_as_requested():
     value, plies = jnp.array([3, 3, 3]), jnp.array([0, 1, 2])
     with run._flipped_backup():
         assert values.opponent(value, plies).tolist() == [-3, 3, -3]
@@ -67,7 +67,7 @@ def test_results_are_the_last_points_of_runs(tmp_path, monkeypatch):
     assert "| none | 1 | 60 | 5,000 | 0.990 | +0.990 | +0.200 | no |" in run.table([POINT, other])
 
 
-def test_a_network_is_asked_at_both_komi():
+def test_a_network_is_evaluated_at_both_komi():
     plan, mesh = make_plan(tiny.config()), devices.mesh_of(1)
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
     point = run.look(plan, loop, "none", 0)

@@ -16,7 +16,7 @@ from gozero.runs.settings import flag_of
 RULES = Rules(5, "simple")
 
 
-def test_black_answers_himself_and_white_by_chance():
+def test_black_plays_its_policy_and_white_at_random():
     """Black's policy is the free point whose index is nearest to the centre's."""
     order = jnp.abs(jnp.arange(26) - 12)
 
@@ -33,7 +33,7 @@ def test_black_answers_himself_and_white_by_chance():
     assert len(np.unique(boards, axis=0)) > 30
 
 
-def test_no_replies_is_the_empty_board():
+def test_without_replies_the_board_is_empty():
     player = policy_player(lambda params, key, turn: jnp.zeros(turn.legal.shape[0], jnp.int32))
     states = run.openings(RULES, player, jax.random.key(1), 3, 24.5, 0)
     assert np.all(np.asarray(states.position.ply) == 0)
@@ -43,11 +43,11 @@ LEASTS = {"games": 1, "simulations": 1, "opponent_simulations": 8, "parallel": 1
 
 
 @pytest.mark.parametrize(("name", "least"), LEASTS.items())
-def test_flags_that_cannot_be(name, least):
+def test_invalid_flags(name, least):
     with pytest.raises(ValueError, match=f"{flag_of(name)} {least - 1}: expected at least {least}"):
         Solved5x5Config(**{name: least - 1})
 
 
-def test_a_komi_that_is_none():
+def test_a_nan_komi_is_refused():
     with pytest.raises(ValueError, match="--komi nan: expected a finite number"):
         Solved5x5Config(komi=float("nan"))

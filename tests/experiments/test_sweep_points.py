@@ -45,7 +45,7 @@ SWEEPS = {
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_points_are_players(name):
+def test_points_are_valid_players(name):
     make, config = SWEEPS[name]
     sweep = make(config)
     assert sweep.name == name == config.out.name
@@ -64,13 +64,13 @@ def test_points_are_players(name):
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_gnugo_is_asked_never_to_resign(name):
+def test_gnugo_is_started_with_never_resign(name):
     readme = (ROOT / "experiments" / name / "README.md").read_text()
     (command,) = re.findall(r'--anchor-command "([^"]*)"', readme)
     assert command == GNUGO.replace("--seed", "--never-resign --seed")
 
 
-def test_schedules_are_what_they_are_called():
+def test_schedules_match_their_names():
     of = {
         point.name: point.player.setup(RULES).search.select.schedule
         for point in schedules.sweep(SchedulesConfig()).points
@@ -80,7 +80,7 @@ def test_schedules_are_what_they_are_called():
     assert of["Eq. 46, b = 0.03"] == MinimumMse(0.03, mean="amaf")
 
 
-def test_uct_hears_no_rave():
+def test_uct_uses_no_rave():
     sweep = rave_equivalence.sweep(RaveEquivalenceConfig())
     setup = sweep.points[0].player.setup(RULES)
     assert setup.search.amaf is None
@@ -88,7 +88,7 @@ def test_uct_hears_no_rave():
     assert all(point.opponent == sweep.points[0].opponent for point in sweep.points)
 
 
-def test_a_ladder_is_doublings_or_what_is_asked():
+def test_a_ladder_doubles_or_is_given():
     assert ScalingConfig().ladder == (250, 500, 1000, 2000, 4000)
     assert ScalingConfig(most=3999).ladder == (250, 500, 1000, 2000)
     sweep = scaling.sweep(ScalingConfig(counts=(3000, 10_000)))
@@ -104,7 +104,7 @@ def test_a_ladder_is_doublings_or_what_is_asked():
         ScalingConfig(least=0)
 
 
-def test_parts_that_are_ablated_are_what_they_are_called():
+def test_ablated_parts_match_their_names():
     of = {point.name: point.player for point in ablation.sweep(AblationConfig()).points}
     assert of["leaves a step, 64"].setup(RULES).search.leaves == 64
     assert {one.flags.num_simulations for one in of.values()} == {1024}
@@ -114,15 +114,15 @@ def test_parts_that_are_ablated_are_what_they_are_called():
 
 
 def test_speeds_of_an_ablation():
-    found = dict.fromkeys(name for name, _ in ablation_speed.contestants(SpeedConfig()))
-    assert len(found) == 4
+    speeds = dict.fromkeys(name for name, _ in ablation_speed.contestants(SpeedConfig()))
+    assert len(speeds) == 4
     for _, contestant in ablation_speed.contestants(SpeedConfig()):
         assert contestant.setup(RULES).search.num_simulations == 1024
     with pytest.raises(ValueError, match="--simulations 1000: not divisible by 64 leaves"):
         SpeedConfig(simulations=1000)
 
 
-def test_a_heuristic_without_confidence_is_none():
+def test_a_heuristic_with_zero_confidence_is_disabled():
     sweep = heuristic_prior.sweep(HeuristicPriorConfig())
     (level,) = [point for point in sweep.points if point.x is None]
     assert level.player == level.opponent
@@ -133,7 +133,7 @@ def test_a_heuristic_without_confidence_is_none():
     assert [point.player.flags.confidences for point in guessed.points] == [(5, 0)] * 4
 
 
-def test_equal_time_is_more_simulations_of_what_is_faster(tmp_path):
+def test_equal_time_gives_faster_players_more_simulations(tmp_path):
     config = PlayoutPoliciesConfig(simulations=100, out=tmp_path)
     speeds = dict.fromkeys(playout_policies.contestants(config), 50.0) | {"uniform": 125.0}
     sweep = playout_policies.sweep(config, speeds)
@@ -151,17 +151,17 @@ def test_speeds_are_measured_once_and_beside_the_opponent(tmp_path, monkeypatch)
         return [speed.Speed(rates[one], 1.0, 0.0, 0.0) for one in contestants]
 
     monkeypatch.setattr(speed, "measure", measure)
-    found = lambda *names: equal_time.measured(
+    speeds = lambda *names: equal_time.measured(
         PlayoutPoliciesConfig(),
         {name: players[name] for name in names},
         "MoGo",
         tmp_path / "speeds.json",
     )
-    assert found("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
+    assert speeds("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
     rates[players["MoGo"]] = 200.0  # the machine is twice as fast now
     rates[players["MM"]] = 100.0
-    assert found("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
-    assert found("uniform", "MoGo", "MM") == {"MoGo": 100, "uniform": 300, "MM": 50}
+    assert speeds("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
+    assert speeds("uniform", "MoGo", "MM") == {"MoGo": 100, "uniform": 300, "MM": 50}
     assert asked == [[100.0, 300.0], [200.0, 100.0]]
 
 

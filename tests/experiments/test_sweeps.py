@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 FLAGS = PlayerConfig(search="uct", simulations=8)
 
 
-def judge_by_area(rules, setup):
+def evaluate_by_area(rules, setup):
     """Evaluate by the area score of the board, which compiles faster than playouts."""
 
     def observe(state, position, trail):
@@ -46,7 +46,7 @@ def judge_by_area(rules, setup):
 SCRIPTED = " ".join([sys.executable, "-S", str(ROOT / "tests/apps/scripted.py"), "{game}"])
 """An engine that always passes."""
 
-BY_AREA = Contestant(FLAGS, change=Change("area", judge_by_area))
+BY_AREA = Contestant(FLAGS, change=Change("area", evaluate_by_area))
 
 
 def sweep_of(*labels, flags=FLAGS):
@@ -85,7 +85,7 @@ def without_seconds(pieces):
     return [{k: v for k, v in piece.items() if k != "seconds"} for piece in pieces]
 
 
-def test_pieces_are_played_once_and_go_on_after_a_kill(tmp_path, chance, capsys):
+def test_pieces_are_played_once_and_resume_after_a_kill(tmp_path, chance, capsys):
     sweep, whole, broken = sweep_of("a", "b"), tmp_path / "whole", tmp_path / "broken"
     assert run.run(sweep, config_of(whole)) == 0
     every = [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
@@ -107,7 +107,7 @@ def test_pieces_are_played_once_and_go_on_after_a_kill(tmp_path, chance, capsys)
     assert [[one["done"] for one in of] for of in sessions] == [[0], [0, 2]]
 
 
-def test_points_play_the_same_openings_and_a_seed_others(tmp_path, chance):
+def test_points_share_openings_and_other_seeds_differ(tmp_path, chance):
     for seed in (0, 1):
         assert run.run(sweep_of("a", "b"), config_of(tmp_path / f"{seed}", seed=seed)) == 0
     a, b, more_a, _ = lines(tmp_path / "0")
@@ -119,7 +119,7 @@ def test_points_play_the_same_openings_and_a_seed_others(tmp_path, chance):
     assert lines(tmp_path / "1")[0]["plies"] != a["plies"]
 
 
-def test_a_stop_keeps_what_is_played(tmp_path, chance, monkeypatch):
+def test_a_stop_keeps_finished_pieces(tmp_path, chance, monkeypatch):
     config, sweep = config_of(tmp_path), sweep_of("a", "b")
     counted = run.play_piece
 
@@ -133,7 +133,7 @@ def test_a_stop_keeps_what_is_played(tmp_path, chance, monkeypatch):
     assert [row.games for row in results.read(tmp_path / "results.csv")] == [4, 4]
 
 
-def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
+def test_a_refused_command_does_not_change_the_folder(tmp_path):
     config, sweep = config_of(tmp_path), sweep_of("a", "b")
     with SweepFolder(sweep, config):
         written = (tmp_path / "config.json").read_bytes()
@@ -145,7 +145,7 @@ def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
         pass  # no point has that name yet
 
 
-def test_what_was_written_before_the_lock_counts(tmp_path, monkeypatch):
+def test_a_config_written_before_the_lock_is_checked(tmp_path, monkeypatch):
     config, lock = config_of(tmp_path / "run"), SweepFolder._lock
 
     def beaten(self):
@@ -195,7 +195,7 @@ def test_another_config_in_the_same_folder_is_refused(tmp_path):
         SweepFolder(sweep, config)
 
 
-def test_games_with_other_strengths_are_other_games(tmp_path):
+def test_other_strengths_need_another_folder(tmp_path):
     path = tmp_path / "fitted.safetensors"
     strengths.save(path, strengths.uniform())
     flags = dataclasses.replace(FLAGS, playouts="mm", strengths=path)
@@ -216,7 +216,7 @@ def test_a_whole_number_from_the_command_line_is_that_of_the_defaults(tmp_path):
             pass
 
 
-def test_anchors_are_within_the_picture(tmp_path, monkeypatch):
+def test_anchors_are_within_the_axes(tmp_path, monkeypatch):
     """Their points are shifted beside x by a transform, which does not by itself scale the axes."""
     figure = pytest.importorskip("matplotlib.figure")
     drawn = []
@@ -233,7 +233,7 @@ def test_anchors_are_within_the_picture(tmp_path, monkeypatch):
     assert high > 80
 
 
-def test_a_row_says_what_its_pieces_score(tmp_path):
+def test_a_row_has_the_score_of_its_pieces(tmp_path):
     sweep = sweep_of("a")
     pieces = [
         Piece("curve, a", 0, (1.0, 0.5, 1.0, 1.0), 100, 1, 2.0),
@@ -280,10 +280,10 @@ def test_a_match_won_outright_ends_its_chain_and_no_other():
         dataclasses.replace(row, series=series, elo=elo, elo_low=elo - 3, elo_high=elo + 4)
         for series, elo in (("a", 100.0), ("a", math.inf), ("a", 50.0), ("b", 7.0))
     ]
-    found = results.chained(rows)
-    assert found[0] == (100.0, 97.0, 104.0)
-    assert all(map(math.isnan, (*found[1], *found[2])))
-    assert found[3] == (7.0, 4.0, 11.0)
+    result = results.chained(rows)
+    assert result[0] == (100.0, 97.0, 104.0)
+    assert all(map(math.isnan, (*result[1], *result[2])))
+    assert result[3] == (7.0, 4.0, 11.0)
     chain = dataclasses.replace(sweep, chained=True)
     table = results.table(chain, rows).splitlines()
     assert "+inf [+inf, +inf] | unknown: a match was won or lost outright |" in table[3]
@@ -354,7 +354,7 @@ def test_a_sweep_and_its_anchor(tmp_path, chance, capsys):
         ({"size": 26}, "--size 26: expected from 2 to 25"),
     ],
 )
-def test_flags_that_cannot_be(flags, message):
+def test_invalid_flags(flags, message):
     with pytest.raises(ValueError, match=message):
         SweepConfig(**flags)
 
@@ -367,14 +367,14 @@ def test_pieces_are_whole():
     assert (SweepConfig(games=6).piece, SweepConfig(games=6).num_pieces) == (6, 1)
 
 
-def test_points_have_names_of_their_own():
+def test_points_have_unique_names():
     with pytest.raises(ValueError, match="two have the name 'curve, a'"):
         sweep_of("a", "a")
     with pytest.raises(ValueError, match="the sweep has none"):
         sweep_of()
 
 
-def test_a_speed_is_of_whole_searches(monkeypatch):
+def test_speed_counts_whole_searches(monkeypatch):
     result = SimpleNamespace(action=jnp.zeros(2), evaluations=jnp.array([3, 5]))
     monkeypatch.setattr(speed, "search", lambda *arguments: result)
     (found,) = speed.measure(Rules(5), [BY_AREA], num_trees=2, komi=7.0, seed=0, repeats=1)
@@ -383,7 +383,7 @@ def test_a_speed_is_of_whole_searches(monkeypatch):
     assert found.mb == pytest.approx(found.bytes_a_node * 2 * 9 / 1e6)
 
 
-def test_a_player_without_a_tree_plays_and_is_timed():
+def test_a_player_without_a_tree_is_timed():
     one, rules = Contestant(PlayerConfig(search="annealing", simulations=3)), Rules(3)
     assert not one.has_tree
     assert one.record(rules) == {"search": "annealing", "simulations": "3", "reuse": "False"}

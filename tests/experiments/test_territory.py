@@ -22,8 +22,8 @@ CONFIG = NetworkConfig(1, 8, auxiliary=True, board_size=3)
 def test_targets_by_hand():
     """Minus the prediction for the next position, or the final owners if the game has ended."""
     next_logits = jnp.array([[0.5, -1.0], [9.0, 9.0]])
-    found = territory.targets(jnp.array([False, True]), jnp.array([[1, 1], [1, -1]]), next_logits)
-    np.testing.assert_allclose(found, [[-np.tanh(0.5), np.tanh(1.0)], [1, -1]], rtol=1e-6)
+    result = territory.targets(jnp.array([False, True]), jnp.array([[1, 1], [1, -1]]), next_logits)
+    np.testing.assert_allclose(result, [[-np.tanh(0.5), np.tanh(1.0)], [1, -1]], rtol=1e-6)
 
 
 def test_values_are_scores_for_the_player_to_move():
@@ -35,9 +35,9 @@ def test_values_are_scores_for_the_player_to_move():
     states = jax.tree.map(lambda *x: jnp.stack(x), *states)
     see = lambda state: evaluator.observe(state, state.position, Trail(None, jnp.int32(0)))
     seen = jax.vmap(see)(states)
-    found = evaluator.evaluate(evaluator.params, jax.random.key(0), seen)
-    np.testing.assert_allclose(found.value, np.tanh([6.5 / 9, 11.5 / 9]), rtol=1e-5)
-    assert not found.prior_logits.any()
+    result = evaluator.evaluate(evaluator.params, jax.random.key(0), seen)
+    np.testing.assert_allclose(result.value, np.tanh([6.5 / 9, 11.5 / 9]), rtol=1e-5)
+    assert not result.prior_logits.any()
 
 
 def test_it_learns():

@@ -26,7 +26,7 @@ def test_every_experiment_with_a_command_has_such_an_answer():
 
 
 @pytest.mark.parametrize("argv", [[], ["nothing"], ["serach", "--json"]])
-def test_throughput_says_what_can_be_measured(argv, capsys):
+def test_throughput_lists_its_measurements(argv, capsys):
     with pytest.raises(SystemExit) as stop:
         throughput.main(argv)
     assert stop.value.code == 2

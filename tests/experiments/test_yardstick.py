@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not yardstick.installed(), reason="no gcc")
 KOMI = 6.5
 
 
-def errors_apart(mean, error, other_mean, other_error):
+def difference_in_errors(mean, error, other_mean, other_error):
     """The difference of two means in standard errors."""
     return abs(mean - other_mean) / math.hypot(error, other_error)
 
@@ -30,8 +30,10 @@ def test_its_averages_are_those_of_our_playouts():
     for sample, name in [(ours.moves, "mean_moves"), (ours.score > KOMI, "black_wins")]:
         sample = np.asarray(sample, np.float64)
         error = sample.std() / math.sqrt(games)
-        apart = errors_apart(theirs[name], theirs[f"{name}_error"], sample.mean(), error)
-        assert apart < 3, (name, theirs[name], sample.mean())
+        difference = difference_in_errors(
+            theirs[name], theirs[f"{name}_error"], sample.mean(), error
+        )
+        assert difference < 3, (name, theirs[name], sample.mean())
 
 
 def test_its_averages_are_those_of_libego():

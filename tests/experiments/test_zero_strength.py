@@ -10,7 +10,7 @@ from experiments.zero_strength.config import MATCHES, ZeroStrengthConfig
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_every_match_is_one_that_can_be_played(tmp_path):
+def test_every_match_is_valid(tmp_path):
     config = ZeroStrengthConfig(out=tmp_path)
     for name, match in MATCHES.items():
         asked = config.match(name)
@@ -29,7 +29,7 @@ def test_every_match_is_one_that_can_be_played(tmp_path):
     assert config.match("13x13-rave").opponent.heuristic == "mogo"  # there are no shapes for it
 
 
-def test_a_network_of_ones_own_plays_in_place_of_those_that_lie_here():
+def test_a_given_network_replaces_the_committed_ones():
     own = pathlib.Path("runs/zero-7x7/weights.npz")
     match = ZeroStrengthConfig(weights=own).match("7x7-gnugo")
     assert match.player.weights == own

@@ -14,7 +14,7 @@ from gozero.search.game import Game
 BATCH = 16
 
 
-class Looked(NamedTuple):
+class View(NamedTuple):
     legal: Any  # bool[A]
     over: Any  # bool[]
     value: Any  # f32[]
@@ -23,10 +23,10 @@ class Looked(NamedTuple):
 
 @functools.cache
 def stepper(game: Game):
-    """jitted (states [B], actions i32[B]) -> states, and (states [B]) -> Looked."""
+    """jitted (states [B], actions i32[B]) -> states, and (states [B]) -> View."""
 
     def look(state):
-        return Looked(game.legal(state), *game.outcome(state), game.observe(state))
+        return View(game.legal(state), *game.outcome(state), game.observe(state))
 
     return jax.jit(jax.vmap(game.play)), jax.jit(jax.vmap(look))
 
@@ -50,7 +50,7 @@ def check_contract(game: Game, seed: int = 0) -> np.ndarray:
     actions_of_first_game, boards_of_first_game = [], []
     for ply in range(game.max_moves + 1):
         seen = look(states)
-        check_look(game, seen, first)
+        check_view(game, seen, first)
         over = np.asarray(seen.over)
         boards_of_first_game.append(jax.tree.map(lambda x: x[0], states))
         if over.all():
@@ -66,7 +66,7 @@ def check_contract(game: Game, seed: int = 0) -> np.ndarray:
     return np.asarray(look(states).value)
 
 
-def check_look(game: Game, seen: Looked, first: Looked):
+def check_view(game: Game, seen: View, first: View):
     """Check masks, values and observations of all games at one ply."""
     over, value = np.asarray(seen.over), np.asarray(seen.value)
     assert (seen.legal.dtype, seen.legal.shape[1:]) == (bool, (game.num_actions,))

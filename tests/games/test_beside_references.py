@@ -44,13 +44,13 @@ def compare_random_games(game, references, cells_of, value_of):
         for i, reference in enumerate(references):
             assert legal[i].tolist() == reference.legal()
             check_planes(planes[i], reference)
-            wanted = value_of(reference)
-            assert over[i] == (wanted is not None)
-            assert value[i] == (wanted or 0.0)
+            expected = value_of(reference)
+            assert over[i] == (expected is not None)
+            assert value[i] == (expected or 0.0)
             name = (cells_of(reference), reference.to_play)
             assert seen.setdefault(keys[i], name) == name
             if over[i]:
-                outcomes.add(wanted * reference.to_play)
+                outcomes.add(expected * reference.to_play)
         if over.all():
             assert len(set(seen.values())) == len(seen)
             return seen, outcomes
@@ -72,7 +72,7 @@ def check_planes(planes, reference):
 
 
 @pytest.mark.parametrize(("width", "height"), CONNECT_FOUR_SIZES)
-def test_connect_four_is_that_of_plain_python(width, height):
+def test_connect_four_equals_plain_python(width, height):
     _, outcomes = compare_random_games(
         connect_four_game(width, height),
         [ConnectFour(width, height) for _ in range(NUM_GAMES)],
@@ -87,7 +87,7 @@ def test_connect_four_is_that_of_plain_python(width, height):
     "size",
     [pytest.param(n, marks=[pytest.mark.thorough] * (n > 11)) for n in HEX_SIZES],
 )
-def test_hex_is_that_of_plain_python(size):
+def test_hex_equals_plain_python(size):
     _, outcomes = compare_random_games(
         hex_game(size),
         [Hex(size) for _ in range(NUM_GAMES if size < 9 else 8)],
@@ -108,7 +108,7 @@ def test_hex_is_that_of_plain_python(size):
         (hex_game(4), [[5, 10, 0, 7], [0, 10, 5, 7], [5, 7, 0, 10], [0, 7, 5, 10]]),
     ],
 )
-def test_boards_do_not_know_the_order_of_moves(game, orders):
+def test_boards_do_not_depend_on_the_order_of_moves(game, orders):
     keys = [keys_of(positions.after(game, [order])) for order in orders]
     assert keys == [keys[0]] * len(orders)
     exchanged = [orders[0][i] for i in (1, 0, 3, 2)]
@@ -213,7 +213,7 @@ def test_rollouts_of_hex_are_uniform(actions):
     assert abs(mean - expected) < 4 * error
 
 
-def test_rollouts_say_who_first_played_where():
+def test_rollouts_report_first_plays():
     size, rng, references = 4, random.Random(0), []
     while len(references) < 40:
         reference = Hex(size)
@@ -223,8 +223,8 @@ def test_rollouts_say_who_first_played_where():
             references.append(reference)
     game, seeds = positions.hex_game(size), np.arange(40, dtype=np.uint32)
     run = jax.jit(lambda states, seeds: rollouts(game, states, seeds, first_plays=True))
-    found = map(np.asarray, run(positions.hex_states(references), seeds))
-    for value, (movers, opponents), reference in zip(*found, references, strict=True):
+    result = map(np.asarray, run(positions.hex_states(references), seeds))
+    for value, (movers, opponents), reference in zip(*result, references, strict=True):
         cells, mover = np.array(reference.cells), reference.to_play
         assert not (movers & opponents).any()
         assert not ((movers | opponents) & (cells != 0)).any()

@@ -33,7 +33,7 @@ def test_contract(name):
 
 
 @pytest.mark.parametrize("name", ["tic-tac-toe", "connect four", "hex 7x7"])
-def test_who_moves_last_has_not_lost(name):
+def test_the_last_mover_never_loses(name):
     contract.check_values_change_sides(GAMES[name])
 
 
@@ -52,9 +52,9 @@ def test_invariant_1_rules_gather_nothing(name):
 
     states = jax.eval_shape(lambda: contract.new_states(game))
     actions = jax.ShapeDtypeStruct((contract.BATCH,), np.int32)
-    found = primitives(jax.make_jaxpr(jax.vmap(step))(states, actions).jaxpr)
-    assert found.isdisjoint({"gather", "scatter", "dynamic_slice", "dynamic_update_slice", "sort"})
-    assert "select_n" in found
+    result = primitives(jax.make_jaxpr(jax.vmap(step))(states, actions).jaxpr)
+    assert result.isdisjoint({"gather", "scatter", "dynamic_slice", "dynamic_update_slice", "sort"})
+    assert "select_n" in result
 
 
 def test_games_by_name():

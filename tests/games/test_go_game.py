@@ -28,7 +28,7 @@ DEPTH = 12
         (3, 9, "positional", True),
     ],
 )
-def test_legality_over_game_and_trail_is_that_of_the_whole_game(size, split, ko, suicide):
+def test_legality_over_game_and_trail_equals_the_whole_game(size, split, ko, suicide):
     """From ply `split` on the past is in the trail, which must not change the mask.
 
     The turn is passed to the other colour just before, as GTP does.
@@ -51,8 +51,8 @@ def test_legality_over_game_and_trail_is_that_of_the_whole_game(size, split, ko,
             root = states
         if ply >= split:
             masks = legal(root, states.position, stacked(trail, states.position))
-            wanted = np.array([g.legal() for g in references])
-            np.testing.assert_array_equal(masks, wanted)
+            expected = np.array([g.legal() for g in references])
+            np.testing.assert_array_equal(masks, expected)
         actions = [random_move(rng, g) for g in references]
         for g, action in zip(references, actions, strict=True):
             banned += num_repeats(g) if ply >= split else 0

@@ -104,7 +104,7 @@ def check_equal(ours, theirs):
         pytest.param(3, 4, 1, 16, False, 1.0, marks=pytest.mark.slow),
     ],
 )
-def test_the_visits_are_those_of_mctx(ends, masked, num_simulations, considered, invalid, scale):
+def test_visits_equal_those_of_mctx(ends, masked, num_simulations, considered, invalid, scale):
     """Actions, weights and values too, from the same key."""
     options = {"max_num_considered_actions": considered, "gumbel_scale": scale}
     mask = some_invalid() if invalid else None
@@ -115,7 +115,7 @@ def test_the_visits_are_those_of_mctx(ends, masked, num_simulations, considered,
 
 
 @pytest.mark.slow
-def test_a_depth_limit_is_that_of_mctx():
+def test_a_depth_limit_equals_that_of_mctx():
     ours, theirs = both(roots(), model(8, 2**20), 60, max_depth=2)
     check_equal(ours, theirs)
 
@@ -193,7 +193,7 @@ def model_search(root, invalid, config, key, tree=None):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("leaves", [pytest.param(1, marks=pytest.mark.slow), 4])
-def test_a_model_is_searched_as_the_game_itself(leaves):
+def test_a_model_search_equals_a_game_search(leaves):
     """PUCT with one leaf and several: the same results as `pgx_game` on equal evaluations."""
     root, invalid = tictactoe_roots()
     game = pgx_game(tictactoe(), 9, trial_seed=None)
@@ -203,39 +203,39 @@ def test_a_model_is_searched_as_the_game_itself(leaves):
         return Evaluation(logits, value)
 
     config, key = SearchConfig(96, leaves=leaves), jax.random.key(2)
-    wanted = jax.jit(lambda x: search(game, Evaluator(evaluate), key, x, config))(root.embedding)
-    found = jax.jit(lambda x, invalid: model_search(x, invalid, config, key))(root, invalid)
-    np.testing.assert_array_equal(found.visits, wanted.visits)
-    np.testing.assert_array_equal(found.q, wanted.q)
-    assert found.ok.all()
+    expected = jax.jit(lambda x: search(game, Evaluator(evaluate), key, x, config))(root.embedding)
+    actual = jax.jit(lambda x, invalid: model_search(x, invalid, config, key))(root, invalid)
+    np.testing.assert_array_equal(actual.visits, expected.visits)
+    np.testing.assert_array_equal(actual.q, expected.q)
+    assert actual.ok.all()
 
 
 @pytest.mark.thorough
-def test_a_search_goes_on_from_the_last_ones_tree():
+def test_a_search_continues_from_the_last_tree():
     root, invalid = tictactoe_roots()
     config = SearchConfig(40).for_reuse
 
     @jax.jit
     def move(root, invalid, key, tree):
-        found = model_search(root, invalid, config, key, tree)
-        step, state = step_of_pgx(None, None, found.action, root.embedding)
+        result = model_search(root, invalid, config, key, tree)
+        step, state = step_of_pgx(None, None, result.action, root.embedding)
         after = mctx.RootFnOutput(prior_logits=step.prior_logits, value=step.value, embedding=state)
-        tree = reuse.reroot(found.tree, jnp.where(state.terminated, -1, found.action))
-        return found, after, tree, state
+        tree = reuse.reroot(result.tree, jnp.where(state.terminated, -1, result.action))
+        return result, after, tree, state
 
     states = from_mctx(root, step_of_pgx, None, invalid).states
     empty = jax.jit(lambda: reuse.empty(states.node, 9, config))()
     first, after, tree, state = move(root, invalid, jax.random.key(0), empty)
     second, *_ = move(after, ~state.legal_action_mask, jax.random.key(1), tree)
-    going_on = ~np.asarray(state.terminated)
-    assert going_on.sum() > 3
-    assert np.asarray(second.ok)[going_on].all()
+    continued = ~np.asarray(state.terminated)
+    assert continued.sum() > 3
+    assert np.asarray(second.ok)[continued].all()
     played = np.take_along_axis(np.asarray(first.visits), np.asarray(first.action)[:, None], 1)[
         :, 0
     ]
     total = np.asarray(second.visits).sum(axis=1)
     # The first visit of a node is its own evaluation.
-    np.testing.assert_array_equal(total[going_on], (40 + played - 1)[going_on])
+    np.testing.assert_array_equal(total[continued], (40 + played - 1)[continued])
 
 
 @pytest.mark.slow
@@ -275,7 +275,7 @@ def test_other_models_are_not_ok():
     assert run(roots(), 0.0, -1.0).search_tree.ok.all()
 
 
-def test_what_does_not_fit_is_refused():
+def test_mismatched_shapes_are_refused():
     root = roots()
     with pytest.raises(ValueError, match=r"^root.value: its shape is \(3,\), .* \(16,\)"):
         from_mctx(root.replace(value=root.value[:3]), model(8, 9))
@@ -286,6 +286,6 @@ def test_what_does_not_fit_is_refused():
         game.init(jax.random.key(0))
 
 
-def test_the_names_are_gozeros():
+def test_names_are_exported_by_the_package():
     assert gozero.from_mctx is from_mctx
     assert gozero.gumbel_muzero_policy is gumbel_muzero_policy

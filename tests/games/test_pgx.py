@@ -49,7 +49,7 @@ def test_contract(name, max_moves):
     contract.check_contract(game(name, max_moves))
 
 
-def test_who_moves_last_has_not_lost():
+def test_the_last_mover_never_loses():
     contract.check_values_change_sides(game("tic_tac_toe", 9))
 
 
@@ -58,7 +58,7 @@ def test_a_game_is_cut_and_drawn():
     assert results.tolist() == [0.0] * contract.BATCH
 
 
-def test_connect_four_is_ours():
+def test_connect_four_equals_our_game():
     """Equal move by move; the planes of pgx have the same orientation."""
     ours, theirs = connect_four_game(), game("connect_four", 42)
     (play, look), (their_play, their_look) = contract.stepper(ours), contract.stepper(theirs)
@@ -88,7 +88,7 @@ def by_planes(params, key, planes):
 
 
 @pytest.mark.thorough
-def test_a_search_of_connect_four_is_a_search_of_ours():
+def test_a_search_of_connect_four_equals_that_of_our_game():
     config, found = SearchConfig(64), []
     for each in (connect_four_game(), game("connect_four", 42)):
         play, _ = contract.stepper(each)
@@ -112,9 +112,9 @@ def test_random_games_of_pgx_find_a_win():
     for square in (0, 3, 1, 4):  # two in a row each: the player to move wins at 2
         states = play(states, np.full(2, square, np.int32))
     run = lambda key, x: search(each, rollout_evaluator(each), key, x, SearchConfig(200))
-    found = jax.jit(run)(jax.random.key(0), states)
-    assert found.action.tolist() == [2, 2]
-    assert (np.asarray(found.value) > 0.5).all()
+    result = jax.jit(run)(jax.random.key(0), states)
+    assert result.action.tolist() == [2, 2]
+    assert (np.asarray(result.value) > 0.5).all()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def environment(rewards=(0.0, 0.0), over=False, alternates=True):
         (environment((1.0, -1.0)), "has rewards before the end"),
     ],
 )
-def test_what_is_assumed_is_tried(env, message, monkeypatch):
+def test_assumptions_about_an_environment_are_checked(env, message, monkeypatch):
     monkeypatch.setattr("gozero.games.pgx.jax.jit", lambda function: function)
     with pytest.raises(ValueError, match=message):
         pgx_game(env)

@@ -70,8 +70,8 @@ def test_points(size):
 def test_neighbours(size):
     lay = bb.layout(size)
     mask = random_mask(size, size + 2, 0.3)
-    found = bb.unpack(lay, bb.neighbours(lay, bb.pack(lay, mask)))
-    np.testing.assert_array_equal(found, grid_neighbours(size, mask))
+    result = bb.unpack(lay, bb.neighbours(lay, bb.pack(lay, mask)))
+    np.testing.assert_array_equal(result, grid_neighbours(size, mask))
 
 
 @pytest.mark.parametrize("size", SIZES)

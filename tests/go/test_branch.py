@@ -45,9 +45,9 @@ def test_the_last_move_of_a_game_and_of_a_tree():
     ancestors = jax.tree.map(lambda x: jnp.repeat(x[:, None], DEPTH, axis=1), states.position)
     root, depth, last = states, jnp.zeros(GAMES, jnp.int32), [bb.NO_POINT] * GAMES
     for ply in range(split + DEPTH):
-        found = last_of(root, states.position, ancestors, depth)
+        result = last_of(root, states.position, ancestors, depth)
         going = [i for i, game in enumerate(games) if game.passes < 2]
-        assert [found[i] for i in going] == [last[i] for i in going]
+        assert [result[i] for i in going] == [last[i] for i in going]
         if ply >= split:
             row = ply - split
             put = lambda all_rows, x, row=row: all_rows.at[:, row].set(x)
@@ -68,7 +68,7 @@ def test_the_last_move_of_a_game_and_of_a_tree():
     assert len({*last}) > 5
 
 
-def test_under_simple_ko_only_the_tree_tells():
+def test_under_simple_ko_only_the_tree_gives_the_last_move():
     rules = go.Rules(size=3, ko="simple")
     root = go.play(rules, go.init(rules), 4)
     child = go.play_position(rules, root.position, 1)

@@ -16,7 +16,7 @@ from gozero.go import rules as go
 @pytest.mark.parametrize(
     ("size", "planes"), [(5, 1), (9, 4), pytest.param(19, 4, marks=pytest.mark.slow)]
 )
-def test_a_kernel_grows_what_a_loop_of_the_batch_grows(size, planes, monkeypatch):
+def test_a_kernel_floods_as_a_loop_over_the_batch(size, planes, monkeypatch):
     lay, games = go.Rules(size=size).layout, 40
     rng = np.random.RandomState(size)
     bits = lambda *shape: rng.randint(0, 2**32, shape, np.uint64).astype(np.uint32)

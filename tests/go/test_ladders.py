@@ -86,13 +86,13 @@ def reader(size):
 def check(size, boards):
     """Check every board, Black and White to play in turn; counts (laddered stones, captures)."""
     white_moves = np.arange(len(boards)) % 2 == 1
-    found = reader(size)(*packed(size, boards), jnp.asarray(white_moves))
-    laddered, captures = (unpacked(size, board) for board in found)
+    actual = reader(size)(*packed(size, boards), jnp.asarray(white_moves))
+    laddered, captures = (unpacked(size, board) for board in actual)
     plain = Reader(size, ladders.max_plies(size), ladders.MOVES_PER_CHAIN)
     for b, board in enumerate(boards):
-        wanted = plain.read(board, WHITE if white_moves[b] else BLACK)
-        assert set(np.flatnonzero(laddered[b])) == wanted[0], board
-        assert set(np.flatnonzero(captures[b])) == wanted[1], board
+        expected = plain.read(board, WHITE if white_moves[b] else BLACK)
+        assert set(np.flatnonzero(laddered[b])) == expected[0], board
+        assert set(np.flatnonzero(captures[b])) == expected[1], board
     return laddered.sum(), captures.sum()
 
 
@@ -100,9 +100,9 @@ def check(size, boards):
 def test_golden_boards(name):
     drawn = GOLDEN[name]
     board = parse(drawn.upper())
-    found = reader(7)(*packed(7, [board]), jnp.array([False]))
-    assert set(np.flatnonzero(unpacked(7, found.laddered)[0])) == marks(drawn, "xo")
-    assert set(np.flatnonzero(unpacked(7, found.captures)[0])) == marks(drawn, "*")
+    result = reader(7)(*packed(7, [board]), jnp.array([False]))
+    assert set(np.flatnonzero(unpacked(7, result.laddered)[0])) == marks(drawn, "xo")
+    assert set(np.flatnonzero(unpacked(7, result.captures)[0])) == marks(drawn, "*")
 
 
 @pytest.mark.parametrize(("size", "count"), [(5, 100), pytest.param(9, 40, marks=pytest.mark.slow)])
@@ -136,7 +136,7 @@ def test_a_few_lanes_read_many_games(monkeypatch, count):
     assert np.any(in_lockstep[0])
 
 
-def test_who_may_not_retake_a_ko_needs_another_move():
+def test_a_ko_ban_forces_another_move():
     """White has just taken a ko: the stone there is in atari, and Black may not capture it."""
     rules = go.Rules(size=5)
     drawn = parse(".XO.. XO.O. .XO.. ..... .....")
@@ -148,9 +148,9 @@ def test_who_may_not_retake_a_ko_needs_another_move():
         game.play(action)
         state = go.play(rules, state, jnp.int32(action))
     assert game.board == drawn
-    found = ladders.ladders(rules, state.position)
+    actual = ladders.ladders(rules, state.position)
     plain = Reader(5, ladders.max_plies(5), ladders.MOVES_PER_CHAIN)
-    wanted = plain.read(game.board, BLACK, list(game.history[-2]))
+    expected = plain.read(game.board, BLACK, list(game.history[-2]))
     one = lambda board: jax.tree.map(lambda word: word[None], board)
-    assert set(np.flatnonzero(unpacked(5, one(found.laddered))[0])) == wanted[0]
-    assert set(np.flatnonzero(unpacked(5, one(found.captures))[0])) == wanted[1]
+    assert set(np.flatnonzero(unpacked(5, one(actual.laddered))[0])) == expected[0]
+    assert set(np.flatnonzero(unpacked(5, one(actual.captures))[0])) == expected[1]

@@ -35,22 +35,22 @@ def counter(size):
 
 def check(size, boards):
     """Check every stone of every board; returns how many stones had each count."""
-    found = [unpacked(size, board) for board in counter(size)(*packed(size, boards))]
+    result = [unpacked(size, board) for board in counter(size)(*packed(size, boards))]
     game, seen = ReferenceGame(size), np.zeros(3, int)
     for b, board in enumerate(boards):
         game.board = board
         count = [len(game.chain(board, p)[1]) if board[p] else 0 for p in range(size * size)]
         for k in range(3):
-            np.testing.assert_array_equal(found[k][b], np.array(count) == k + 1)
-            seen[k] += found[k][b].sum()
+            np.testing.assert_array_equal(result[k][b], np.array(count) == k + 1)
+            seen[k] += result[k][b].sum()
     return seen
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_boards(name):
     drawn, counts = GOLDEN[name]
-    found = counter(5)(*packed(5, [parse(drawn)]))
-    for k, board in enumerate(found):
+    result = counter(5)(*packed(5, [parse(drawn)]))
+    for k, board in enumerate(result):
         assert set(np.flatnonzero(unpacked(5, board)[0])) == marks(counts, str(k + 1)), k + 1
 
 

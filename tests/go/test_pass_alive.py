@@ -45,8 +45,8 @@ def finder(size):
 
 def find(size, boards):
     """(pass-alive stones, territory), each bool[2, B, points]; the first axis is the colour."""
-    found = finder(size)(*packed(size, boards))
-    return [np.array([unpacked(size, board) for board in pair]) for pair in found]
+    result = finder(size)(*packed(size, boards))
+    return [np.array([unpacked(size, board) for board in pair]) for pair in result]
 
 
 def check(size, boards):

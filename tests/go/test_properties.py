@@ -28,8 +28,8 @@ def player(rules):
         """The floor(choice * n)-th of the n legal actions."""
         legal = go.legal_actions(rules, state)
         rank = jnp.cumsum(legal) - 1
-        wanted = jnp.floor(choice * legal.sum()).astype(jnp.int32)
-        return jnp.argmax(legal & (rank == wanted)).astype(jnp.int32)
+        chosen_rank = jnp.floor(choice * legal.sum()).astype(jnp.int32)
+        return jnp.argmax(legal & (rank == chosen_rank)).astype(jnp.int32)
 
     def step(state, choice):
         action = choose(state, choice)
@@ -128,7 +128,7 @@ def _check_chains(stones, atari):
 @pytest.mark.parametrize("rules", RULES)
 @settings(max_examples=10, deadline=None)
 @given(choices)
-def test_the_rules_are_the_same_from_all_eight_sides(rules, row):
+def test_the_rules_are_symmetric(rules, row):
     actions, (legal, stones, score, _) = jax.tree.map(
         np.asarray, player(rules)(row[:, :1].repeat(8, 1))
     )
@@ -145,7 +145,7 @@ def test_the_rules_are_the_same_from_all_eight_sides(rules, row):
 @pytest.mark.parametrize("rules", RULES)
 @settings(max_examples=10, deadline=None)
 @given(choices)
-def test_a_game_does_not_see_its_batch(rules, row):
+def test_a_game_does_not_depend_on_its_batch(rules, row):
     actions, seen = jax.tree.map(np.asarray, player(rules)(row))
     order = np.array([3, 0, 0, 7, 1, 3, 2, 5])
     again_actions, again = jax.tree.map(np.asarray, player(rules)(row[:, order]))

@@ -161,7 +161,7 @@ def test_send_two_return_one(ko, returns):
 
 
 @pytest.mark.parametrize("ko", KO_RULES)
-def test_two_passes_end_and_nothing_moves_after(ko):
+def test_two_passes_end_and_later_actions_change_nothing(ko):
     game = Game(5, ko).play("C3", "pass", "pass")
     assert bool(game.state.terminated[0])
     assert game.legal_now.tolist() == [False] * 25 + [True]
@@ -209,7 +209,7 @@ def test_komi_is_an_array_that_may_differ_from_game_to_game():
 
 
 @pytest.mark.parametrize("ko", ["simple", "positional"])
-def test_a_ko_outlives_the_turn_given_away_and_back(ko):
+def test_a_ko_ban_survives_changes_of_turn(ko):
     game = Game(5, ko).play("B3", "C3", "A2", "D2", "B1", "C1", "C2", "B2")
     assert not game.legal("C2")  # Black may not retake
     game.turn(go.WHITE)
@@ -261,7 +261,7 @@ def test_jit_and_vmap_change_nothing(ko, suicide):
         np.testing.assert_array_equal(view["legal"][lane], go.legal_actions(rules, alone[-1]))
 
 
-def test_a_step_as_one_kernel_is_the_step():
+def test_a_step_as_one_kernel_equals_the_step():
     rules, rng = go.Rules(5), np.random.default_rng(0)
 
     def step(state, action):

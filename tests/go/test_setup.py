@@ -31,7 +31,7 @@ def test_number_of_legal_positions(size, expected):
 
 
 @pytest.mark.parametrize("size", [2, 4, 7])
-def test_a_board_set_up_is_the_board_played(size):
+def test_a_board_set_up_equals_the_board_played(size):
     """From any board of random games, `from_stones` gives the same stones and atari sets."""
     rules = go.Rules(size=size, ko="situational", suicide=True)
     step, count = stepper(rules), 8
@@ -56,7 +56,7 @@ def test_a_board_set_up_is_the_board_played(size):
             break
 
 
-def test_a_set_up_board_is_in_the_past():
+def test_a_set_up_board_counts_for_superko():
     """The board that was set up may not be repeated, and its player to move is stored."""
     board = [[1, 1], [1, 0]]
     for ko, banned in (("positional", True), ("situational", True), ("simple", False)):

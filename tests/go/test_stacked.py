@@ -23,8 +23,8 @@ def test_the_lowest_point_of_each_board(size):
     for game, mask in enumerate(points):
         expected = np.zeros(lay.num_points, bool)
         expected[np.flatnonzero(mask)[:1]] = True
-        found = bb.unpack(lay, tuple(jnp.asarray(lowest[:, game])))
-        np.testing.assert_array_equal(found, expected)
+        actual = bb.unpack(lay, tuple(jnp.asarray(lowest[:, game])))
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("size", [2, 5, 9, 19, 25])
@@ -57,7 +57,7 @@ def test_counting_points():
 
 
 @pytest.mark.parametrize("size", [13, 19])  # two rows a word, and one
-def test_boards_as_arrays_are_as_boards_of_words(size):
+def test_boards_as_arrays_equal_boards_of_words(size):
     lay = bb.layout(size)
     draw = np.random.RandomState(size)
     full = np.array(lay.full)[:, None]
@@ -81,6 +81,6 @@ def test_boards_as_arrays_are_as_boards_of_words(size):
         numbers = [bb.any_of(a), bb.count(a), patterns.window(lay, a, move)]
         return [stacked.stack(board) for board in boards], [*numbers, playable.nth(lay, b, rank)]
 
-    found = everything(jnp.asarray(a), jnp.asarray(b), True)
+    actual = everything(jnp.asarray(a), jnp.asarray(b), True)
     expected = everything(tuple(a), tuple(b), False)
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)

@@ -52,7 +52,7 @@ def test_games_agree_with_the_reference(form, size, ko, suicide, games, moves):
     ("split", "ko"), [(9, "situational"), pytest.param(0, "positional", marks=pytest.mark.thorough)]
 )
 def test_branches_agree_with_the_reference(form, split, ko):
-    legality = test_go_game.test_legality_over_game_and_trail_is_that_of_the_whole_game
+    legality = test_go_game.test_legality_over_game_and_trail_equals_the_whole_game
     legality(3, split, ko, suicide=True)
 
 
@@ -71,11 +71,11 @@ def test_games_in_a_kernel_agree_with_the_reference(in_kernel, size, ko, suicide
 
 
 def test_branches_in_a_kernel_agree_with_the_reference(in_kernel):
-    legality = test_go_game.test_legality_over_game_and_trail_is_that_of_the_whole_game
+    legality = test_go_game.test_legality_over_game_and_trail_equals_the_whole_game
     legality(3, 9, "situational", suicide=True)
 
 
-def test_past_boards_are_those_that_were_recorded(form):
+def test_past_boards_equal_the_recorded_ones(form):
     """Boards are read in any order; each of two games asks for its own plies."""
     lay = go.Rules(size=9).layout
     boards = np.random.default_rng(0).integers(0, 2**27, (2, 5, 2, lay.num_words), np.uint32)
@@ -89,13 +89,13 @@ def test_past_boards_are_those_that_were_recorded(form):
 
     pasts = jax.jit(jax.vmap(played))(jnp.asarray(boards))
     plies = jnp.array([[32, 0, 8], [16, 24, 9]])
-    found = jax.jit(jax.vmap(superko.boards_at))(pasts, plies)
-    np.testing.assert_array_equal(found[0], boards[0][[4, 0, 1]])
-    np.testing.assert_array_equal(found[1][:2], boards[1][[2, 3]])
-    assert not found[1][2].any()
+    result = jax.jit(jax.vmap(superko.boards_at))(pasts, plies)
+    np.testing.assert_array_equal(result[0], boards[0][[4, 0, 1]])
+    np.testing.assert_array_equal(result[1][:2], boards[1][[2, 3]])
+    assert not result[1][2].any()
 
 
-def test_a_game_of_one_form_goes_on_in_the_other(monkeypatch):
+def test_a_game_of_one_form_continues_in_the_other(monkeypatch):
     """A game's arrays are the same on all platforms."""
     rules = go.Rules(size=3, ko="situational", max_moves=100)
 

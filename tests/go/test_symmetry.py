@@ -59,7 +59,7 @@ def test_the_inverse_of_a_symmetry_is_a_symmetry():
     np.testing.assert_array_equal(tables[np.asarray(symmetry.inverse(ALL))], inverses)
 
 
-def test_what_each_symmetry_does_to_a_small_board():
+def test_each_symmetry_of_a_small_board():
     board = jnp.array([[1, 2], [3, 4]])[..., None]
     drawn = [symmetry.map_planes(board, k)[..., 0].tolist() for k in ALL]
     assert drawn == [

@@ -25,7 +25,7 @@ MOVES, GAMES = 40, 5
 WITHIN_FULL = {"compact", "full-no-ladders"}  # their planes are a subset of the full set's
 
 
-def but(thorough):
+def except_for(thorough):
     return [pytest.param(x, marks=[pytest.mark.thorough] * (x in thorough)) for x in FEATURES]
 
 
@@ -99,7 +99,7 @@ def random_games(rules, count, moves, seed):
         yield states, games, actions
 
 
-def test_the_full_set_is_what_its_table_says():
+def test_the_full_set_matches_its_table():
     seen = np.zeros(22)
     for states, games, _ in random_games(RULES, GAMES, MOVES, seed=0):
         inputs = observer("full")(states)
@@ -137,7 +137,7 @@ def check_globals(game, values):
     assert got["moves played, / (2 size^2)"] == pytest.approx(game.moves / 50)
 
 
-def test_the_zero_set_is_eight_boards():
+def test_the_zero_set_has_eight_boards():
     for states, games, _ in random_games(RULES, 4, 14, seed=1):
         got = np.asarray(observer("zero")(states)).reshape(4, 25, 17)
         for b, game in enumerate(games):
@@ -148,9 +148,9 @@ def test_the_zero_set_is_eight_boards():
             assert (got[b, :, 16] == (game.to_play == BLACK)).all()
 
 
-@pytest.mark.parametrize("name", but(WITHIN_FULL))
+@pytest.mark.parametrize("name", except_for(WITHIN_FULL))
 @pytest.mark.parametrize("cut", [*(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2)), 9])
-def test_a_search_sees_what_the_game_would(name, cut):
+def test_a_search_observes_what_the_game_would(name, cut):
     """The same position, with its last moves in the game's past or on a tree's trail."""
     steps = list(random_games(RULES, 6, 12, seed=2))
     root, last = steps[11 - cut][0], steps[-1][0]
@@ -162,7 +162,7 @@ def test_a_search_sees_what_the_game_would(name, cut):
     jax.tree.map(np.testing.assert_array_equal, got, observer(name)(last))
 
 
-@pytest.mark.parametrize("name", but({*WITHIN_FULL, "full"}))
+@pytest.mark.parametrize("name", except_for({*WITHIN_FULL, "full"}))
 def test_planes_turn_with_the_board(name):
     """In a game's eight images, planes are images of its planes, and global inputs are equal."""
     turned = new_games(RULES, 8, 6.5)
@@ -181,7 +181,7 @@ def test_planes_turn_with_the_board(name):
             np.testing.assert_array_equal(eight[k], moved)
 
 
-def test_simple_ko_knows_only_the_tree():
+def test_under_simple_ko_only_the_tree_gives_the_past():
     rules = go.Rules(size=5, ko="simple")
     steps = list(random_games(rules, 2, 6, seed=4))
     seen = jax.vmap(lambda s: FEATURES["full"].extract(rules, s, s.position))(steps[-1][0])

@@ -84,7 +84,7 @@ def test_a_search_takes_the_game_in_place_of_rules(num_actions):
     assert bool(result.ok.all())
 
 
-def test_weights_of_a_game_come_back_from_a_file(tmp_path):
+def test_weights_of_a_game_round_trip(tmp_path):
     config = network.of_game(toy(3), blocks=1, channels=4)
     path = weights.save(tmp_path / "w.safetensors", waves(config), config, game="toy")
     found, params, about = weights.load(path)
@@ -100,7 +100,7 @@ def test_weights_of_a_game_come_back_from_a_file(tmp_path):
             network_evaluator(given, found, params)
 
 
-def test_commands_ask_for_the_evaluator_of_a_game_by_name(tmp_path):
+def test_evaluators_of_a_game_by_name(tmp_path):
     game = toy(3)
     assert make_evaluator(game, "playout").about == {"evaluator": "rollout"}
     fresh = make_evaluator(game, "network", seed=3)
@@ -115,7 +115,7 @@ def test_commands_ask_for_the_evaluator_of_a_game_by_name(tmp_path):
         make_evaluator(Rules(size=2), "network", path)
 
 
-def test_what_is_no_network_of_a_game():
+def test_invalid_networks_of_a_game():
     with pytest.raises(ValueError, match=r"a network needs planes .* give the Rules"):
         network_evaluator(go_game(Rules(size=3)))
     with pytest.raises(ValueError, match="the network is for Go; this game needs"):

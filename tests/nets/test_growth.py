@@ -58,7 +58,7 @@ def test_a_grown_network_computes_the_same(old, more):
             np.testing.assert_allclose(one, getattr(after, name), atol=2e-5, err_msg=name)
 
 
-def test_what_is_new_learns():
+def test_new_parameters_have_gradients():
     new = dataclasses.replace(GO, blocks=4, channels=16)
     grown = growth.grow(GO, learned(GO, 0), new, jax.random.key(7))
     inputs = inputs_of(GO)

@@ -43,7 +43,7 @@ init = jax.jit(network.init, static_argnums=0)
 
 
 @pytest.mark.parametrize("size", [3, 5])
-def test_the_network_is_its_description(size):
+def test_the_network_equals_numpys(size):
     """The same parameters on boards of two sizes, against NumPy."""
     params, planes = waves(CONFIG), some_planes(2, size)
     output = apply(CONFIG, params, planes)
@@ -51,11 +51,11 @@ def test_the_network_is_its_description(size):
     assert output.score.shape == (2,)
     for i in range(2):
         for name, expected in reference.forward(params, planes[i]).items():
-            found = getattr(output, name)[i]
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4, err_msg=name)
+            actual = getattr(output, name)[i]
+            np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
-def test_what_a_far_corner_holds_is_known_everywhere():
+def test_pooling_carries_information_across_the_board():
     """Only pooling carries information further than three convolutions reach."""
     planes = some_planes(1, 9)
     changed = planes.copy()
@@ -81,7 +81,7 @@ def test_pooled_blocks_start_as_the_identity_too():
     np.testing.assert_array_equal(output.score, 0)
 
 
-def test_new_heads_leave_the_other_parameters():
+def test_new_heads_do_not_change_other_parameters():
     plain = init(NetworkConfig(blocks=1, channels=4), jax.random.key(1))
     more = init(NetworkConfig(blocks=1, channels=4, auxiliary=True), jax.random.key(1))
     assert set(more) - set(plain) == {"owners", "score"}
@@ -115,7 +115,7 @@ def test_bad_shapes(change, complaint):
         NetworkConfig(**change)
 
 
-def test_weights_remember_the_whole_shape(tmp_path):
+def test_weights_files_store_the_whole_shape(tmp_path):
     config = NetworkConfig(2, 4, pool_every=2, auxiliary=True, dtype="bfloat16")
     path = weights.save(tmp_path / "w.safetensors", waves(config), config, size=5)
     found, loaded, _ = weights.load(path, 5)
@@ -141,7 +141,7 @@ OLD_LOGITS += [1.84664357, 0.73333019, -0.09931590, 0.93638128, 1.39142561]
 OLD_VALUES = [0.75877529, 0.68242824]
 
 
-def test_weights_of_earlier_versions_load_and_say_the_same(tmp_path):
+def test_weights_of_earlier_versions_give_the_same_outputs(tmp_path):
     """A file as version 0 wrote it, and that version's outputs."""
     config = NetworkConfig(1, 4)
     buffer = io.BytesIO()
@@ -162,7 +162,7 @@ def test_weights_of_earlier_versions_load_and_say_the_same(tmp_path):
     np.testing.assert_allclose(output.value, OLD_VALUES, rtol=1e-5)
 
 
-def test_a_search_pays_nothing_for_heads_it_does_not_ask():
+def test_a_search_does_not_compute_auxiliary_heads():
     """The evaluator of a network with auxiliary heads has no more products than one without."""
     rules, config = go.Rules(size=3), NetworkConfig(1, 4, auxiliary=True)
     evaluator = network_evaluator(rules, config)

@@ -40,7 +40,7 @@ def test_a_convolution_by_hand():
         np.testing.assert_allclose(out.astype(jnp.float32)[0, 0, 0], expected, rtol=2**-8)
 
 
-def test_a_tpus_form_says_exactly_the_same():
+def test_the_tpu_form_is_exactly_equal():
     rng = np.random.default_rng(0)
     steps = jnp.asarray(rng.integers(-127, 128, (2, 3, 3, 40)), jnp.float32)
     kernel = jnp.asarray(rng.integers(-127, 128, (3, 3, 40, 5)), jnp.int8)
@@ -49,22 +49,22 @@ def test_a_tpus_form_says_exactly_the_same():
     assert on_tpu.dtype == jnp.float32
 
 
-def test_a_network_says_nearly_the_same():
+def test_a_quantized_network_is_close_to_the_original():
     config = dataclasses.replace(CONFIG, blocks=4)
     params = random_params(config)
     inputs = jax.random.uniform(jax.random.key(2), (8, 3, 3, config.num_planes))
     known = jax.jit(functools.partial(network.quantized, config))(params, inputs)
     of_floats = dataclasses.replace(config, dtype="float32")
 
-    found = jax.jit(functools.partial(network.apply, config))(known, inputs)
+    actual = jax.jit(functools.partial(network.apply, config))(known, inputs)
     expected = jax.jit(functools.partial(network.apply, of_floats))(params, inputs)
 
-    np.testing.assert_allclose(found.value, expected.value, atol=0.05)
+    np.testing.assert_allclose(actual.value, expected.value, atol=0.05)
     close = functools.partial(
         np.testing.assert_allclose, atol=0.05 * np.ptp(expected.policy_logits)
     )
-    close(found.policy_logits, expected.policy_logits)
-    assert np.abs(found.value - expected.value).max() > 0, "it is not quantized"
+    close(actual.policy_logits, expected.policy_logits)
+    assert np.abs(actual.value - expected.value).max() > 0, "it is not quantized"
     kernels = [
         known[f"block_{i}"][n]["kernel"].dtype for i in range(4) for n in ("first", "second")
     ]
@@ -72,7 +72,7 @@ def test_a_network_says_nearly_the_same():
     assert network.quantized(config, known, inputs) is known
 
 
-def test_an_evaluator_quantizes_what_is_learnt():
+def test_an_evaluator_quantizes_its_parameters():
     params = random_params(CONFIG)
     prepare = network_evaluator(go.Rules(size=3), CONFIG, params).prepare
     prepared = jax.eval_shape(prepare, params)

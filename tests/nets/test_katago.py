@@ -87,7 +87,7 @@ def damaged(data):
     }
 
 
-def test_files_of_strangers_are_refused_by_name_and_field(put):
+def test_invalid_files_are_refused_by_name_and_field(put):
     made = files.model(8)
     for name, (data, said) in damaged(files.data(made)).items():
         path = put(data, f"{name}.bin")
@@ -105,13 +105,13 @@ def test_files_of_strangers_are_refused_by_name_and_field(put):
         weights.load(put(files.data(made)), 20)
 
 
-def test_it_is_not_taken_for_a_network_that_learns(put):
+def test_a_katago_network_cannot_be_trained(put):
     path = put(files.data(files.model(8)))
     with pytest.raises(ValueError, match="a KataGo network, which cannot be trained"):
         weights.load_own(path)
 
 
-def test_archives_that_are_damaged_or_swell_are_refused(put):
+def test_damaged_and_oversized_archives_are_refused(put):
     packed = files.data(files.model(8), packed=True)
     for data in (packed[:-9], packed[:40], b"\x1f\x8b" + b"\0" * 40, packed[:100] + packed[101:]):
         with pytest.raises(ValueError, match=r"net.bin.gz: damaged or not a KataGo model file"):
@@ -121,7 +121,7 @@ def test_archives_that_are_damaged_or_swell_are_refused(put):
         model_file.read(put(bomb, "net.bin.gz"))
 
 
-def test_mutations_are_read_or_are_value_errors(put):
+def test_mutated_files_are_read_or_raise_value_error(put):
     rng = np.random.default_rng(29)
     data = files.data(files.model(17, [files.NESTED, files.LEARNT, files.FEED], tip="board"))
     outcomes = collections.Counter()
@@ -147,7 +147,7 @@ def test_mutations_are_read_or_are_value_errors(put):
     assert min(outcomes["read"], outcomes["refused"]) > 8
 
 
-def test_what_is_not_known_is_named(put):
+def test_unsupported_features_are_named(put):
     human = files.data(files.model(15)).replace(
         b"\n0\n0\n0\n0\n0\n0\n0\n0\ntrunk", b"\n1\n0\ntrunk"
     )
@@ -176,30 +176,30 @@ ALL = [files.ORDINARY, files.NESTED, files.LEARNT, files.FEED, files.FIXED]
 @pytest.mark.parametrize(
     ("version", "blocks", "tip"), [(8, (files.ORDINARY, files.GPOOL), "batch"), (17, ALL, "board")]
 )
-def test_networks_compute_what_plain_numpy_does(put, version, blocks, tip):
+def test_networks_equal_plain_numpy(put, version, blocks, tip):
     made, size = files.model(version, blocks, tip=tip, seed=version), 5
     config, params, _ = weights.load(put(files.data(made)))
     rng = np.random.default_rng(0)
     planes = rng.normal(size=(2, size, size, 22)).astype(np.float32)
     numbers = rng.normal(size=(2, 19)).astype(np.float32)
     numbers[:, 6], numbers[:, 9] = (0, 1), 0  # simple ko, then superko
-    found = jax.jit(functools.partial(network.apply, config))(params, Inputs(planes, numbers))
+    result = jax.jit(functools.partial(network.apply, config))(params, Inputs(planes, numbers))
     for i in range(2):
         policy, value, score, owners = files.evaluate(made, planes[i], numbers[i])
         close = functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=2e-4)
-        close(found.policy_logits[i], policy[:, 0])
-        close(found.ownership_logits[i], owners.reshape(-1))
+        close(result.policy_logits[i], policy[:, 0])
+        close(result.ownership_logits[i], owners.reshape(-1))
         shares = np.exp(value - value.max()) * (1, 1, 1 - i)
         win, loss, nothing = shares / shares.sum()
-        close([found.win[i], found.loss[i], found.no_result[i]], [win, loss, nothing])
-        close(found.value[i], win - loss)
+        close([result.win[i], result.loss[i], result.no_result[i]], [win, loss, nothing])
+        close(result.value[i], win - loss)
         by = made["scales"]
-        close(found.score[i], score[2] * by[3] * (1 - nothing), rtol=1e-3)
-        close(found.score_mean[i], score[0] * by[1] * (1 - nothing), rtol=1e-3)
+        close(result.score[i], score[2] * by[3] * (1 - nothing), rtol=1e-3)
+        close(result.score_mean[i], score[0] * by[1] * (1 - nothing), rtol=1e-3)
         spread = np.log1p(np.exp(score[1])) * by[2]
         mean_of_squares = (1 - nothing) * ((score[0] * by[1]) ** 2 + spread**2)
         stdev = np.sqrt(mean_of_squares - (score[0] * by[1] * (1 - nothing)) ** 2)
-        close(found.score_stdev[i], stdev, rtol=1e-3)
+        close(result.score_stdev[i], stdev, rtol=1e-3)
         optimist = dataclasses.replace(config, optimism=0.25)
         parts = policy[None], value[None], score[None], owners.reshape(1, -1)
         bent = network._output(optimist, Inputs(planes[:1], numbers[:1]), *map(jnp.asarray, parts))
@@ -210,7 +210,7 @@ def test_networks_compute_what_plain_numpy_does(put, version, blocks, tip):
 @pytest.mark.parametrize(
     ("blocks", "expected_counts"), [((files.ORDINARY, files.GPOOL), [11, 5]), (ALL, [15, 7])]
 )
-def test_on_a_cpu_it_says_the_same_of_many_positions(put, blocks, expected_counts, monkeypatch):
+def test_winograd_gives_the_same_outputs(put, blocks, expected_counts, monkeypatch):
     """In slices of 8, by `winograd`, except for convolutions other than 3x3 and 5x5."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     for name in ("_FEWEST_CHANNELS", "_FEWEST_TILES"):
@@ -246,13 +246,13 @@ def test_scores_of_old_versions():
     inputs = Inputs(jnp.zeros((1, 9, 9, 22)), jnp.ones((1, 14)))
     logits, value, owners = jnp.zeros((1, 82, 1)), jnp.zeros((1, 3)), jnp.zeros((1, 81))
     third = files.config(files.model(3))
-    found = network._output(third, inputs, logits, value, jnp.array([[0.5]]), owners)
-    assert (float(found.score[0]), float(found.no_result[0])) == (9.0, pytest.approx(1 / 3))
+    result = network._output(third, inputs, logits, value, jnp.array([[0.5]]), owners)
+    assert (float(result.score[0]), float(result.no_result[0])) == (9.0, pytest.approx(1 / 3))
     fourth = files.config(files.model(4))
     inputs = inputs._replace(global_inputs=jnp.array([[0.0] * 6 + [1.0] + [0.0] * 7]))
-    found = network._output(fourth, inputs, logits, value, jnp.array([[0.5, 0.0]]), owners)
-    assert (float(found.score[0]), float(found.no_result[0])) == (10.0, 0.0)
-    np.testing.assert_allclose(found.score_stdev, 20 * np.log(2), rtol=1e-5)
+    result = network._output(fourth, inputs, logits, value, jnp.array([[0.5, 0.0]]), owners)
+    assert (float(result.score[0]), float(result.no_result[0])) == (10.0, 0.0)
+    np.testing.assert_allclose(result.score_stdev, 20 * np.log(2), rtol=1e-5)
 
 
 # --- golden -------------------------------------------------------------------------------
@@ -260,13 +260,13 @@ def test_scores_of_old_versions():
 
 def games_by_rules():
     rows = [json.loads(line) for line in POSITIONS.read_text().splitlines()]
-    found = collections.defaultdict(list)
+    result = collections.defaultdict(list)
     for row in rows:
         said = row["rules"]
         assert (said["scoring"], said["tax"], said["hasButton"]) == ("AREA", "NONE", False)
         key = row["size"], said["ko"].lower(), said["suicide"], said["friendlyPassOk"]
-        found[key].append(row)
-    return found
+        result[key].append(row)
+    return result
 
 
 def states_of(rules, rows):
@@ -311,7 +311,7 @@ def groups():
 
 
 @pytest.mark.parametrize(("size", "ko", "count"), list(groups()))
-def test_golden_positions_are_as_katago_evaluates_them(size, ko, count, monkeypatch):
+def test_golden_positions_equal_katagos_evaluation(size, ko, count, monkeypatch):
     """With convolutions, and with `winograd` as on a CPU."""
     if not (NETWORK.exists() and POSITIONS.exists()):
         pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
@@ -345,7 +345,7 @@ def test_golden_positions_are_as_katago_evaluates_them(size, ko, count, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", network.DTYPES)
-def test_a_search_takes_it_and_its_symmetric_mean(put, dtype):
+def test_a_search_with_the_network_and_its_symmetric_mean(put, dtype):
     config, params, _ = weights.load(put(files.data(files.model(14, [files.GPOOL, files.NESTED]))))
     config = dataclasses.replace(config, dtype=dtype)
     rules = go.Rules(4, "simple", remember=True)

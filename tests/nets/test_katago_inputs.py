@@ -59,15 +59,15 @@ def check(rules, games, config=CONFIG, told=5, tax="none"):
         for move in moves:
             state = play(state, jnp.int32(move))
         states.append(state)
-    found = jax.device_get(see(jax.tree.map(lambda *x: jnp.stack(x), *states)))
+    actual = jax.device_get(see(jax.tree.map(lambda *x: jnp.stack(x), *states)))
     for number, (game, moves) in enumerate(games):
         most = told if game.passes else 5
         expected = boards_of(reference.planes(game, moves, tax, most), rules.size)
         for plane in range(22):
-            wrong = np.argwhere(found.planes[number, ..., plane] != expected[..., plane])
+            wrong = np.argwhere(actual.planes[number, ..., plane] != expected[..., plane])
             assert not len(wrong), (number, moves, plane, wrong.tolist())
         expected = reference.numbers(game, moves, komis[number % 5], tax, most)
-        np.testing.assert_allclose(found.global_inputs[number], expected, atol=1e-6)
+        np.testing.assert_allclose(actual.global_inputs[number], expected, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_planes_of_random_games_are_those_of_the_reference(size, ko, suicide, ta
 
 
 @pytest.mark.slow
-def test_chases_with_kos_are_read_as_katago_reads_them():
+def test_ladders_with_kos_are_read_as_by_katago():
     rules, reader = go.Rules(5, "simple"), reference.Ladders(5)
     read = jax.jit(
         jax.vmap(lambda b, w, ko: ladders.read_board(5, b, w, jnp.bool_(False), ko, ladders.KATAGO))
@@ -100,9 +100,9 @@ def test_chases_with_kos_are_read_as_katago_reads_them():
     dense = np.array(boards)
     words = [jax.vmap(functools.partial(_pack, rules.layout))(dense == c) for c in (1, -1)]
     ko = jnp.array([-1 if k is None else k for k in kos], jnp.int16)
-    found = read(*words, ko)
-    laddered = np.asarray(jax.vmap(functools.partial(_unpack, rules.layout))(found.laddered))
-    captures = np.asarray(jax.vmap(functools.partial(_unpack, rules.layout))(found.captures))
+    actual = read(*words, ko)
+    laddered = np.asarray(jax.vmap(functools.partial(_unpack, rules.layout))(actual.laddered))
+    captures = np.asarray(jax.vmap(functools.partial(_unpack, rules.layout))(actual.captures))
     for i, (board, k) in enumerate(zip(boards, kos, strict=True)):
         expected = reader.read(board, k, 1)
         assert set(np.flatnonzero(laddered[i])) == expected[0], (board, k)
@@ -122,7 +122,7 @@ def _unpack(lay, board):
     return bb.unpack(lay, board)
 
 
-def test_rules_that_keep_or_mean_too_little_are_refused():
+def test_unsupported_rules_are_refused():
     with pytest.raises(ValueError, match=r"remember=True"):
         inputs.check_fits(go.Rules(5, "simple"), CONFIG)
     with pytest.raises(ValueError, match=r"size: 20; .* up to 19x19"):
@@ -139,7 +139,7 @@ def test_rules_that_keep_or_mean_too_little_are_refused():
         dataclasses.replace(old, tax="seki")
 
 
-def test_stones_that_were_played_count_in_territory_scoring_and_the_button_once():
+def test_played_stones_count_in_territory_scoring_and_the_button_once():
     """Black plays, White passes, Black plays, White plays, Black passes; also on a tree's trail."""
     rules = go.Rules(3, max_moves=50)
     territory, button = (
@@ -162,7 +162,7 @@ def test_stones_that_were_played_count_in_territory_scoring_and_the_button_once(
             assert int(kept.in_row) == (at == 2)
 
 
-def test_rules_that_remember_ban_nothing_more():
+def test_remember_bans_no_further_moves():
     """With `remember`, repeated boards stay legal: the legal actions are those of simple ko."""
     plain, kept = go.Rules(2, "simple"), go.Rules(2, "simple", remember=True)
     states = [go.init(plain), go.init(kept)]

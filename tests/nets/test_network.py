@@ -22,7 +22,7 @@ def plane(planes, name):
     return np.asarray(planes[..., features.COMPACT_PLANES.index(name)])
 
 
-def test_features_are_seen_by_the_player_to_move():
+def test_features_are_from_the_view_of_the_player_to_move():
     rules = go.Rules(size=3)
     state = go.init(rules, 5.0)
     for action in (0, 1, 9):  # Black A3, White B3 puts it in atari, Black passes: White to move
@@ -141,7 +141,7 @@ def test_weights_with_nan(tmp_path):
         weights.load(path, 5)
 
 
-def test_the_name_must_say_what_it_is(tmp_path):
+def test_the_file_name_needs_a_known_suffix(tmp_path):
     with pytest.raises(ValueError, match=r"not a \.safetensors"):
         weights.load(tmp_path / "w.json", 5)
 
@@ -156,7 +156,7 @@ def seen(features_name, size, batch):
 
 
 @pytest.mark.parametrize("features_name", ["compact", "full"])
-def test_in_slices_it_says_the_same(features_name, monkeypatch):
+def test_evaluation_in_slices_is_equal(features_name, monkeypatch):
     config = NetworkConfig(blocks=1, channels=6, features=features_name)
     inputs = seen(features_name, size=3, batch=384)
     params = network.init(config, jax.random.key(0))
@@ -194,7 +194,7 @@ OTHER_GAME = {"observation": (6, 7, 2), "num_actions": 7}
         pytest.param({"features": "zero", "pool_every": 1}, marks=pytest.mark.thorough),
     ],
 )
-def test_on_a_cpu_it_says_the_same_of_many_positions(shape, by_tiles):
+def test_winograd_gives_the_same_outputs(shape, by_tiles):
     """To 3e-5 for logits up to 6, in slices; outputs do not depend on a position's place in the
     batch."""
     config = NetworkConfig(blocks=2, channels=8, **shape)
@@ -236,15 +236,15 @@ def test_few_positions_and_narrow_networks_are_evaluated_by_convolutions(monkeyp
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("bfloat16", 2e-2)])
-def test_for_roots_a_tpu_has_one_block_and_it_says_the_same(dtype, tolerance):
+def test_a_tpus_loop_over_blocks_for_roots_is_equal(dtype, tolerance):
     config = NetworkConfig(blocks=6, channels=4, dtype=dtype)
     params = network.init(config, jax.random.key(0))
     params = jax.tree.map(lambda x: x + jax.random.normal(jax.random.key(1), x.shape) / 8, params)
     planes = jax.random.normal(jax.random.key(2), (2, 3, 3, config.num_planes))
-    often = functools.partial(network.apply, config)
+    repeated = functools.partial(network.apply, config)
     with mode.target("tpu"):
-        one_by_one = jax.jit(often)(params, planes)
-        roots = jax.jit(mode.fast_compile()(often))
+        one_by_one = jax.jit(repeated)(params, planes)
+        roots = jax.jit(mode.fast_compile()(repeated))
         assert "scan" in str(jax.make_jaxpr(roots)(params, planes))
         by_loop = roots(params, planes)
     for field in ("policy_logits", "value"):
@@ -256,7 +256,7 @@ def test_for_roots_a_tpu_has_one_block_and_it_says_the_same(dtype, tolerance):
     ("size", "channels", "batch", "slices"),
     [(9, 64, 1024, 1), (9, 64, 2048, 1), (9, 96, 4096, 4), (19, 128, 256, 1), (19, 128, 1024, 4)],
 )
-def test_a_slice_is_what_fits_on_the_chip(size, channels, batch, slices):
+def test_a_slice_fits_on_the_chip(size, channels, batch, slices):
     config = NetworkConfig(2, channels, dtype="bfloat16")
     assert network.num_slices(config, batch, (size, size)) == slices
 
@@ -269,7 +269,7 @@ def test_a_batch_that_is_not_whole_slices_is_evaluated_at_once(monkeypatch):
     assert "scan" not in str(jaxpr)
 
 
-def test_parameters_in_the_dtype_of_the_trunk_say_exactly_the_same():
+def test_parameters_in_the_dtype_of_the_trunk_are_exactly_equal():
     config = NetworkConfig(2, 8, "full", pool_every=2, auxiliary=True, dtype="bfloat16")
     params = network.init(config, jax.random.key(0))
     params = jax.tree.map(lambda x: x + jax.random.normal(jax.random.key(1), x.shape) / 8, params)

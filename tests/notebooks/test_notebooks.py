@@ -33,8 +33,8 @@ def executed(source, monkeypatch, flags=""):
 
 def pictures(notebook):
     outputs = [one for cell in notebook.cells for one in cell.get("outputs", [])]
-    found = [one.data["image/svg+xml"] for one in outputs if "image/svg+xml" in one.get("data", {})]
-    return ["".join(one) for one in found]
+    svgs = [one.data["image/svg+xml"] for one in outputs if "image/svg+xml" in one.get("data", {})]
+    return ["".join(one) for one in svgs]
 
 
 def marked(names, mark):
@@ -66,7 +66,7 @@ def test_there_are_seven_notebooks():
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_the_ipynb_is_the_source_and_what_it_shows(source):
+def test_the_ipynb_matches_its_source_and_output(source):
     """If this fails, run ``python docs/notebooks.py NAME``."""
     path = source.with_suffix(".ipynb")
     committed = nbformat.read(path, as_version=4)

@@ -88,7 +88,7 @@ def _row(answer: dict) -> dict:
     """For each move, in KataGo's order: visits, lower bound of the utility, wins minus losses."""
     number, score = answer["id"].split()
     komi, moves = POSITIONS[int(number)]
-    found = {
+    result = {
         info["move"]: [
             info["visits"],
             round(info["utilityLcb"], 3),
@@ -96,7 +96,7 @@ def _row(answer: dict) -> dict:
         ]
         for info in answer["moveInfos"]
     }
-    return {"komi": komi, "moves": moves, "score": score == "True", "found": found}
+    return {"komi": komi, "moves": moves, "score": score == "True", "found": result}
 
 
 def main(katago: str, network: str) -> None:

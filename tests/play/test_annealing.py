@@ -33,11 +33,11 @@ def stacked(*states):
     return jax.tree.map(lambda *x: jnp.stack(x), *states)
 
 
-def test_values_are_those_of_the_reference():
+def test_values_match_the_reference():
     config = Annealing(RULES, simulations=20, lanes=8, temperature=3.0)
     (state, game), (other, _) = after(4), after(0, 8)
     key, states = jax.random.key(1), stacked(other, state)
-    found = jax.jit(lambda key: annealing.learn(config, key, states))(key)
+    result = jax.jit(lambda key: annealing.learn(config, key, states))(key)
     visits, sums = (np.zeros((2, 9), np.int64) for _ in range(2))
     positions = jax.tree.map(lambda x: jnp.repeat(x, 8, axis=0), states.position)
     assert config.rounds == 3
@@ -50,12 +50,12 @@ def test_values_are_those_of_the_reference():
             place = reference.places(rank, 3.0 * (1 - i / 3), int(clock.stride[lane]))
             end, actions = reference.play_out(game, place)
             reference.add(visits, sums, game, end, actions, KOMI)
-    np.testing.assert_array_equal(found.visits[1], visits)
-    np.testing.assert_array_equal(found.sums[1], sums)
+    np.testing.assert_array_equal(result.visits[1], visits)
+    np.testing.assert_array_equal(result.sums[1], sums)
     assert visits.sum() > 100
 
 
-def test_ranks_by_value_and_at_random_among_equals():
+def test_ranks_are_by_value_and_random_among_equals():
     q = jnp.tile(jnp.array([0.5, -1.0, 0.5, 1.0]), (200, 2, 1))
     ranks = np.asarray(annealing._ranks(jax.random.key(0), q))
     assert (ranks[..., 3] == 0).all()
@@ -69,7 +69,7 @@ def turn_of(*states):
     return Turn(together, legal, jnp.full((2, len(states)), -1))
 
 
-def test_it_plays_its_best_move_and_resigns_by_it():
+def test_it_plays_its_best_move_or_resigns():
     """White to move against a stone in the centre, and on a board that is full except for eyes."""
     config = Annealing(RULES, simulations=64, lanes=32)
     player = annealing.player(config, resign=-0.05)

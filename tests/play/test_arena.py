@@ -76,7 +76,7 @@ def replay(match, number, ko="positional"):
 
 
 @pytest.mark.parametrize(("match", "ko"), [(searched, "simple"), (random_games, "positional")])
-def test_games_are_what_the_reference_says(match, ko):
+def test_games_match_the_reference(match, ko):
     match = match()
     ends = set()
     for number in range(GAMES):
@@ -95,7 +95,7 @@ def test_games_are_what_the_reference_says(match, ko):
     assert match is searched() or ends == {False, True}
 
 
-def test_a_search_beats_chance():
+def test_a_search_beats_random_play():
     summary = searched().summary()
     assert summary.total.wins >= GAMES - 3
     assert summary.as_black.games == summary.as_white.games == GAMES // 2
@@ -103,7 +103,7 @@ def test_a_search_beats_chance():
 
 
 @pytest.mark.slow
-def test_a_search_with_playouts_beats_chance():
+def test_a_search_with_playouts_beats_random_play():
     config = SearchConfig(SIMULATIONS, select=EVALUATOR.select)
     match = play(player.search_player(RULES, EVALUATOR, config), seed=3)
     assert match.summary().total.wins >= GAMES - 1
@@ -141,7 +141,7 @@ def test_pairs_share_an_opening_and_swap_colours():
     np.testing.assert_array_equal(play(LOWEST, HIGHEST, seed=1).actions[:2], opening)
 
 
-def test_the_colours_are_whose_they_are_said_to_be():
+def test_players_have_their_reported_colours():
     """Two players that every move distinguishes."""
     match = play(LOWEST, HIGHEST, seed=4)
     for number in range(4):
@@ -155,7 +155,7 @@ def test_the_colours_are_whose_they_are_said_to_be():
         assert ply > 20
 
 
-def test_players_without_chance_swapped_play_the_same_games():
+def test_deterministic_players_swapped_play_the_same_games():
     one, other = play(LOWEST, HIGHEST, seed=4, komi=1.0), play(HIGHEST, LOWEST, seed=4, komi=1.0)
     swap = np.arange(GAMES) ^ 1
     np.testing.assert_array_equal(one.actions, other.actions[:, swap])
@@ -163,7 +163,7 @@ def test_players_without_chance_swapped_play_the_same_games():
     np.testing.assert_array_equal(one.outcome, -other.outcome[swap])
 
 
-def test_openings_of_ones_own():
+def test_given_openings():
     """Either colour to move, a finished game, and a different komi for each opening."""
     base = play(LOWEST, HIGHEST, seed=4)
     replayed = [jax.tree.map(lambda x: x[0], base.start)] * (GAMES // 2)
@@ -193,7 +193,7 @@ def test_openings_of_ones_own():
         assert match.plies[number] == game.moves
 
 
-def test_what_is_not_legal_is_played_as_a_pass():
+def test_illegal_actions_become_passes():
     wrong = jnp.array([-1, PASS + 1, 0, 2**30, PASS, PASS, PASS, PASS], jnp.int32)
     fixed = policy_player(lambda params, key, turn: wrong)
     match = play(fixed, LOWEST, openings=0, komi=0.5)
@@ -207,7 +207,7 @@ def test_what_is_not_legal_is_played_as_a_pass():
     assert match.actions[:4, 5].tolist() == [0, PASS, 1, PASS]
 
 
-def test_a_choice_that_is_not_sound_is_told():
+def test_an_invalid_choice_is_reported():
     def choose(params, key, turn, memory):
         bad = (turn.states.position.ply >= 9) & (jnp.arange(GAMES // 2) == 3)
         return Choice(jnp.argmax(turn.legal, axis=1), ~bad, memory)
@@ -216,7 +216,7 @@ def test_a_choice_that_is_not_sound_is_told():
     assert np.flatnonzero(~match.ok).tolist() == [6, 7]
 
 
-def test_who_resigns_has_lost_and_the_game_is_over():
+def test_resignation_loses_and_ends_the_game():
     """The first player resigns game 6 at ply 8 and game 7 at ply 9, whatever the score."""
 
     def choose(params, key, turn, memory):
@@ -240,7 +240,7 @@ def test_who_resigns_has_lost_and_the_game_is_over():
     assert match.ok.all()
 
 
-def test_memory_is_of_its_own_half_and_recent_moves_are_told():
+def test_players_have_separate_memory_and_see_recent_moves():
     """A player that remembers its turns: what it is told must match what it saw."""
 
     def begin(params, states):
@@ -272,7 +272,7 @@ def test_players_that_differ_by_parameters_share_a_program():
     assert arena.choose_actions._cache_size() == before + 1
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     told = []
     match = play(seed=1, progress=lambda ply, num_open: told.append((ply, num_open)))
     plies, num_open = zip(*told, strict=True)
@@ -350,10 +350,10 @@ def visits_below(seen, lane, actions):
     parent, action, visits, size, *_ = (x[lane] if len(x) == GAMES // 2 else x for x in seen)
     node = 0
     for wanted in actions:
-        found = np.flatnonzero((parent[:size] == node) & (action[:size] == wanted))
-        if not len(found):
+        actual = np.flatnonzero((parent[:size] == node) & (action[:size] == wanted))
+        if not len(actual):
             return 0
-        node = found[found > 0][0]
+        node = actual[actual > 0][0]
     return visits[node]
 
 
@@ -397,7 +397,7 @@ def test_any_game_is_played():
         arena.play_match(game, searching, searching, jax.random.key(0), 8, komi=7.0)
 
 
-def test_a_lane_takes_the_next_game_and_forgets_the_last():
+def test_a_lane_starts_the_next_game_with_fresh_memory():
     """Nine games, begun by either player, in two lanes of each batch."""
     game, searching = connect_four()
     start = lambda numbers: jax.tree.map(

@@ -30,7 +30,7 @@ def test_four_devices_share_the_games(as_here):
     assert done.stdout == "all is as on one device\n"
 
 
-def test_on_one_device_a_player_stays_as_he_is():
+def test_on_one_device_a_player_is_unchanged():
     player = Player(lambda *_: Choice(jnp.zeros(1), jnp.ones(1, bool), None))
     mesh = devices.make_mesh(1)
     assert (mesh.size, len(jax.local_devices())) == (1, 1)

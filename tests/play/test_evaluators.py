@@ -61,7 +61,7 @@ def test_playout_values_are_for_the_player_to_move(komi, black_wins):
     assert evaluate(evaluator, white).value.tolist() == [-sign] * 4
 
 
-def test_cut_playouts_are_worth_what_the_caller_says():
+def test_truncated_playouts_get_the_given_value():
     black = new_games(RULES, 4)
     white = PASS(black)
 
@@ -83,9 +83,9 @@ def test_priors_by_strengths_of_features():
     beside = playout_evaluator(RULES)._replace(evaluate=lambda *args: own)
     evaluator = with_priors(RULES, beside, softmax_policy(plain, 3))
     evaluation = evaluate(evaluator, states)
-    found = np.exp(evaluation.prior_logits[0] - evaluation.prior_logits[0, 2])
-    np.testing.assert_allclose(found[[1, 2, 3, 5, 6, 7, 8]], [3, 1, 3, 3, 1, 3, 1], rtol=1e-5)
-    assert found[9] < 1e-4
+    result = np.exp(evaluation.prior_logits[0] - evaluation.prior_logits[0, 2])
+    np.testing.assert_allclose(result[[1, 2, 3, 5, 6, 7, 8]], [3, 1, 3, 3, 1, 3, 1], rtol=1e-5)
+    assert result[9] < 1e-4
     assert evaluation.value.tolist() == [0.25]
 
 
@@ -109,7 +109,7 @@ def test_mogo_playouts_answer_the_last_move():
     assert np.all(first | (played.first_action == RULES.pass_action))
 
 
-def test_network_weights_come_back_from_a_file(tmp_path):
+def test_network_weights_round_trip(tmp_path):
     config = NetworkConfig(blocks=1, channels=4)
     params = jax.jit(network.init, static_argnums=0)(config, jax.random.key(3))
     path = weights.save(tmp_path / "w.npz", params, config, size=3)
@@ -118,13 +118,13 @@ def test_network_weights_come_back_from_a_file(tmp_path):
     observe = features.FEATURES["compact"].observe
     planes = jax.jit(jax.vmap(lambda s: observe(RULES, s, s.position)))(states)
     expected = jax.jit(network.apply, static_argnums=0)(config, params, planes)
-    found = evaluate(evaluator, states)
-    np.testing.assert_allclose(found.prior_logits, expected.policy_logits, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-6)
+    actual = evaluate(evaluator, states)
+    np.testing.assert_allclose(actual.prior_logits, expected.policy_logits, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(actual.value, expected.value, rtol=1e-5, atol=1e-6)
     assert evaluator.about["weights_sha256"]
 
 
-def test_weights_are_given_as_the_network_takes_them_and_refused_on_another_board(tmp_path):
+def test_weights_load_unchanged_and_are_refused_for_another_board(tmp_path):
     shape = NetworkConfig(blocks=1, channels=4)
     params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(3))
     path = weights.save(tmp_path / "w.npz", params, shape, size=3)
@@ -163,7 +163,7 @@ def _ended(state):
     return state._replace(clock=state.clock._replace(passes=jnp.full_like(state.clock.passes, 2)))
 
 
-def test_playouts_go_by_the_policy_in_the_params():
+def test_playouts_use_the_policy_in_the_params():
     contiguity = np.array([30, 30], np.float32)
     policy = softmax_policy(strengths.uniform()._replace(contiguity=contiguity), 3)
     evaluator = playout_evaluator(RULES, policy=policy)
@@ -191,15 +191,15 @@ def test_a_mean_over_symmetries_by_hand():
     game = connect_four_game(4, 4)
     planes = jnp.zeros((1, 4, 4, 3)).at[0, 0, :, 0].set(jnp.array([1.0, 2, 0, 4]))
     both = over_symmetries(game, Evaluator(by_place))
-    found = both.evaluate(None, jax.random.key(0), planes)
+    result = both.evaluate(None, jax.random.key(0), planes)
     # As is: 1, 4, 0, 16. Mirrored, 4 0 2 1: 4, 0, 6, 4, which is 4, 6, 0, 4 in the board's order.
-    assert found.prior_logits[0].tolist() == [2.5, 5, 0, 10]
+    assert result.prior_logits[0].tolist() == [2.5, 5, 0, 10]
     alone, other = by_place(None, None, planes), by_place(None, None, planes[:, :, ::-1])
-    np.testing.assert_allclose(found.value, (alone.value + other.value) / 2)
+    np.testing.assert_allclose(result.value, (alone.value + other.value) / 2)
 
 
 @pytest.mark.parametrize("k", range(8))
-def test_a_mean_over_symmetries_sees_all_images_alike(k):
+def test_a_mean_over_symmetries_is_equivariant(k):
     planes = jax.random.uniform(jax.random.key(1), (2, 3, 3, 9))
 
     def by_point(params, key, inputs):
@@ -224,12 +224,12 @@ def test_a_score_of_two_symmetries_by_hand():
     planes = jnp.zeros((1, 4, 4, 3)).at[0, 0, 0, 0].set(4.0)
 
     def scored(params, key, planes):
-        found = by_place(params, key, planes)
+        result = by_place(params, key, planes)
         mean = 1.0 + planes[:, 0, 0, 0]
-        return found._replace(score=jnp.stack([mean, jnp.full_like(mean, 3.0)], axis=-1))
+        return result._replace(score=jnp.stack([mean, jnp.full_like(mean, 3.0)], axis=-1))
 
-    found = over_symmetries(game, Evaluator(scored)).evaluate(None, jax.random.key(0), planes)
-    np.testing.assert_allclose(found.score, [[3.0, 13**0.5]], rtol=1e-6)
+    result = over_symmetries(game, Evaluator(scored)).evaluate(None, jax.random.key(0), planes)
+    np.testing.assert_allclose(result.score, [[3.0, 13**0.5]], rtol=1e-6)
     drawn = random_symmetry(game, Evaluator(scored)).evaluate(None, jax.random.key(0), planes)
     assert drawn.score.tolist() in ([[1.0, 3.0]], [[5.0, 3.0]])
 
@@ -241,7 +241,7 @@ def test_a_game_without_symmetries_has_no_mean_over_them():
             seen(game, Evaluator(by_place))
 
 
-def test_a_random_symmetry_is_each_of_them_as_often_and_moved_back():
+def test_random_symmetries_are_uniform_and_inverted():
     """Each of 64 copies of a position gets the value and the policy of one of its eight images."""
     planes = jax.random.uniform(jax.random.key(1), (1, 3, 3, 9))
 
@@ -256,10 +256,10 @@ def test_a_random_symmetry_is_each_of_them_as_often_and_moved_back():
     of_image = by_point(None, None, images)
     inverse = symmetry.inverse(jnp.arange(8))
     move_back = jax.vmap(symmetry.map_actions, in_axes=(None, 0, 0))
-    wanted = np.asarray(move_back(3, of_image.prior_logits, inverse))
+    expected = np.asarray(move_back(3, of_image.prior_logits, inverse))
     drawn = random_symmetry(RULES, Evaluator(by_point))
-    found = drawn.evaluate(None, jax.random.key(3), jnp.repeat(planes, 64, axis=0))
-    which = np.argmin(np.abs(found.value[:, None] - of_image.value[None]), axis=1)
-    np.testing.assert_allclose(found.value, of_image.value[which], rtol=1e-6)
-    np.testing.assert_allclose(found.prior_logits, wanted[which], rtol=1e-6)
+    actual = drawn.evaluate(None, jax.random.key(3), jnp.repeat(planes, 64, axis=0))
+    which = np.argmin(np.abs(actual.value[:, None] - of_image.value[None]), axis=1)
+    np.testing.assert_allclose(actual.value, of_image.value[which], rtol=1e-6)
+    np.testing.assert_allclose(actual.prior_logits, expected[which], rtol=1e-6)
     assert np.bincount(which, minlength=8).min() > 0

@@ -27,7 +27,7 @@ RULES = go.Rules(size=4, max_moves=12)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FEATURES)
-def test_training_sees_what_self_play_saw(name, tmp_path):
+def test_training_and_self_play_have_the_same_features(name, tmp_path):
     shape = NetworkConfig(blocks=1, channels=4, features=name)
     params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(1))
     evaluator = network_evaluator(RULES, shape, params)
@@ -50,8 +50,8 @@ def test_training_sees_what_self_play_saw(name, tmp_path):
     taken = stored.take(jnp.asarray(order))
     example = lambda row: replay.example(RULES, name, row, jnp.int32(0))
     inputs, _ = jax.jit(jax.vmap(example))(taken)
-    wanted = observe(_states_of(stored))
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[order]), inputs, wanted)
+    expected = observe(_states_of(stored))
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[order]), inputs, expected)
 
 
 def _states_of(stored: Rows) -> go.GameState:
@@ -83,12 +83,12 @@ def _by_the_action_to(state, wanted):
     after, legal = jax.tree.map(np.asarray, _after_each(state))
     boards = zip((after.position.black, after.position.white), wanted, strict=True)
     same = [(np.stack(x) == y[:, None]).all(axis=0) for x, y in boards]
-    found = np.flatnonzero(legal & same[0] & same[1])
-    assert found.size > 0, "no move leads there"
-    return jax.tree.map(lambda x: x[found[0]], after)
+    actual = np.flatnonzero(legal & same[0] & same[1])
+    assert actual.size > 0, "no move leads there"
+    return jax.tree.map(lambda x: x[actual[0]], after)
 
 
-def test_features_that_cannot_be(tmp_path):
+def test_invalid_features(tmp_path):
     simple = go.Rules(size=4, ko="simple")
     with pytest.raises(ValueError, match="simple ko does not keep"):
         make_evaluator(simple, "network", features="zero")
@@ -99,7 +99,7 @@ def test_features_that_cannot_be(tmp_path):
 
 
 @pytest.mark.parametrize(("features", "expected"), [("compact", False), ("zero", True)])
-def test_networks_that_look_back_are_known_by_their_file(features, expected, tmp_path):
+def test_history_is_read_from_the_weights_file(features, expected, tmp_path):
     """So the engine's games keep past boards for them under simple ko too."""
     shape = NetworkConfig(blocks=1, channels=2, features=features)
     params = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), network.shapes(shape))

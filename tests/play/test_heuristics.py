@@ -45,7 +45,7 @@ def evaluated(name: str, **confidences):
     return jax.jit(run)(evaluator.params, games())
 
 
-def test_an_even_game_but_for_what_no_playout_plays():
+def test_even_game_discourages_moves_that_no_playout_plays():
     evaluation, _ = evaluated("even", amaf_visits=7)
     expected = np.where(handcrafted.never_played(RULES, games().position), -1.0, 0.0)
     np.testing.assert_array_equal(evaluation.heuristic.amaf_value, expected)
@@ -65,7 +65,7 @@ def test_mogos_moves_answer_the_last_one():
     assert {-1.0, 0.0, 1.0} == set(np.unique(expected))
 
 
-def test_good_moves_count_besides_as_won():
+def test_good_moves_count_as_wins():
     plain, seen = evaluated("even", amaf_visits=30)
     evaluation, _ = evaluated("even", amaf_visits=30, good_visits=10)
     good = handcrafted.heuristic(RULES)(None, jax.random.key(0), (seen.position, seen.last)) > 0
@@ -76,7 +76,7 @@ def test_good_moves_count_besides_as_won():
     assert evaluation.heuristic.visits is None
 
 
-def test_what_it_is_is_told():
+def test_the_description_of_a_heuristic():
     about = heuristics.add_heuristic(RULES, EVALUATOR, "even", amaf_visits=7).about
     assert about["heuristic"] == {"name": "even", "visits": 0, "amaf_visits": 7}
     assert about["evaluator"] == "playout"
@@ -98,6 +98,6 @@ def test_what_it_is_is_told():
         ("shape", {"visits": 1}, "size: no weights for 5x5 come with the package, only for sizes"),
     ],
 )
-def test_what_cannot_be_names_the_argument(name, confidences, message):
+def test_invalid_arguments_are_named(name, confidences, message):
     with pytest.raises(ValueError, match=message):
         heuristics.add_heuristic(RULES, EVALUATOR, name, **confidences)

@@ -32,7 +32,7 @@ def table() -> jax.Array:
     return local_shape.table(SHAPES, weights)
 
 
-def test_values_are_twice_the_movers_chances_less_one():
+def test_values_are_scaled_from_win_probabilities():
     heuristic = local_shape.heuristic(RULES, SHAPES)
 
     def run(table, states):
@@ -60,7 +60,7 @@ def test_values_are_twice_the_movers_chances_less_one():
 
 
 @pytest.mark.slow
-def test_a_search_begins_with_the_values_of_the_heuristic():
+def test_a_search_starts_from_the_heuristics_values():
     heuristic = local_shape.heuristic(RULES, SHAPES)
     evaluate = with_heuristic(EVALUATOR.evaluate, heuristic, visits=3, amaf_visits=50)
     game = go_game(RULES, EVALUATOR.observe)

@@ -56,7 +56,7 @@ def player():
     return player
 
 
-def test_lanes_do_not_disturb_each_other_and_idle_ones_keep_their_trees(player):
+def test_lanes_are_independent_and_idle_ones_keep_their_trees(player):
     games = {0: after(4), 1: after(0), 2: after(4, 0, 8)}
     player.num_choices = 0
     all_, whole = player.choose(games, player.new_memory())
@@ -89,7 +89,7 @@ def test_lanes_do_not_disturb_each_other_and_idle_ones_keep_their_trees(player):
 
 
 @pytest.mark.slow
-def test_several_trees_of_a_lane_go_on_and_others_stay(monkeypatch):
+def test_several_trees_of_a_lane_continue_and_others_stay(monkeypatch):
     """Also when only some lanes are searched."""
     monkeypatch.setattr(devices, "FEWEST", 1)
     player, games = make(ensemble=Ensemble(2, every=None)), {0: after(4), 1: after(0), 2: after(8)}
@@ -120,7 +120,7 @@ def _child(tree, action: int) -> int:
 
 
 @pytest.mark.thorough
-def test_where_most_lanes_are_idle_only_some_are_searched(player, monkeypatch):
+def test_a_smaller_batch_is_searched_if_most_lanes_are_idle(player, monkeypatch):
     games = {0: after(4), 1: after(0), 2: after(4, 0, 8)}
     searched = []
     choose = player._player.choose
@@ -149,7 +149,7 @@ def test_where_most_lanes_are_idle_only_some_are_searched(player, monkeypatch):
     assert searched == [1]  # traced once for the one lane; all three were compiled before
 
 
-def test_searches_draw_anew(player):
+def test_each_search_has_new_random_numbers(player):
     assert player.num_choices > 0
     before = player.num_choices
     player.choose({0: after()}, player.new_memory())
@@ -164,7 +164,7 @@ def test_without_reuse_there_are_no_trees(monkeypatch):
         assert made.describe_memory(3).startswith(f"3 trees of {nodes} nodes: ")
 
 
-def test_a_player_without_memory_moves_where_he_is_asked():
+def test_a_player_without_memory_moves_in_selected_lanes():
     player = LockstepPlayer(RULES, random_player(RULES), 3, jax.random.key(1))
     moves, memory = player.choose({1: after(4)})
     assert memory is None

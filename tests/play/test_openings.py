@@ -19,18 +19,18 @@ KEY = jax.random.key(4)
 def boards(drawn):
     """{(each position's stones, the point that ko bans)}."""
     states = openings.after(GAME, drawn)
-    found = np.asarray(jax.vmap(lambda state: go.stones(RULES, state))(states))
-    return {(board.tobytes(), int(ko)) for board, ko in zip(found, states.position.ko, strict=True)}
+    cells = np.asarray(jax.vmap(lambda state: go.stones(RULES, state))(states))
+    return {(board.tobytes(), int(ko)) for board, ko in zip(cells, states.position.ko, strict=True)}
 
 
 @pytest.mark.parametrize(("plies", "count"), [(1, 9), (2, 72), (3, 252)])
-def test_all_of_them_come_once_and_then_they_have_run_out(plies, count):
+def test_all_openings_come_once(plies, count):
     drawn = openings.distinct(GAME, plies, KEY, 10_000)
     assert drawn.shape == (count, plies)
     assert len(boards(drawn)) == count
 
 
-def test_as_many_as_are_wanted_and_with_more_the_first_stay():
+def test_the_first_openings_do_not_depend_on_the_number():
     few, many = (openings.distinct(GAME, 4, KEY, most) for most in (5, 600))
     assert (few.shape, many.shape) == ((5, 4), (600, 4))
     np.testing.assert_array_equal(few, many[:5])

@@ -26,7 +26,7 @@ def test_each_can_play_on_every_board(name):
 
 
 @pytest.mark.parametrize("row", players.MEASURED, ids=lambda row: f"{row.player}-{row.size}")
-def test_what_is_said_of_them_was_measured(row):
+def test_claims_about_players_were_measured(row):
     folder = ROOT / "experiments" / row.record
     summary, config = (
         json.loads((folder / f"{name}.json").read_text()) for name in ("summary", "config")
@@ -43,7 +43,7 @@ def test_what_is_said_of_them_was_measured(row):
     assert config["size"] == row.size
 
 
-def test_the_networks_are_those_that_were_measured_and_the_wheel_stays_small():
+def test_shipped_networks_are_the_measured_ones_and_small():
     for size, path in players.NETWORKS.items():
         measured = ROOT / f"experiments/zero_strength/results/{size}x{size}.safetensors"
         assert path.read_bytes() == measured.read_bytes()

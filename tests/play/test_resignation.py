@@ -47,9 +47,9 @@ def test_calibration_counts(seed):
     low = rng.rand(60) < 0.03 * seed
     winner = np.float32(np.where(low, -1 + 0.5 * rng.rand(60), -0.2 + rng.rand(60)))
     winner[-1] = np.inf
-    found = calibrate(records_of(winner, loser))
-    assert found == reference(winner, loser)
-    assert found == -0.5 or seed > 0
+    result = calibrate(records_of(winner, loser))
+    assert result == reference(winner, loser)
+    assert result == -0.5 or seed > 0
 
 
 def test_calibration_by_hand():
@@ -72,7 +72,7 @@ def test_devices_calibrate_together():
     assert together(stacked).tolist() == [np.float32(-0.8)] * 4
 
 
-def test_no_one_resigns_unless_told_when():
+def test_nobody_resigns_without_a_threshold():
     """Without a threshold: not even at a value of -1, nor without a search."""
     state = resignation.start(ResignConfig(), jax.random.key(0), 3)
     ply, to_play = jnp.arange(3, dtype=jnp.int16), jnp.array([0, 1, 0], jnp.int8)

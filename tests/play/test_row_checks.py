@@ -49,7 +49,7 @@ def rows_of(rules, seed):
         pytest.param(19, True, marks=pytest.mark.thorough),
     ],
 )
-def test_legal_moves_are_those_of_the_slow_rules(size, suicide):
+def test_legal_moves_match_the_slow_rules(size, suicide):
     """Under superko a row may lack a playable move, as it may be banned."""
     rules = Rules(size, "positional", suicide)
     rows, legal, could = rows_of(rules, seed=size)
@@ -66,7 +66,7 @@ def test_legal_moves_are_those_of_the_slow_rules(size, suicide):
             assert complaint(rules, with_legal(changed)) == ("" if could[row, action] else refused)
 
 
-def test_past_boards_come_back_from_a_shard_or_are_refused(tmp_path):
+def test_past_boards_round_trip_or_are_refused(tmp_path):
     """Boards of both players' stones, as many as precede the row, then empty ones."""
     rules = Rules(5)
     rows, legal, _ = rows_of(rules, seed=3)
@@ -77,8 +77,8 @@ def test_past_boards_come_back_from_a_shard_or_are_refused(tmp_path):
     path, said = shards.path_of(tmp_path, Place(0, "a")), shards.rules_of(rules)
     path.parent.mkdir()
     shards.write(path, said, About("a", 0, 1, 0, 1, len(legal)), rows, np.full(len(legal), 64))
-    found = shards.read(path, said, history=4).rows
-    chex.assert_trees_all_equal(found.past, rows.past)
+    result = shards.read(path, said, history=4).rows
+    chex.assert_trees_all_equal(result.past, rows.past)
     chex.assert_trees_all_equal(shards.read_folder(tmp_path)[1].known, rows.known)
     for history in (0, 3):
         with pytest.raises(ValueError, match="past"):
@@ -107,7 +107,7 @@ def complaint(rules, rows):
     return ""
 
 
-def test_another_game_is_asked_itself():
+def test_another_game_checks_its_own_rows():
     game = connect_four_game()
     state = game.init(jax.random.key(0))
     for _ in range(6):

@@ -9,14 +9,14 @@ import pytest
 from gozero.play.rows import policy_shares, stored_policy
 
 
-def test_shares_are_255ths_of_the_largest():
+def test_shares_are_quantized_relative_to_the_largest():
     """0.5 is 255; a quarter 127.5, rounded to even; an eighth 63.75; below 0.5 / 510: 0."""
     shares = np.array([0.5, 0.25, 0.125, 0.1241, 0.0009, 0.0], np.float32)
     stored = stored_policy(np, shares, "uint8")
     assert stored.dtype == np.uint8
     assert stored.tolist() == [255, 128, 64, 63, 0, 0]
-    wanted = np.array([255, 128, 64, 63, 0, 0]) / 510
-    np.testing.assert_allclose(policy_shares(np, stored), wanted, rtol=1e-6)
+    expected = np.array([255, 128, 64, 63, 0, 0]) / 510
+    np.testing.assert_allclose(policy_shares(np, stored), expected, rtol=1e-6)
 
 
 def reference(policy):
@@ -25,7 +25,7 @@ def reference(policy):
 
 
 @pytest.mark.parametrize("actions", [2, 26, 82, 362])
-def test_stored_policies_are_those_of_the_slow_form_and_come_back(actions):
+def test_stored_policies_match_the_reference_and_round_trip(actions):
     rng = np.random.default_rng(actions)
     drawn = rng.exponential(size=(50, actions)) ** 3
     policy = (drawn / drawn.sum(axis=1, keepdims=True)).astype(np.float32)
@@ -46,7 +46,7 @@ def test_stored_policies_are_those_of_the_slow_form_and_come_back(actions):
     assert by_sum.max() < actions / 510
 
 
-def test_floats_are_stored_as_they_are():
+def test_floats_are_stored_unchanged():
     policy = np.array([[0.25, 0.75, 0.0]], np.float32)
     for dtype in ("float16", "float32"):
         stored = stored_policy(np, policy, dtype)

@@ -88,7 +88,7 @@ def stones_of(position):
 
 
 @pytest.mark.parametrize("number", range(7))
-def test_rows_are_what_the_reference_says(number):
+def test_rows_match_the_reference(number):
     rows = games()[0][number]
     game = ReferenceGame(4)
     for i, row in enumerate(rows):
@@ -108,7 +108,7 @@ def test_rows_are_what_the_reference_says(number):
     assert last.score == game.area() - KOMI
 
 
-def test_a_new_game_starts_clean():
+def test_a_new_game_starts_from_an_empty_board():
     for rows in games()[0].values():
         first = rows[0].position
         assert first.ply == first.passes == first.to_play == 0
@@ -195,7 +195,7 @@ def a_search_that_finds(best_by_visits, action):
 @pytest.mark.parametrize(
     ("root_rule", "played"), [(GumbelRoot(), 5), (ForcedPlayouts(), 3), (None, 3)]
 )
-def test_a_root_rule_that_says_what_is_played_is_obeyed(monkeypatch, root_rule, played):
+def test_the_root_rules_action_is_played(monkeypatch, root_rule, played):
     monkeypatch.setattr(selfplay, "search", a_search_that_finds(3, action=5))
     search = SearchConfig(2, root_select=root_rule)
     game = go_game(dataclasses.replace(RULES, ko="simple"))
@@ -226,7 +226,7 @@ def test_bad_settings(field, value):
         dataclasses.replace(CONFIG, **{field: value})
 
 
-def test_rows_want_whole_searches():
+def test_rows_need_whole_searches():
     with_search = functools.partial(dataclasses.replace, CONFIG)
     with pytest.raises(ValueError, match="search: early_stop"):
         with_search(search=SearchConfig(early_stop=True))
@@ -241,7 +241,7 @@ def test_rows_want_whole_searches():
         with_search(search=SearchConfig(ensemble=Ensemble(2)))
 
 
-def test_games_are_numbered_in_order_and_those_beyond_the_last_do_not_count():
+def test_games_are_numbered_in_order_up_to_the_limit():
     lanes = selfplay.start(CONFIG, 0)
     assert lanes.game.tolist() == [0, 1, 2]
     assert int(lanes.next_game) == 3
@@ -302,14 +302,14 @@ def _best(row) -> bool:
     return row.policy_target[row.action] == row.policy_target.max()
 
 
-def test_any_game_begins_at_another_phase_in_each_lane():
+def test_lanes_start_at_different_plies():
     lanes = selfplay.start(dataclasses.replace(FOUR, batch=32, stagger=None), 3)
     stones = sum(jax.lax.population_count(word) for words in lanes.states for word in words)
     np.testing.assert_array_equal(stones, lanes.ply)
     assert len(set(lanes.ply.tolist())) > 5
 
 
-def test_komi_is_of_games_with_points():
+def test_komi_needs_a_game_with_points():
     with pytest.raises(ValueError, match="komi: 7; this game has no points"):
         dataclasses.replace(FOUR, komi=7.0)
     with pytest.raises(ValueError, match="komi: empty"):

@@ -70,7 +70,7 @@ def test_rules_of_search(flags, rule):
     assert player.search.num_simulations == 400
 
 
-def test_katagos_search_chooses_the_move_as_katago_does():
+def test_katagos_search_uses_katagos_move_choice():
     setup = make_setup(RULES, PlayerConfig(search="katago", evaluator="network"))
     assert setup.search.root_select == KataGoPuct().at_root
     assert PlayerConfig(search="katago").effective_final_move == "bound"
@@ -81,7 +81,7 @@ def test_katagos_search_chooses_the_move_as_katago_does():
     assert two.search.select == KataGoPuct(spread=0.0)
 
 
-def test_a_network_is_asked_for_all_symmetries():
+def test_a_network_is_evaluated_under_all_symmetries():
     player = PlayerConfig(evaluator="network", symmetries="all")
     assert player.text == "network of all symmetries puct 400"
     one, mean = make_setup(RULES, PlayerConfig(evaluator="network")), make_setup(RULES, player)
@@ -96,7 +96,7 @@ def test_a_network_is_asked_for_all_symmetries():
         PlayerConfig(symmetries="all").check()
 
 
-def test_the_papers_own_forms():
+def test_forms_of_the_paper():
     own = {"rave_colours": "same", "rave_ancestor": 20, "rave_legal": True, "playout_moves": 60}
     setup = make_setup(RULES, PlayerConfig(search="rave", final_move="eval", **own))
     assert setup.search.amaf == Amaf("same", 20, legal_only=True)
@@ -126,7 +126,7 @@ def test_the_papers_own_forms():
             PlayerConfig(**flags).check()
 
 
-def test_an_even_game_is_even_everywhere_if_asked(monkeypatch):
+def test_the_even_heuristic_option(monkeypatch):
     asked, beside = [], heuristics.add_heuristic
     monkeypatch.setattr(
         heuristics, "add_heuristic", lambda *args: asked.append(args) or beside(*args)
@@ -135,7 +135,7 @@ def test_an_even_game_is_even_everywhere_if_asked(monkeypatch):
     assert asked[0][-1] is False
 
 
-def test_gumbel_is_that_of_training_without_its_noise():
+def test_gumbel_has_no_noise_in_matches():
     search = make_setup(RULES, PlayerConfig(search="gumbel", simulations=50)).search
     assert search == to_win(gumbel_search(50))
     assert search.root_select.scale == 0.0
@@ -156,14 +156,14 @@ def test_simulations_come_in_whole_steps():
     assert PlayerConfig(simulations=3000).text == "uniform playouts puct 3000"
 
 
-def test_playouts_are_mogos_where_the_paper_has_them():
+def test_mc_rave_uses_mogos_playouts():
     policy = lambda **flags: make_setup(RULES, PlayerConfig(**flags)).evaluator.about["policy"]
     assert [policy(), policy(search="rave"), policy(search="uct")] == ["uniform", "mogo", "uniform"]
     assert policy(search="rave", playouts="uniform") == "uniform"
     assert policy(search="uct", playouts="mogo") == "mogo"
 
 
-def test_a_heuristic_counts_for_what_the_flags_say():
+def test_a_heuristic_has_the_given_confidence():
     even = make_setup(RULES, PlayerConfig(search="rave", heuristic="even"))
     assert even.evaluator.about["heuristic"] == {"name": "even", "visits": 0, "amaf_visits": 50}
     assert not even.prior_counts
@@ -192,11 +192,11 @@ def test_the_classical_player_counts_playouts_and_good_moves():
         seen = jax.vmap(see)(states, states.position)
         return setup.evaluator.evaluate(setup.evaluator.params, jax.random.key(0), seen)
 
-    found = evaluated(jax.tree.map(lambda x: jnp.asarray(x)[None], state))
-    assert found.first_play.shape == (1, 2, 10)
-    assert found.first_play.any(axis=2).all()
+    actual = evaluated(jax.tree.map(lambda x: jnp.asarray(x)[None], state))
+    assert actual.first_play.shape == (1, 2, 10)
+    assert actual.first_play.any(axis=2).all()
     expected = [62 if action in (3, 4) else 50 for action in range(10)]
-    assert found.heuristic.amaf_visits.tolist() == [expected]
+    assert actual.heuristic.amaf_visits.tolist() == [expected]
 
 
 @pytest.mark.parametrize("nakade", [False, True])
@@ -265,7 +265,7 @@ def test_local_shapes_from_a_file(tmp_path):
     assert shipped["shapes_sha256"] == shape_weights.load(7).about["sha256"]
 
 
-def test_trees_that_go_on_have_room_for_prior_counts():
+def test_reused_trees_have_prior_counts():
     states = jax.tree.map(lambda x: jnp.asarray(x)[None], init(RULES))
     rooms = {}
     for heuristic, more in ((None, {}), ("even", {"heuristic_visits": 5})):
@@ -276,7 +276,7 @@ def test_trees_that_go_on_have_room_for_prior_counts():
     assert rooms[None] != rooms["even"]
 
 
-def test_several_trees_of_a_game_go_on():
+def test_several_trees_of_a_game_are_reused():
     states = jax.tree.map(lambda x: jnp.stack([x] * 3), init(RULES))
     made = make_player(RULES, PlayerConfig(trees=2, simulations=100), reuse=True)
     trees = jax.eval_shape(made.player.begin, made.player.params, states)
@@ -366,12 +366,12 @@ def test_temporal_difference_search(tmp_path):
         ({"resign": 0.5}, "--resign 0.5: expected from -1 to below 0"),
     ],
 )
-def test_complaints(flags, message):
+def test_invalid_flags(flags, message):
     with pytest.raises(ValueError, match=message):
         PlayerConfig(**flags).check()
 
 
-def test_the_search_goes_by_points_with_a_network_of_katagos():
+def test_katago_networks_enable_score_utility():
     katagos = functools.partial(PlayerConfig, "network", weights=pathlib.Path("b6c96.bin.gz"))
     assert katagos().effective_score_utility == "on"
     assert katagos(score_utility="off").effective_score_utility == "off"
@@ -392,7 +392,7 @@ def test_the_search_goes_by_points_with_a_network_of_katagos():
     )
 
 
-def test_it_goes_by_points_with_another_network_that_says_a_score(tmp_path):
+def test_other_networks_with_a_score_head_may_use_score_utility(tmp_path):
     def player(auxiliary):
         shape = NetworkConfig(blocks=1, channels=4, auxiliary=auxiliary)
         params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(3))
@@ -412,7 +412,7 @@ def test_it_goes_by_points_with_another_network_that_says_a_score(tmp_path):
         player(auxiliary=False)
 
 
-def test_what_does_not_go_together_names_the_flag():
+def test_conflicting_flags_are_named():
     with pytest.raises(
         ValueError, match=r"^--opponent\.search rave: only with --opponent\.evaluator"
     ):

@@ -22,7 +22,7 @@ def nothing(chosen: Shapes) -> Learnt:
 
 
 @pytest.mark.slow
-def test_it_beats_random_moves_from_nothing():
+def test_it_beats_random_moves_with_zero_weights():
     rules = Rules(5, max_moves=80)
     player = td_player(rules, 32, nothing(Shapes(5, largest=2)), lanes=16)
     match = play_match(rules, player, random_player(rules), jax.random.key(0), 8)
@@ -31,7 +31,7 @@ def test_it_beats_random_moves_from_nothing():
     assert match.points.sum() >= 6
 
 
-def test_what_was_learnt_is_kept_until_the_game_is_over():
+def test_learned_weights_are_kept_until_the_game_ends():
     rules, learnt = Rules(3, ko="simple"), nothing(Shapes(3, largest=1))
     player = td_player(rules, 4, learnt, lanes=4, reuse_weights=True)
     states = new_games(rules, 2)
@@ -53,7 +53,7 @@ def test_what_was_learnt_is_kept_until_the_game_is_over():
 
 
 @pytest.mark.slow
-def test_with_what_comes_with_the_package():
+def test_with_the_packaged_weights():
     rules = Rules(9)
     player, without = td_player(rules, 4, lanes=4), td_player(rules, 0)
     match = play_match(rules, player, without, jax.random.key(1), 4)
@@ -69,6 +69,6 @@ def test_with_what_comes_with_the_package():
         ({"learnt": nothing(Shapes(5, 1)), "lanes": 0}, "lanes: 0 is not a whole number"),
     ],
 )
-def test_what_cannot_be_is_named(more, message):
+def test_invalid_flags_are_named(more, message):
     with pytest.raises(ValueError, match=message):
         td_player(Rules(5), **more)

@@ -56,7 +56,7 @@ def rewrite(path, arrays, *, said=None, sign=True):
         np.savez(file, **arrays)
 
 
-def test_rows_come_back_to_the_bit(written):
+def test_rows_round_trip_bit_for_bit(written):
     config, path, rows, frequency = written
     assert path.name == "a-b.c-000012.npz"
     shard = read(config, path)
@@ -74,7 +74,7 @@ def test_rows_come_back_to_the_bit(written):
     assert shard.frequency.tolist() == frequency.tolist()
 
 
-def test_the_same_rows_are_the_same_file(written, tmp_path):
+def test_equal_rows_make_equal_files(written, tmp_path):
     config, path, _, _ = written
     again = dataclasses.replace(config, out=tmp_path / "other")
     (tmp_path / "other" / "shards").mkdir(parents=True)
@@ -83,7 +83,7 @@ def test_the_same_rows_are_the_same_file(written, tmp_path):
     assert not list(path.parent.glob("*.part"))
 
 
-def test_wherever_a_byte_is_wrong_it_is_refused_or_does_not_matter(written):
+def test_every_changed_byte_is_refused_or_irrelevant(written):
     config, path, rows, _ = written
     whole = path.read_bytes()
     refused = 0
@@ -122,7 +122,7 @@ def test_a_cut_file_is_refused(written, left):
         ({"rows": COUNT + 1}, r"expected .*\[38"),
     ],
 )
-def test_what_it_says_of_itself_has_to_fit(written, said, complaint):
+def test_invalid_headers_are_refused(written, said, complaint):
     config, path, _, _ = written
     rewrite(path, contents(path), said=said)
     with pytest.raises(ValueError, match=complaint) as error:
@@ -166,7 +166,7 @@ def other_type(name, dtype):
         (spoilt("frequency", 64 * 64 + 1), "it has a frequency above 64"),
     ],
 )
-def test_rows_have_to_be_rows(written, change, complaint):
+def test_invalid_rows_are_refused(written, change, complaint):
     config, path, _, _ = written
     arrays = contents(path)
     change(arrays)
@@ -197,7 +197,7 @@ def test_names(tmp_path):
         assert shards.place_of(str(tmp_path / shards.key_of(place, suffix))) == place
 
 
-def test_a_shard_of_a_bucket_is_the_same(written, tmp_path):
+def test_a_shard_in_a_bucket_round_trips(written, tmp_path):
     pytest.importorskip("zstandard")
     config, path, rows, frequency = written
     shard, rules = read(config, path), shards.rules_of(make_plan(config).rules)
@@ -217,7 +217,7 @@ def test_a_shard_of_a_bucket_is_the_same(written, tmp_path):
             shards.read(name, rules, data=bytes(spoilt))
 
 
-def test_a_shard_of_a_bucket_of_before_is_read(written):
+def test_a_bucket_shard_of_an_earlier_version_is_read(written):
     """Earlier versions stored the rows one by one."""
     zstandard = pytest.importorskip("zstandard")
     config, path, _, _ = written
@@ -227,7 +227,7 @@ def test_a_shard_of_a_bucket_of_before_is_read(written):
     chex.assert_trees_all_equal(again, read(config, path))
 
 
-def test_a_bomb_is_not_unpacked(written):
+def test_a_decompression_bomb_is_refused(written):
     zstandard = pytest.importorskip("zstandard")
     config, _, _, _ = written
     bomb = zstandard.ZstdCompressor().compress(bytes(2**26))
@@ -237,13 +237,13 @@ def test_a_bomb_is_not_unpacked(written):
             shards.read("a-000000.zst", shards.rules_of(make_plan(config).rules), data=data)
 
 
-def test_sizes_without_a_shared_layout_are_told_apart(written):
+def test_sizes_without_a_shared_layout_are_distinguished(written):
     _, path, _, _ = written
     with pytest.raises(ValueError, match="its games have size 3; this run's have 5"):
         shards.read(path, shards.rules_of(Rules(size=5)))
 
 
-def test_shards_of_earlier_policies_are_read_and_rings_have_their_own(tmp_path):
+def test_shards_of_any_policy_dtype_are_read_as_requested(tmp_path):
     """float16, as before, and uint8: both are read as the requested dtype."""
     found = {}
     for number, dtype in enumerate(("uint8", "float16")):
@@ -256,8 +256,8 @@ def test_shards_of_earlier_policies_are_read_and_rings_have_their_own(tmp_path):
             read = shards.read(path, rules, asked).rows
             assert read.policy_target.dtype == asked
             shares = policy_shares(np, read.policy_target)
-            wanted = policy_shares(np, rows.policy_target)
-            np.testing.assert_allclose(shares, wanted, atol=0.004)
+            expected = policy_shares(np, rows.policy_target)
+            np.testing.assert_allclose(shares, expected, atol=0.004)
             chex.assert_trees_all_equal(
                 read.replace(policy_target=0), rows.replace(policy_target=0)
             )
@@ -279,7 +279,7 @@ def blank(game, count):
     return rows
 
 
-def test_a_folder_numbers_games_of_several_writers_apart(tmp_path):
+def test_games_of_several_writers_have_distinct_numbers(tmp_path):
     rules = {"game": "hex", "size": 3}
     for worker, start in (("a", 1), ("a", 2), ("b", 1)):
         number = start - 1
@@ -295,7 +295,7 @@ def test_a_folder_numbers_games_of_several_writers_apart(tmp_path):
     assert rows.komi is None
 
 
-def test_hex_without_a_size_is_of_the_usual_one(tmp_path):
+def test_hex_without_a_size_has_the_default_size(tmp_path):
     """Workers once wrote null where self-play wrote 11: both are read as 11."""
     usual = {"game": "hex", "size": 11}
     assert make_plan(dataclasses.replace(PRESETS["hex"], size=None)).rules_record == usual
@@ -325,7 +325,7 @@ def test_a_folder_of_several_rules_is_refused(written):
 EARLIER = pathlib.Path(__file__).parent / "earlier"
 
 
-def test_shards_of_gozero_selfplay_of_before_are_read():
+def test_selfplay_shards_of_version_0_1_are_read():
     """Written by version 0.1: `gozero selfplay --size 3 --games 2 --ko situational ...`."""
     said, rows = shards.read_folder(EARLIER / "selfplay")
     assert said == shards.rules_of(Rules(3, "situational", max_moves=12))
@@ -345,7 +345,7 @@ def test_shards_of_gozero_selfplay_of_before_are_read():
     assert not rows.area.any()
 
 
-def test_a_run_is_told_that_those_are_of_before(tmp_path):
+def test_a_run_refuses_shards_of_an_earlier_version(tmp_path):
     path = shards.path_of(tmp_path, Place(0, "a"))
     path.parent.mkdir()
     path.write_bytes((EARLIER / "selfplay" / "shards" / "000000.npz").read_bytes())
@@ -353,7 +353,7 @@ def test_a_run_is_told_that_those_are_of_before(tmp_path):
         shards.read(path, shards.rules_of(Rules(3)))
 
 
-def test_shards_of_workers_of_before_are_read():
+def test_worker_shards_of_version_0_1_are_read():
     """Written by version 0.1's worker of a run on 3x3, simple ko."""
     path = shards.path_of(EARLIER / "worker", Place(0, "a-1a2b3c4d"))
     shard = shards.read(path, shards.rules_of(Rules(3, "simple")), "float16")

@@ -28,17 +28,17 @@ CENTRE_4X4 = {5, 6, 9, 10}
 EMPTY = None
 
 
-def test_the_solver_knows_3x3():
+def test_the_solver_on_3x3():
     """The values that `tests/go/test_solved.py` gets from the library's rules."""
     small = solved(3)
     assert (small.low[0], small.high[0]) == (9, 9)
     corner, edge, centre = (-9, -9), (3, 9), (9, 9)
-    wanted = [corner, edge, corner, edge, centre, edge, corner, edge, corner]
-    assert list(map(tuple, small.first_moves().tolist())) == wanted
+    expected = [corner, edge, corner, edge, centre, edge, corner, edge, corner]
+    assert list(map(tuple, small.first_moves().tolist())) == expected
 
 
 @pytest.mark.slow
-def test_the_solver_knows_4x4():
+def test_the_solver_on_4x4():
     board = solved(4)
     assert len(board.ranks) == 3_180_440
     assert (board.low[0], board.high[0]) == (1, 16)
@@ -138,7 +138,7 @@ def test_4x4_opens_in_the_centre():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ko", ["simple", "positional"])
-def test_4x4_opens_in_the_centre_at_length(ko):
+def test_4x4_opens_in_the_centre_in_long_games(ko):
     rules = go.Rules(size=4, ko=ko, max_moves=33)
     states = openings(rules, (EMPTY, 0.5), (EMPTY, 1.5), seeds=32)
     actions, values = played(rules, states, 16_000, playout_evaluator(rules))

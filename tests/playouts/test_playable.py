@@ -35,25 +35,25 @@ def test_eyes_are_those_of_the_reference(size):
     positions = positions_of(games)
     lay = bb.layout(size)
     find = jax.jit(jax.vmap(functools.partial(playable.eyes, lay)))
-    found = find(positions.black, positions.white)
+    actual = find(positions.black, positions.white)
     expected = [[game.is_eye(p, BLACK) for p in range(size * size)] for game in games]
-    np.testing.assert_array_equal(boards(lay, found), expected)
+    np.testing.assert_array_equal(boards(lay, actual), expected)
     assert np.any(expected)
 
 
 @pytest.mark.parametrize("size", [2, 5, 9])
-def test_only_suicides_are_hopeless(size):
+def test_obvious_suicides_are_suicides(size):
     games = random_games(size, 20, seed=size)
     lay = bb.layout(size)
     positions = positions_of(games)
-    find = jax.jit(jax.vmap(functools.partial(playable.hopeless, lay)))
-    found = boards(lay, find(positions.black, positions.white))
-    for game, points in zip(games, found, strict=True):
+    find = jax.jit(jax.vmap(functools.partial(playable.obvious_suicides, lay)))
+    result = boards(lay, find(positions.black, positions.white))
+    for game, points in zip(games, result, strict=True):
         game.to_play = BLACK
         for p in np.flatnonzero(points):
             assert game.board[p] == EMPTY
             assert game.board_after(p) is None
-    assert size == 2 or np.any(found)
+    assert size == 2 or np.any(result)
 
 
 FIRST_MOVES = {

@@ -57,8 +57,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
         if "list-type" in asked:
             return self._answer(200, self._listed(asked))
-        found = self.server.objects.get(self._key)
-        return self._answer(404) if found is None else self._answer(200, found)
+        content = self.server.objects.get(self._key)
+        return self._answer(404) if content is None else self._answer(200, content)
 
     do_HEAD = do_GET
 

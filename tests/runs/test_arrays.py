@@ -107,10 +107,10 @@ def test_columns_in_a_file():
     assert plain["bytes"].tobytes() == bytes([1, 4, 2, 5, 3, 6])
     assert plain["words"].tobytes() == bytes([1, 3, 5, 2, 4, 6])
     with arrays.ArrayFile(pathlib.Path("x"), data=data) as file:
-        found = file.unpack(held)
+        result = file.unpack(held)
     for name, array in held.items():
-        assert found[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array)
+        assert result[name].dtype == array.dtype
+        np.testing.assert_array_equal(result[name], array)
 
 
 @pytest.mark.parametrize(

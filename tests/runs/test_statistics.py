@@ -76,8 +76,8 @@ def test_pair_interval_by_hand():
 def test_half_pairs_by_hand():
     # Weights 2, 2, 1: m = (1 + 2 + 0) / 5 = 0.6, n = 25 / 9, and the sum of squares is
     # S = 25/9 (4 * 0.01 + 4 * 0.16 + 0.36) / 9 = 0.320988: r = (S / 0.24 + 1) / n = 0.841481.
-    found = statistics.pair_interval([0.5, 1.0, 0.0], games=[2, 2, 1])
-    assert found == pytest.approx(statistics.wilson(0.6, 25 / 9 / 0.841481), abs=1e-6)
+    result = statistics.pair_interval([0.5, 1.0, 0.0], games=[2, 2, 1])
+    assert result == pytest.approx(statistics.wilson(0.6, 25 / 9 / 0.841481), abs=1e-6)
     two = statistics.pair_interval([0.5, 1.0])
     assert statistics.pair_interval([0.5, 1.0], games=[2, 2]) == two
     # Single games: Wilson's interval.

@@ -114,8 +114,8 @@ def test_lists_are_whole_in_order_and_begin_after_a_key(shared):
     listed = [Entry(key, 3) for key in many]
     assert shared.list("shards") == [*listed, Entry("shards/a-000000.npz", 0)]
     for after in ("shards/00000001", many[7], "shards/00000001/w-000199", "shards/00000002/x"):
-        found = [entry.key for entry in shared.list("shards", after)]
-        assert found == [*(key for key in many if key > after), "shards/a-000000.npz"]
+        result = [entry.key for entry in shared.list("shards", after)]
+        assert result == [*(key for key in many if key > after), "shards/a-000000.npz"]
     assert shared.list("shards", "shards/b") == []
     assert shared.list("")[-1] == Entry("shards2/x", 0)
     assert shared.list("", after="shards0") == [Entry("shards2/x", 0)]

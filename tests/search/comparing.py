@@ -85,16 +85,16 @@ def compare_trees(tree, b, nodes):
     num_children, parent = tree.num_children[rows], tree.parent[rows]
     assert parent[0] == NO_NODE
     for i, node in enumerate(nodes):
-        found = children[i, : num_children[i]]
-        assert {action[c]: c for c in found} == {a: n.index for a, n in node.children.items()}
-        assert list(found) == sorted(found)
-        assert (parent[found] == i).all()
+        result = children[i, : num_children[i]]
+        assert {action[c]: c for c in result} == {a: n.index for a, n in node.children.items()}
+        assert list(result) == sorted(result)
+        assert (parent[result] == i).all()
         left = np.where(
             np.isin(np.arange(len(node.prior)), list(node.children)), -np.inf, node.prior
         )
         priors.assert_equal(tree.prior[rows][i], left.astype(np.float32))
         taken = node.prior[list(node.children)].astype(np.float32)
-        priors.assert_equal(tree.edge_prior[rows][found], taken)
+        priors.assert_equal(tree.edge_prior[rows][result], taken)
     if tree.squares is not None:
         squares = values.to_int64(tree.squares)[rows]
         np.testing.assert_array_equal(squares, [n.own_squares + n.square_sum.sum() for n in nodes])

@@ -49,11 +49,11 @@ def main():
     # Counts that are not multiples of four; each device has its own key.
     evaluate = jax.jit(over_mesh(keyed, mesh))
     for count in (1, 4, 6, 8):
-        found = evaluate(1.0, key, jnp.arange(count, dtype=jnp.uint32))
+        result = evaluate(1.0, key, jnp.arange(count, dtype=jnp.uint32))
         share = -(-count // 4)
         parts = [jax.random.uniform(jax.random.fold_in(key, i), (share,)) for i in range(4)]
-        np.testing.assert_array_equal(found.value, jnp.concatenate(parts)[:count])
-        assert found.prior_logits.shape == (count, 2)
+        np.testing.assert_array_equal(result.value, jnp.concatenate(parts)[:count])
+        assert result.prior_logits.shape == (count, 2)
     with pytest.raises(ValueError, match=r"leading axes \[2, 3\]"):
         over_mesh(keyed, mesh)(1.0, key, (jnp.zeros(2), jnp.zeros(3)))
     with pytest.raises(ValueError, match=r"mesh: its axes are \{'a': 2, 'b': 2\}"):

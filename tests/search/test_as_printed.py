@@ -130,7 +130,7 @@ def test_every_count_and_value_is_as_printed(case):
     config = SearchConfig(SIMULATIONS, select=select, amaf=amaf, final_move="eval", max_depth=99)
     run = random_tree.compiled_search(evaluator(True, heuristic), config, GAMES)
     codes, key = np.array([123_457, 987_654_323], np.uint32), jax.random.key(3)
-    found = jax.tree.map(np.asarray, run(codes, key))
+    result = jax.tree.map(np.asarray, run(codes, key))
     game = Printed()
     for b, tie_seed in enumerate(tie_seeds(key, GAMES)):
         pick = picking(int(tie_seed))
@@ -142,8 +142,8 @@ def test_every_count_and_value_is_as_printed(case):
             plain = gelly_silver.McRave(game, game.default_policy, pick, 0.2, *more)
         root = (int(codes[b]), True)
         best = plain.search(root, SIMULATIONS + 1)  # the first adds the root
-        assert int(found.action[b]) == best
-        compare(found.tree, b, plain, root)
+        assert int(result.action[b]) == best
+        compare(result.tree, b, plain, root)
 
 
 def compare(tree, b, plain, root):
@@ -177,5 +177,5 @@ def compare(tree, b, plain, root):
 
 def same_values(s, counts, sums, values):
     """Compare fixed-point sums for the player to move with Black's mean values."""
-    found = (1 + (1 if s[1] else -1) * sums / 2**14 / np.maximum(counts, 1)) / 2
-    np.testing.assert_allclose(found[counts > 0], np.array([*values])[counts > 0], atol=1e-5)
+    result = (1 + (1 if s[1] else -1) * sums / 2**14 / np.maximum(counts, 1)) / 2
+    np.testing.assert_allclose(result[counts > 0], np.array([*values])[counts > 0], atol=1e-5)

@@ -271,11 +271,11 @@ def test_in_pieces_it_finds_the_same():
 @pytest.mark.slow
 def test_merged_in_the_end_only():
     never = dataclasses.replace(TOGETHER, every=None)
-    found = searched(dataclasses.replace(CONFIG, ensemble=never), PUCT_EVALUATE)
+    result = searched(dataclasses.replace(CONFIG, ensemble=never), PUCT_EVALUATE)
     late = dataclasses.replace(TOGETHER, every=SIMULATIONS)
-    check_same(found, searched(dataclasses.replace(CONFIG, ensemble=late), PUCT_EVALUATE))
-    assert (found.tree.last_sync.visits == 0).all()
-    assert found.visits.sum(axis=1).tolist() == [NUM_TREES * SIMULATIONS] * NUM_GAMES
+    check_same(result, searched(dataclasses.replace(CONFIG, ensemble=late), PUCT_EVALUATE))
+    assert (result.tree.last_sync.visits == 0).all()
+    assert result.visits.sum(axis=1).tolist() == [NUM_TREES * SIMULATIONS] * NUM_GAMES
 
 
 @pytest.mark.slow

@@ -50,12 +50,12 @@ def test_what_it_knows_by_hand():
     )
     # The other tree's path ends at its root: the new node would have no grandfather.
     path = Path(jnp.array([[0, 0], [1, -1], [-1, -1]]), jnp.array([1, 0]))
-    found = jax.jit(known)(tree, path)
-    assert found.is_known.tolist() == [[True, True, False, True, True], [False] * 5]
-    assert found.value[0].tolist() == [0.5, 0.0, 0.0, 1.0, -0.5]
-    assert found.is_sound.tolist() == [True, True]
+    result = jax.jit(known)(tree, path)
+    assert result.is_known.tolist() == [[True, True, False, True, True], [False] * 5]
+    assert result.value[0].tolist() == [0.5, 0.0, 0.0, 1.0, -0.5]
+    assert result.is_sound.tolist() == [True, True]
     legal = jnp.array([[True, True, True, False, True]] * 2)
-    said = found.heuristic(2, 7, legal)
+    said = result.heuristic(2, 7, legal)
     assert said.visits.tolist() == [[2, 2, 0, 0, 2], [0] * 5]
     assert said.amaf_visits.tolist() == [[7, 7, 0, 0, 7], [0] * 5]
 

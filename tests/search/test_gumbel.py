@@ -35,8 +35,8 @@ def test_sequential_halving_by_hand():
     assert gumbel.considered_visits(1, 4).tolist() == [0, 1, 2, 3]
     assert gumbel.considered_visits(0, 2).tolist() == [0, 1]
     for count, simulations in [(2, 9), (5, 40), (7, 100), (16, 200), (12, 13)]:
-        found = gumbel.considered_visits(count, simulations).tolist()
-        assert found == plain_gumbel.turns(count, simulations)
+        actual = gumbel.considered_visits(count, simulations).tolist()
+        assert actual == plain_gumbel.turns(count, simulations)
 
 
 def node() -> Edges:
@@ -70,8 +70,8 @@ def test_completed_q_and_improved_policy_by_hand():
     # The interior rule gets the same from the visited actions and the best unvisited one.
     some = np.array([0, 2, 1])
     seen = edges._replace(prior=edges.prior[some], visits=edges.visits[some], q=edges.q[some])
-    found = jax.jit(GumbelInterior().improved_policy)(seen)
-    np.testing.assert_allclose(found, improved[some], rtol=1e-5)
+    result = jax.jit(GumbelInterior().improved_policy)(seen)
+    np.testing.assert_allclose(result, improved[some], rtol=1e-5)
     behind = improved[some] - np.array([3, 5, 0]) / 9
     np.testing.assert_allclose(jax.jit(GumbelInterior())(seen), behind, rtol=1e-5, atol=1e-6)
 

@@ -233,18 +233,18 @@ def test_a_search_by_turns_is_the_search_of_each_group():
 
     by_turns = Overlapped(random_tree.GAME, evaluate, config, groups=2)
     key = jax.random.key(3)
-    found = by_turns.search(key, random_tree.Position(codes))
+    actual = by_turns.search(key, random_tree.Position(codes))
     assert asked == [4] * 2 * 13
     without = by_turns.search(key, random_tree.Position(codes), keep_tree=False)
     alone = random_tree.compiled_search(EVALUATE, config, 4)
     for g in range(2):
         result = alone(codes[4 * g :][:4], jax.random.fold_in(key, g))
         names = "action", "visits", "q", "value", "ok", "simulations"
-        for name, ours in itertools.product(names, (found, without)):
+        for name, ours in itertools.product(names, (actual, without)):
             part = np.asarray(getattr(ours, name))[4 * g :][:4]
             np.testing.assert_array_equal(part, getattr(result, name), name)
         rows = slice(g * result.tree.num_rows, (g + 1) * result.tree.num_rows)
-        np.testing.assert_array_equal(found.tree.value_sum[rows], result.tree.value_sum)
+        np.testing.assert_array_equal(actual.tree.value_sum[rows], result.tree.value_sum)
     assert without.tree is None
 
     asked.clear()

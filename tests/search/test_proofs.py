@@ -71,11 +71,11 @@ def test_tictactoe():
     roots = tictactoe_roots(positions)
     config = SearchConfig(600, max_depth=9, prove=True)
     run = compiled(tictactoe.GAME, EVEN, config, roots)
-    found = run(jax.random.key(0), roots)
+    result = run(jax.random.key(0), roots)
     for i, (proven, moves) in enumerate(ENDGAMES.values()):
-        assert (int(found.proven[i]), int(found.action[i]) in moves) == (proven, True)
-    check_tictactoe(positions, found)
-    assert np.mean(found.proven != proofs.UNKNOWN) > 0.9
+        assert (int(result.proven[i]), int(result.action[i]) in moves) == (proven, True)
+    check_tictactoe(positions, result)
+    assert np.mean(result.proven != proofs.UNKNOWN) > 0.9
 
 
 def check_tictactoe(positions, found):
@@ -97,9 +97,9 @@ def test_tictactoe_is_a_draw():
     roots = tictactoe_roots(positions)
     config = SearchConfig(60_000, max_depth=9, select=prove_first.ProveFirst(), prove=True)
     run = compiled(tictactoe.GAME, EVEN, config, roots)
-    found = run(jax.random.key(0), roots)
-    assert found.proven.tolist() == [DRAW] * 2
-    assert found.value.tolist() == [0.0] * 2
+    result = run(jax.random.key(0), roots)
+    assert result.proven.tolist() == [DRAW] * 2
+    assert result.value.tolist() == [0.0] * 2
 
 
 @pytest.mark.slow
@@ -136,13 +136,13 @@ def test_connect_four():
     rule = Puct(1.5, first_play="parent")
     config = SearchConfig(6000, max_depth=20, select=rule, prove=True)
     run = compiled(game, rollout_evaluator(game), config, roots)
-    found = run(jax.random.key(0), roots)
+    result = run(jax.random.key(0), roots)
     best = np.array([max(worth.values()) for _, worth in positions])
-    proven = np.asarray(found.proven)
+    proven = np.asarray(result.proven)
     known = proven != proofs.UNKNOWN
     np.testing.assert_array_equal(proven[known] - DRAW, best[known])
     assert known.mean() > 0.8
-    moves = [worth[int(move)] for (_, worth), move in zip(positions, found.action, strict=True)]
+    moves = [worth[int(move)] for (_, worth), move in zip(positions, result.action, strict=True)]
     np.testing.assert_array_equal(np.array(moves)[known], best[known])
 
 
@@ -160,8 +160,8 @@ def test_go_3x3():
 
     config = SearchConfig(20_000, max_depth=4, select=Puct(20.0), prove=True)
     run = jax.jit(lambda key, x: search(game, Evaluator(even), key, x, config))
-    found = run(jax.random.key(0), states)
-    proven = np.asarray(found.proven)
+    result = run(jax.random.key(0), states)
+    proven = np.asarray(result.proven)
     known = proven != proofs.UNKNOWN
     np.testing.assert_array_equal(proven[known] - DRAW, np.sign(best - komis)[known])
     assert set(proven.tolist()) >= {LOSS, DRAW, WIN}

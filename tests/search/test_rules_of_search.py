@@ -134,8 +134,8 @@ def test_forced_playouts_by_hand():
     # sqrt(2 P 50): 7.07, 6, 2.12, 3.08.
     rule = ForcedPlayouts(Puct(1.0), k=2.0)
     score = jax.jit(rule)
-    wanted = num_forced(edges, 2.0)
-    np.testing.assert_allclose(wanted, np.sqrt([50, 36, 4.5, 9.5, 0]), rtol=1e-6)
+    expected = num_forced(edges, 2.0)
+    np.testing.assert_allclose(expected, np.sqrt([50, 36, 4.5, 9.5, 0]), rtol=1e-6)
     assert not np.isposinf(score(edges)).any()
     fewer = edges._replace(visits=jnp.array([38, 5, 6, 1, 0]))
     assert np.isposinf(score(fewer)).tolist() == [False, True, False, True, False]

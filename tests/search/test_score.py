@@ -80,12 +80,12 @@ def test_near_the_table_that_katago_reads(side):
     scores = np.stack([random.normal(0, side, 200), random.exponential(side, 200)], axis=-1)
     center = random.normal(0, side / 2, 200)
     ours = utility(jnp.asarray(scores, jnp.float32), jnp.asarray(center, jnp.float32))
-    wanted = [
+    expected = [
         0.1 * katago.expected_score_value(mean, stdev, 0, 2.0, side)
         + 0.3 * katago.expected_score_value(mean, stdev, middle, 0.75, side)
         for (mean, stdev), middle in zip(scores, center, strict=True)
     ]
-    np.testing.assert_allclose(ours, wanted, atol=1e-4)
+    np.testing.assert_allclose(ours, expected, atol=1e-4)
 
 
 def test_points_of_a_finished_game_of_go():

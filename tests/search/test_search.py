@@ -132,9 +132,9 @@ def test_the_roots_priors_are_softened_and_no_others():
 
 
 def test_temperature_draws_in_proportion_to_visits():
-    found = [searched(NOISY, seed) for seed in range(10)]
-    assert len({int(one.action[2]) for one in found}) > 2
-    assert any(int(one.action[2]) != int(one.visits[2].argmax()) for one in found)
+    result = [searched(NOISY, seed) for seed in range(10)]
+    assert len({int(one.action[2]) for one in result}) > 2
+    assert any(int(one.action[2]) != int(one.visits[2].argmax()) for one in result)
 
 
 class Kind(NamedTuple):
@@ -203,8 +203,8 @@ def test_the_package_runs_a_search():
     def run(roots, key):  # compiled already, under this name
         return gozero.search(tictactoe.GAME, Evaluator(tictactoe.even), key, roots, CONFIG)
 
-    found = jax.jit(run)(POSITIONS, jax.random.key(0))
-    np.testing.assert_array_equal(found.visits, searched().visits)
+    result = jax.jit(run)(POSITIONS, jax.random.key(0))
+    np.testing.assert_array_equal(result.visits, searched().visits)
 
 
 @pytest.mark.parametrize(
@@ -288,6 +288,6 @@ def search_of(value, logits, belief, count):
     ],
 )
 def test_a_number_out_of_range_is_not_ok(wrong, ok):
-    found = search_of(**{"value": 0.0, "logits": 0.0, "belief": 0.0, "count": 0} | wrong)
-    assert found.ok.tolist() == [ok]
-    assert np.isfinite(np.asarray(found.value)).all()
+    result = search_of(**{"value": 0.0, "logits": 0.0, "belief": 0.0, "count": 0} | wrong)
+    assert result.ok.tolist() == [ok]
+    assert np.isfinite(np.asarray(result.value)).all()

@@ -94,13 +94,13 @@ def test_playouts_with_a_heuristic_apart_find_what_the_whole_does(first_action):
     flags = {"search": "rave", "simulations": 24, "leaves": 8, "heuristic": "mogo"}
     setup = make_setup(rules, PlayerConfig(**flags, nakade=True, first_action=first_action))
     states = jax.vmap(go_game(rules).init)(jax.random.split(jax.random.key(0), 2))
-    found = [
+    result = [
         Runner(go_game(rules), setup.evaluator, setup.search, kind=kind).search(
             jax.random.key(3), states
         )
         for kind in (SeparatePrograms, None)
     ]
-    assert_same(*found)
+    assert_same(*result)
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_a_tree_that_is_gone_on_from_may_be_decided_before_it_is_searched():
     run, key, done = runner(SMALL), jax.random.key(1), []
     tree = jax.jit(lambda: reuse.empty(roots, random_tree.NUM_ACTIONS, SMALL))()
     for _ in range(8):
-        found = run.search(key, roots, tree=tree)
-        tree = found.tree
-        done.append(int(found.simulations[0]))
-        assert bool(found.ok.all())
+        result = run.search(key, roots, tree=tree)
+        tree = result.tree
+        done.append(int(result.simulations[0]))
+        assert bool(result.ok.all())
     assert done[0] > done[1] > done[2] > 0  # each stops as soon as it can
     assert done[-1] == 0
 

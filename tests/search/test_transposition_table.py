@@ -60,13 +60,13 @@ def test_a_table_of_many_nodes_finds_each_or_one_alike():
     tree = tree.replace(size=jnp.array(used), shared=tree.shared._replace(key=jnp.array(keys)))
     slots = jax.jit(transpositions.table_of)(tree)
     find = jax.jit(transpositions.look_up)
-    found = np.stack(
+    actual = np.stack(
         [find(tree, slots, keys[[n, n + 64]]).node for n in range(64)], axis=1
     )  # [tree, n]
     expected = np.where(np.arange(64)[None] < used[:, None], np.arange(64), -1)
     expected[0, [5, 7]] = 3, -1
-    forgotten = found != expected
-    assert (found[forgotten] == -1).all()
+    forgotten = actual != expected
+    assert (actual[forgotten] == -1).all()
     assert forgotten.sum() <= 3
     assert trees.num_slots(64) == 128
     assert trees.num_slots(65) == 256

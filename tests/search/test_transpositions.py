@@ -315,8 +315,8 @@ def test_equal_to_the_plain_search_where_much_is_different(monkeypatch, at_once)
         assert result.evaluations[b] == table.evaluations
         compare_trees(result.tree, b, nodes)
         np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
-        found = {node.state for node in nodes[1:] if not node.over}
-        assert len(found) <= result.evaluations[b] < SIMULATIONS  # forgotten, evaluated again
+        actual = {node.state for node in nodes[1:] if not node.over}
+        assert len(actual) <= result.evaluations[b] < SIMULATIONS  # forgotten, evaluated again
     assert result.ok.all()
     assert result.tree.size.max() == 60
 

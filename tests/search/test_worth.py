@@ -250,16 +250,16 @@ def test_proofs_by_hand():
         ((-1, -1), False): 0,  # no action at all
     }
     for (results, untried), proven in cases.items():
-        found = proofs.of_actions(jnp.array(results, jnp.int8), jnp.bool_(untried))
-        assert int(found) == proven, results
+        result = proofs.of_actions(jnp.array(results, jnp.int8), jnp.bool_(untried))
+        assert int(result) == proven, results
 
 
 @jax.jit
 def prove(tree, path, first):
     """The tree after a leaf is proven, the root's edges, and its `next` if it chose node 1."""
-    found = backup.back_up_values(tree, path, first, None)
-    next_ = trees.unless_proven(found, jnp.array([0]), jnp.array([1]))
-    return found, trees.all_edges(found, 0), next_
+    result = backup.back_up_values(tree, path, first, None)
+    next_ = trees.unless_proven(result, jnp.array([0]), jnp.array([1]))
+    return result, trees.all_edges(result, 0), next_
 
 
 @pytest.mark.parametrize(

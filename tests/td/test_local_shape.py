@@ -68,8 +68,8 @@ def test_windows_share_weights_as_the_plain_features_do(size, largest, only):
         board = np.zeros(size * size, int)
         board[points] = np.array([0, 1, -1])[code // 3 ** np.arange(len(points)) % 3]
         entry = places.base[w] + (DIGIT[board][places.points[w]] * places.powers[w]).sum()
-        found = plain.both_features(board, size, points)
-        for row, (name, sign) in zip(share.weight, found, strict=True):
+        result = plain.both_features(board, size, points)
+        for row, (name, sign) in zip(share.weight, result, strict=True):
             weight = int(row[entry])
             assert (weight == 0) == (sign == 0)
             if sign:
@@ -101,8 +101,8 @@ class ByName(dict):
         digits = DIGIT[np.array(board)]
         active = (digits[places.points] * places.powers).sum(1) + places.base
         for entry, points in zip(active, plain.windows(chosen.size, chosen.largest), strict=True):
-            found = plain.both_features(board, chosen.size, points)
-            for row, (name, sign) in zip(share.weight, found, strict=True):
+            result = plain.both_features(board, chosen.size, points)
+            for row, (name, sign) in zip(share.weight, result, strict=True):
                 number = int(row[entry])
                 self[name] = sign * np.sign(number) * float(weights_of(chosen)[abs(number)])
         return plain.features(board, chosen.size, chosen.largest)
@@ -143,8 +143,8 @@ def after_each(size: int, board: list[int], colour: int, suicide: bool = False) 
     """{action: the board after it} for the legal actions, ignoring ko, and the pass."""
     game = ReferenceGame(size, suicide=suicide)
     game.board, game.to_play = board, colour
-    found = {point: game.board_after(point) for point in range(size * size)}
-    return {**{p: b for p, b in found.items() if b is not None}, size * size: board}
+    result = {point: game.board_after(point) for point in range(size * size)}
+    return {**{p: b for p, b in result.items() if b is not None}, size * size: board}
 
 
 def num_captures(board: list[int], after: dict) -> int:

@@ -41,11 +41,11 @@ def test_one_update_is_the_plain_one():
     actives = [by_name.learn(SHAPES, board) for board in some]
     after = plain.update(by_name, actives, errors.tolist(), 0.5)
     table = local_shape.table(SHAPES, weights)
-    found = jax.vmap(local_shape.logit, (None, 0))(table, active)
+    actual = jax.vmap(local_shape.logit, (None, 0))(table, active)
     expected = [plain.logit(after, names) for names in actives]
     before = [plain.logit(by_name, names) for names in actives]
     assert np.abs(np.subtract(expected, before)).max() > 0.1
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_lone_position_learns_by_the_papers_rule_but_for_shared_weights():
@@ -95,17 +95,17 @@ def test_games_teach_what_the_plain_rule_says(plies):
                 games[lane] = ReferenceGame(size, "simple")
                 seen[lane] = [games[lane].board]
         by_name = plain.update(by_name, actives, errors, rate)
-        found = (stats.ended, stats.updates, stats.squared_error)
+        actual = (stats.ended, stats.updates, stats.squared_error)
         expected = (ended, len(errors), np.sum(np.square(errors)))
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-5)
         num_ended += ended
     assert num_ended > 8
     table = local_shape.table(config.shapes, weights)
     some = random_boards(size, COUNT, seed=2)
-    found = jax.vmap(local_shape.logit, (None, 0))(table, active_of(config.shapes, some))
+    actual = jax.vmap(local_shape.logit, (None, 0))(table, active_of(config.shapes, some))
     expected = [plain.logit(by_name, plain.features(board, size, 2)) for board in some]
     assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
 
 
 def begin(config: TdConfig, count: int):

@@ -75,7 +75,7 @@ def search_states(game, evaluator, key, states, config, tree=None):
     q = (bits >> np.uint32(8)).astype(jnp.float32) * (2 / 2**24) - 1
     value = (mix(code) >> np.uint32(8)).astype(jnp.float32) * (2 / 2**24) - 1
     share = visits / jnp.sum(visits, axis=1, keepdims=True)
-    found = selfplay.SearchOutput(
+    output = selfplay.SearchOutput(
         action=jnp.argmin(jnp.where(visits > 0, visits, 99), axis=1).astype(jnp.int32),
         visits=visits,
         q=jnp.minimum(q, value[:, None]),
@@ -85,7 +85,7 @@ def search_states(game, evaluator, key, states, config, tree=None):
         prior=jnp.where(legal, 1 / jnp.sum(legal, axis=1, keepdims=True), -jnp.inf),
         raw_value=-value,
     )
-    return found, None
+    return output, None
 
 
 class _Trail(NamedTuple):

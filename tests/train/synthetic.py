@@ -60,11 +60,11 @@ def _game(rules: Rules, num_moves: int, key: jax.Array, weak: jax.Array):
 
     def move(state, key):
         legal = legal_actions(rules, state)
-        wanted = legal.at[rules.pass_action].set(legal[:-1].sum() == 0)
-        action = jax.random.categorical(key, jnp.where(wanted, 0.0, -jnp.inf))
+        candidates = legal.at[rules.pass_action].set(legal[:-1].sum() == 0)
+        action = jax.random.categorical(key, jnp.where(candidates, 0.0, -jnp.inf))
         lazy = (state.to_play == weak) & jax.random.bernoulli(jax.random.fold_in(key, 1))
         action = jnp.where(lazy, rules.pass_action, action)
-        target = jax.nn.softmax(jnp.where(wanted, jnp.maximum(near, -1e9), -jnp.inf))
+        target = jax.nn.softmax(jnp.where(candidates, jnp.maximum(near, -1e9), -jnp.inf))
         return play(rules, state, action), (state.position, legal, target, action)
 
     state, moves = lax.scan(move, init(rules, KOMI), jax.random.split(key, num_moves))

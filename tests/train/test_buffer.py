@@ -93,8 +93,8 @@ def test_the_window_of_the_paper():
     """Wu (2019), appendix C, with its constants; the window grows after 250,000 rows."""
     for added in (10**5, 10**6, 10**8, buffers.MAX_ADDED):
         grown = 250_000 * (1 + 0.4 * ((added / 250_000) ** 0.75 - 1) / 0.75)
-        wanted = min(added, grown) if added > 250_000 else added
-        assert int(Window()(jnp.int32(added))) == pytest.approx(wanted, rel=1e-5)
+        expected = min(added, grown) if added > 250_000 else added
+        assert int(Window()(jnp.int32(added))) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("total", [3, 14, 20, 37])
@@ -117,9 +117,9 @@ def test_surprising_rows_are_drawn_more_often(total):
     rows, _ = jax.jit(lambda b: buffers.draw(CONFIG, b, jax.random.key(1), 4000))(buffer)
     counts = np.bincount(np.asarray(rows.game), minlength=total)
     numbers = np.arange(total)
-    wanted = np.where(numbers >= total - live, often(numbers), 0)
-    assert not counts[wanted == 0].any()
-    np.testing.assert_allclose(counts / 4000, wanted / wanted.sum(), atol=0.04)
+    expected = np.where(numbers >= total - live, often(numbers), 0)
+    assert not counts[expected == 0].any()
+    np.testing.assert_allclose(counts / 4000, expected / expected.sum(), atol=0.04)
 
 
 def test_a_games_frequencies_are_one_on_average():
@@ -127,10 +127,10 @@ def test_a_games_frequencies_are_one_on_average():
     config = dataclasses.replace(CONFIG, surprise=0.5)
     surprise = jnp.array([0.3, 0.1, 0.0, 9.0])
     keep = jnp.array([True, True, True, False])
-    found = buffers.spread(config, surprise, keep)
-    np.testing.assert_allclose(found[:3], [0.5 + 9 / 8, 0.5 + 3 / 8, 0.5], rtol=1e-6)
+    result = buffers.spread(config, surprise, keep)
+    np.testing.assert_allclose(result[:3], [0.5 + 9 / 8, 0.5 + 3 / 8, 0.5], rtol=1e-6)
     np.testing.assert_allclose(buffers.spread(config, 0 * surprise, keep), 1.0)
-    assert found.dtype == jnp.float32
+    assert result.dtype == jnp.float32
 
 
 def test_no_row_is_drawn_more_often_than_it_may_be():
@@ -168,8 +168,8 @@ def test_a_row_becomes_an_example():
     for k in range(symmetry.NUM_SYMMETRIES):
         black = turned(row, k)
         np.testing.assert_array_equal(black.ownership, symmetry.map_points(3, owners, jnp.int32(k)))
-        wanted = symmetry.map_actions(3, row.policy_target, jnp.int32(k))
-        np.testing.assert_array_equal(black.policy_target, wanted.astype(jnp.float32))
+        expected = symmetry.map_actions(3, row.policy_target, jnp.int32(k))
+        np.testing.assert_array_equal(black.policy_target, expected.astype(jnp.float32))
     assert black.outcome == -0.75 + 0.25 * 0.5
     assert (black.score, black.value_weight, black.policy_weight) == (-3.5, 1, 0)
     white = row.replace(position=row.position.replace(to_play=jnp.int8(1)))

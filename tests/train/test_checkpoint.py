@@ -66,11 +66,11 @@ def test_one_that_was_begun_is_of_the_state_of_then(tmp_path, monkeypatch):
 
 
 def test_an_array_that_earlier_versions_had_not_begins_with_zeros(saved, monkeypatch):
-    wanted = like(STATE | {"since": jnp.ones((2, 3))})
+    expected = like(STATE | {"since": jnp.ones((2, 3))})
     with pytest.raises(ValueError, match=r"\['since'\] is missing"):
-        checkpoint.restore(saved, wanted)
+        checkpoint.restore(saved, expected)
     monkeypatch.setattr(checkpoint, "_ADDED_LATER", {"['since']"})
-    state, _ = checkpoint.restore(saved, wanted)
+    state, _ = checkpoint.restore(saved, expected)
     np.testing.assert_array_equal(state.pop("since"), np.zeros((2, 3), np.float32))
     assert state.keys() == STATE.keys()
 

@@ -85,8 +85,8 @@ def test_times_games_and_cost_by_hand():
     )
     kernel = step(0.0, 0)._replace(is_custom=True)
     learn = LoopEstimate("", "", 1.0, True, (step(0.8, 16 * 2**20), kernel))
-    found = dry_run.times(config, play, learn, 16)
-    told = list(dry_run._speed_report(plan, config, target, found))
+    result = dry_run.times(config, play, learn, 16)
+    told = list(dry_run._speed_report(plan, config, target, result))
     # 256 games a chip, 32 moves: 524,288 positions. A quarter of the searches have 32 simulations,
     # the others 8: 14 on average, so 14 / 32 of 3.2 s.
     assert told[0] == (

@@ -128,7 +128,7 @@ def check_row(row, move, before, _, end):
     black, white = (unpack(LAY, tuple(board)).astype(int) for board in row.area)
     np.testing.assert_array_equal(black - white, end["area"])
     trusted, played_out = end["weights"]
-    wanted = {
+    expected = {
         "komi": move.komi,
         "root_value": move.root_value,
         "outcome": mover * end["outcome"],
@@ -140,7 +140,7 @@ def check_row(row, move, before, _, end):
         "score_weight": played_out,
         "ownership_weight": played_out,
     }
-    assert {name: getattr(row, name) for name in wanted} == wanted
+    assert {name: getattr(row, name) for name in expected} == expected
     past = [unpack(LAY, tuple(b)).astype(int) - unpack(LAY, tuple(w)) for b, w in row.past]
     np.testing.assert_array_equal(past, before + [np.zeros(9)] * (BUFFER.history - len(before)))
 
@@ -212,8 +212,8 @@ def test_surprise_is_the_divergence_from_the_prior(run):
     made = run[0].made
     prior = 1 / made.legal.sum(axis=-1, keepdims=True)
     p = made.policy_target.astype(float)
-    wanted = np.where(p > 0, p * np.log(np.maximum(p, 1e-9) / prior), 0).sum(axis=-1)
-    np.testing.assert_allclose(made.surprise, wanted, atol=1e-5)
+    expected = np.where(p > 0, p * np.log(np.maximum(p, 1e-9) / prior), 0).sum(axis=-1)
+    np.testing.assert_allclose(made.surprise, expected, atol=1e-5)
 
 
 def test_resignation_is_recorded_where_games_are_played_on(run):
@@ -241,13 +241,13 @@ def test_resignation_is_recorded_where_games_are_played_on(run):
             won = move.outcome if who == 0 else -move.outcome
             pair = {1: (black, white), -1: (white, black), 0: (np.inf, min(black, white))}
             records.append((*pair[int(move.outcome)], ply, who is not None and won > 0))
-    found = after[-1].lanes.resignation.records
-    assert found.count == len(records) > 8
+    result = after[-1].lanes.resignation.records
+    assert result.count == len(records) > 8
     for i in range(len(records) - 8, len(records)):
-        row = tuple(getattr(found, name)[i % 8] for name in ("winner_lowest", "loser_lowest"))
-        assert (*row, found.ply[i % 8], found.wrong[i % 8]) == records[i]
+        row = tuple(getattr(result, name)[i % 8] for name in ("winner_lowest", "loser_lowest"))
+        assert (*row, result.ply[i % 8], result.wrong[i % 8]) == records[i]
     kept = records[-8:]
-    rates = resignation.rates(found)
+    rates = resignation.rates(result)
     assert rates.games == 8
     assert rates.resigned == sum(ply >= 0 for _, _, ply, _ in kept)
     assert rates.wrong == sum(wrong for *_, wrong in kept)
@@ -343,14 +343,14 @@ def test_a_teacher_says_what_is_learnt_of_searched_moves(run):
     teacher = Evaluator(evaluate, jnp.float32(0.1), observe)
     taught = jax.jit(functools.partial(games.with_teacher_targets, GAME, teacher))
     made = pick(seen.made, late)
-    found = taught(pick(seen.states, late - 1), made)
+    result = taught(pick(seen.states, late - 1), made)
     for b in range(CONFIG.batch):
         weight = np.exp(0.1 * made.ply[b] * np.arange(10)) * made.legal[b]
-        np.testing.assert_allclose(found.policy_target[b], weight / weight.sum(), rtol=1e-5)
-        assert found.counts[b] == (made.counts[b] and made.ply[b] != made.ply[0])
-        assert made.ply[b] == made.ply[0] or np.isclose(found.root_value[b], made.ply[b] / 20)
-    divergence = rel_entr(found.policy_target, np.maximum(made.prior, 0)).sum(axis=1)
-    np.testing.assert_allclose(found.surprise, divergence, rtol=1e-4)
+        np.testing.assert_allclose(result.policy_target[b], weight / weight.sum(), rtol=1e-5)
+        assert result.counts[b] == (made.counts[b] and made.ply[b] != made.ply[0])
+        assert made.ply[b] == made.ply[0] or np.isclose(result.root_value[b], made.ply[b] / 20)
+    divergence = rel_entr(result.policy_target, np.maximum(made.prior, 0)).sum(axis=1)
+    np.testing.assert_allclose(result.surprise, divergence, rtol=1e-4)
     made = pick(seen.made, cheap)
     kept = taught(pick(seen.states, cheap - 1), made)
     np.testing.assert_array_equal(kept.root_value, made.root_value)

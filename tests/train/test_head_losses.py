@@ -41,8 +41,8 @@ def test_the_ownership_that_goes_with_the_logits():
 
 def test_a_large_error_of_the_score_counts_by_its_size():
     for error, expected in ((0, 0), (3, 4.5), (-3, 4.5), (10, 50), (25, 200), (-25, 200)):
-        found = losses.score_huber(jnp.float32(error), jnp.float32(0), 10.0)
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        actual = losses.score_huber(jnp.float32(error), jnp.float32(0), 10.0)
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
         gradient = jax.grad(losses.score_huber)(jnp.float32(error), jnp.float32(0), 10.0)
         np.testing.assert_allclose(gradient, np.clip(error, -10, 10))
 

@@ -96,9 +96,9 @@ class World:
     def look(self):
         """What the run does before an iteration, except reading rows."""
         began = time.process_time()
-        found = self.reader._unread()
+        unread = self.reader._unread()
         self.seconds.append(time.process_time() - began)
-        for place, key, _ in found:
+        for place, key, _ in unread:
             self.reader.ledger.add(place)
             self.reader.read += 1
             self.read[key] += 1

@@ -35,8 +35,8 @@ def test_one_row_to_blame_is_found_by_halving(width):
             asked.append(some)
             return quarantine.FINE if bad.isdisjoint(some.tolist()) else -int(some[0])
 
-        found = quarantine._bad_source(examine, slots)
-        assert -found in bad if bad else found == quarantine.FINE
+        result = quarantine._bad_source(examine, slots)
+        assert -result in bad if bad else result == quarantine.FINE
         assert len(asked) <= 1 + 2 * np.ceil(np.log2(width))
 
 

@@ -76,30 +76,30 @@ def test_a_grid_of_all_ratings():
     for player, axis in (("a", 1), ("b", 0)):
         profile = heights.max(axis=axis)
         inside = places[profile >= top - DROP]
-        found = rating[player]
-        assert found.elo == pytest.approx(places[profile.argmax()], abs=4)
-        assert found.low == pytest.approx(inside[0], abs=5)
-        assert found.high == pytest.approx(inside[-1], abs=5)
+        result = rating[player]
+        assert result.elo == pytest.approx(places[profile.argmax()], abs=4)
+        assert result.low == pytest.approx(inside[0], abs=5)
+        assert result.high == pytest.approx(inside[-1], abs=5)
 
 
 def test_many_games_make_an_interval_of_standard_errors():
     results = [Result("a", "o", 6000, 10_000), Result("b", "a", 5500, 10_000)]
     for player in "ab":
-        found = rate(results, "o")[player]
-        assert found.high - found.elo == pytest.approx(1.96 * found.error, rel=0.02)
-        assert found.elo - found.low == pytest.approx(1.96 * found.error, rel=0.02)
+        result = rate(results, "o")[player]
+        assert result.high - result.elo == pytest.approx(1.96 * result.error, rel=0.02)
+        assert result.elo - result.low == pytest.approx(1.96 * result.error, rel=0.02)
 
 
 @pytest.mark.parametrize("points", [0, 64])
 def test_who_won_or_lost_everything_is_finite(points):
-    found = rate([Result("a", "o", points, 64)], "o")["a"]
+    result = rate([Result("a", "o", points, 64)], "o")["a"]
     sign = 1 if points else -1
-    assert 1000 < sign * found.elo < 2000
+    assert 1000 < sign * result.elo < 2000
     # 64 log(1 + 10^(-x / 400)) is 1.92, the interval's drop in log-likelihood, at x = 602.
-    least, most = sorted((abs(found.low), abs(found.high)))
+    least, most = sorted((abs(result.low), abs(result.high)))
     assert least == pytest.approx(602, abs=2)
     assert most < 2 * PRIOR_ELO
-    assert found.low * found.high > 0
+    assert result.low * result.high > 0
 
 
 def test_who_comes_later_does_not_move_who_won_everything():

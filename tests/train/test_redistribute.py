@@ -201,11 +201,11 @@ def test_a_run_of_earlier_policies_goes_on(tmp_path, capsys):
     checkpoint.save(
         config.folder / "checkpoints", 2, state.replace(playing=playing), tiny.progress(2)
     )
-    found = run.begin(make_plan(config), mesh).state.playing
+    restored = run.begin(make_plan(config), mesh).state.playing
     assert "policy targets: uint8, before float16" in capsys.readouterr().err
     for was, now in (
-        (playing.games.moves, found.games.moves),
-        (playing.buffer.rows, found.buffer.rows),
+        (playing.games.moves, restored.games.moves),
+        (playing.buffer.rows, restored.buffer.rows),
     ):
         assert now.policy_target.dtype == jnp.uint8
         np.testing.assert_array_equal(
@@ -213,7 +213,7 @@ def test_a_run_of_earlier_policies_goes_on(tmp_path, capsys):
         )
         for one, other in zip(*map(leaves_but_policies, (was, now)), strict=True):
             np.testing.assert_array_equal(one, other)
-    assert by_lane_but_moves(found) == by_lane_but_moves(playing)
+    assert by_lane_but_moves(restored) == by_lane_but_moves(playing)
 
 
 def leaves_but_policies(rows):

@@ -73,8 +73,8 @@ class Run:
         return [pick(i) for i in slots]
 
     def check(self):
-        found = self.found()
-        assert found == [list(rows) for rows in self.expected]
+        result = self.found()
+        assert result == [list(rows) for rows in self.expected]
         counts = [int(n) for n in self.rings.added]
         assert sum(counts) == self.added == self.shard_reader.rows
         assert max(counts) - min(counts) <= 1

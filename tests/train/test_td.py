@@ -64,8 +64,8 @@ def test_checkpoints_are_read_also_those_of_earlier_versions(tmp_path):
 
     for write in (lambda: command.save_checkpoint(asked, state), lambda: old(asked.same)):
         write()
-        found = command.begin(asked, config, task)
-        jax.tree.map(np.testing.assert_array_equal, found, state)
+        restored = command.begin(asked, config, task)
+        jax.tree.map(np.testing.assert_array_equal, restored, state)
     old("other")
     with pytest.raises(ValueError, match="was made with other"):
         command.begin(asked, config, task)

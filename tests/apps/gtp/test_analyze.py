@@ -45,11 +45,11 @@ WHOLE = "avoid b A1,pass 3 minmoves 2 maxmoves 5 interval 7 pvVisits true owners
         ("lz", "w allow w A1,B1 1", AnalyzeOptions(1, avoid=((1, (0, 1, 2, 3, 4, 5, 8, 9), 1),))),
     ],
 )
-def test_what_is_asked_for(kind, words, asked):
+def test_arguments_are_parsed(kind, words, asked):
     assert analyze.parse_options(3, kind, tuple(words.split())) == asked
 
 
-def test_without_an_interval_genmove_tells_at_its_end_alone():
+def test_genmove_without_an_interval_reports_only_at_the_end():
     for words, interval in (("", 9), ("maxmoves 5", 9), ("b 50", 0.5), ("interval 7", 0.07)):
         assert analyze.parse_options(3, "lz", tuple(words.split()), interval=9).interval == interval
 
@@ -73,7 +73,7 @@ def test_without_an_interval_genmove_tells_at_its_end_alone():
         ("kata", "allow b A1 1 avoid w A1 1", "allow can be given only once, and not with avoid"),
     ],
 )
-def test_what_cannot_be_asked_for(kind, words, said):
+def test_invalid_arguments_are_refused(kind, words, said):
     with pytest.raises(GtpFailure, match=re.escape(said)):
         analyze.parse_options(3, kind, tuple(words.split()))
 
@@ -118,9 +118,9 @@ def test_sabaki_finds_the_variation_at_the_end_of_a_move():
     line = analyze.info_line(3, "kata", AnalyzeOptions(ownership=True), 0, _told())
     line = line[: line.index("ownership")]
     moves = [part.strip() for part in re.split(r"\s*info\s+", line)[1:]]
-    found = [re.search(r"(pass|[A-Za-z]\d+)(\s+(pass|[A-Za-z]\d+))*$", one) for one in moves]
-    assert [one[0] for one in found] == ["A3 B3 pass", "B3"]
-    assert [one.string[: one.start()].split()[-1] for one in found] == ["pv", "pv"]
+    variations = [re.search(r"(pass|[A-Za-z]\d+)(\s+(pass|[A-Za-z]\d+))*$", one) for one in moves]
+    assert [one[0] for one in variations] == ["A3 B3 pass", "B3"]
+    assert [one.string[: one.start()].split()[-1] for one in variations] == ["pv", "pv"]
 
 
 # --- lines that arrive meanwhile -------------------------------------------------------
@@ -175,7 +175,7 @@ TALKING = {
 
 
 @pytest.mark.parametrize("line", ["", "2 name", "# said"])
-def test_analysis_ends_with_any_line(line):
+def test_any_line_ends_an_analysis(line):
     began.clear()
     pipe = Pipe(TALKING)
     pipe.send("1 analyze")
@@ -186,7 +186,7 @@ def test_analysis_ends_with_any_line(line):
 
 
 @pytest.mark.parametrize("stop", ["stop", "# interrupt"])
-def test_choosing_a_move_ends_when_it_is_stopped_and_not_before(stop):
+def test_move_choice_ends_only_when_stopped(stop):
     for event in (began, seen, more):
         event.clear()
     pipe = Pipe(TALKING)
@@ -201,14 +201,14 @@ def test_choosing_a_move_ends_when_it_is_stopped_and_not_before(stop):
     assert pipe.end() == answered + ("=\n\n" if stop == "stop" else "")
 
 
-def test_an_answer_that_has_begun_ends_whatever_happens():
+def test_a_started_answer_is_always_finished():
     out, err = io.StringIO(), io.StringIO()
     protocol.serve(TALKING, io.BytesIO(b"3 bad\nknown_command bad\n"), out, err)
     assert out.getvalue() == "=3\n\n= true\n\n"
     assert "ZeroDivisionError" in err.getvalue()
 
 
-def test_what_is_done_meanwhile_ends_when_a_line_comes_and_may_fail():
+def test_idle_work_ends_when_a_line_arrives_and_may_fail():
     idled = []
 
     def idle(is_interrupted):
@@ -272,7 +272,7 @@ class Sent:
 
 
 @pytest.mark.parametrize("when", [0.0, 0.35, 2.0, 9.0])
-def test_an_analysis_is_made_in_pieces_and_reports_in_time(when):
+def test_an_analysis_runs_in_chunks_and_reports_in_time(when):
     slow, shown = Slow(), []
     made = Analyst(go.Rules(3), GtpConfig(size=3), lambda: slow.now)
     made.__dict__["_searches"] = slow
@@ -316,7 +316,7 @@ def told(engine, *lines):
     return out.getvalue().split("\n\n")[:-1]
 
 
-def test_a_move_with_reports_is_the_move_without(engine):
+def test_reports_do_not_change_the_move(engine):
     played = told(engine, "genmove b", "undo", "clear_cache")[0]
     engine._num_searches -= 1
     for kind in ("lz", "kata"):
@@ -332,7 +332,7 @@ def test_a_move_with_reports_is_the_move_without(engine):
 
 
 @pytest.mark.slow  # to compile
-def test_a_move_that_avoids_what_it_is_told_to(engine):
+def test_a_move_avoids_the_listed_moves(engine):
     engine.clear()
     said = told(engine, "kata-genmove_analyze w allow w B2,C1 1 ownership true", "undo")[0]
     assert set(re.findall(r"move (\w+)", said)) <= {"B2", "C1"}
@@ -341,7 +341,7 @@ def test_a_move_that_avoids_what_it_is_told_to(engine):
 
 
 @pytest.mark.slow  # to compile
-def test_an_analysis_reports_until_a_line_comes(engine):
+def test_an_analysis_reports_until_a_line_arrives(engine):
     shown = threading.Event()
 
     class Out(io.StringIO):
@@ -371,7 +371,7 @@ def test_an_analysis_reports_until_a_line_comes(engine):
     assert len(line.partition(" ownership ")[2].split()) == 9
 
 
-def test_players_without_a_tree_play_and_say_nothing():
+def test_players_without_a_tree_play_without_reports():
     one = Engine(GtpConfig(size=3, search="random"))
     said = told(
         one, "lz-analyze", "kata-genmove_analyze b 10", "kata-genmove_analyze b avoid b A1 1"

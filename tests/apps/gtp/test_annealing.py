@@ -23,7 +23,7 @@ def config(**more):
     return GtpConfig(**fixed | more)
 
 
-def test_it_plays_what_the_search_in_one_piece_finds():
+def test_chunked_search_plays_the_move_of_a_whole_search():
     """Black's centre wins at this komi, and White then resigns."""
     engine = Engine(config(komi=0.5, resign=-0.05))
     own = Annealing(engine.game.rules, 256)
@@ -31,14 +31,14 @@ def test_it_plays_what_the_search_in_one_piece_finds():
     states = jax.tree.map(lambda x: x[None], state)
     values = jax.jit(lambda: learn(own, key, states))()
     action, value = best(own, key, states, np.ones((1, 10), bool), values)
-    found = engine.searcher.search(state, 0, 0)
-    assert (found.action, found.value) == (int(action[0]), pytest.approx(float(value[0])))
+    result = engine.searcher.search(state, 0, 0)
+    assert (result.action, result.value) == (int(action[0]), pytest.approx(float(value[0])))
     assert engine.genmove(0) == 4
     assert engine.genmove(1) is None
 
 
 @pytest.mark.parametrize(("seconds", "rounds"), [(1.0, 1), (6.5, 6), (100.0, 8)])
-def test_rounds_stop_when_the_time_is_over(seconds, rounds):
+def test_rounds_stop_at_the_time_limit(seconds, rounds):
     """By hand: each look at the clock takes a second; 256 simulations are 8 rounds."""
     searcher = make_searcher(Rules(3, ko="simple"), config(), Clock())
     left, one_round = [], searcher._round
@@ -52,14 +52,14 @@ def test_rounds_stop_when_the_time_is_over(seconds, rounds):
 
 
 @pytest.mark.parametrize("clock", [time.monotonic, lambda: 5.0])
-def test_without_time_there_is_a_round(clock):
+def test_one_round_is_always_played(clock):
     """One round is played without time, as in `gozero warmup`, and on a clock that stands still."""
     searcher = make_searcher(Rules(3, ko="simple"), config(), clock)
     searcher.warm_up()
     assert searcher.search(Engine(config()).game.state, 0, 0, seconds=0.0).ok
 
 
-def test_flags_of_a_tree_are_not_its():
+def test_tree_flags_are_refused():
     with pytest.raises(ValueError, match="--leaves 2: not with --search td, annealing or random"):
         config(leaves=2)
     with pytest.raises(ValueError, match="no tree, so it cannot avoid moves"):

@@ -51,7 +51,7 @@ def says(text: str) -> str:
     return f"import sys\nfor line in sys.stdin: print({text!r}, end='', flush=True)"
 
 
-def test_a_game_that_is_over_is_not_lost_by_what_is_said_of_it():
+def test_a_finished_game_is_not_forfeited_by_later_errors():
     """Black refuses all plays, but need not be told of White's pass, which ends the game."""
     assert play(["refuse:play"], []).result == "W+0.5"
     limit = play(["A1", "refuse:play"], ["A2"], max_moves=2)
@@ -108,19 +108,19 @@ def test_send():
         (DESERTING, EngineTimeout, "no answer to 'name' in 1 s"),
     ],
 )
-def test_failures_say_what_and_end_the_process(code, error, message):
+def test_failures_are_named_and_end_the_process(code, error, message):
     with pytest.raises(error, match=f"(?s){message}"):
         program(code, timeout=1.0 if error is EngineTimeout else 30.0)
 
 
-def test_a_program_that_is_not_there():
+def test_a_missing_program_is_an_error():
     with pytest.raises(
         EngineNotStarted, match=r"no-such-engine: cannot be started: .*No such file"
     ):
         GtpClient(["no-such-engine"])
 
 
-def test_nothing_that_a_program_has_started_outlives_it(tmp_path):
+def test_child_processes_end_with_their_program(tmp_path):
     started = tmp_path / "pid"
     code = f"""
 import pathlib, subprocess
@@ -152,7 +152,7 @@ time.sleep(60)
 """
 
 
-def test_programs_that_hang_do_not_outlive_a_controller_that_is_killed(tmp_path):
+def test_hanging_programs_end_with_a_killed_controller(tmp_path):
     """Nor does a child process of theirs that has left their session."""
     code = "import sys; from gozero.apps.gtp.client import GtpClient; GtpClient(sys.argv[1:])"
     files = tmp_path / "program", tmp_path / "child"
@@ -166,7 +166,7 @@ def test_programs_that_hang_do_not_outlive_a_controller_that_is_killed(tmp_path)
     assert soon(lambda: not any(map(runs, pids)))
 
 
-def test_a_program_ends_as_by_itself():
+def test_the_exit_status_of_a_crash_is_reported():
     with pytest.raises(EngineDied, match="exit status -11"):
         program("import os; os.kill(os.getpid(), 11)")
 
@@ -197,7 +197,7 @@ def test_closing_ends_a_program_that_ignores_quit(monkeypatch):
         client.send("name")
 
 
-def test_a_program_that_answers_what_it_has_not_read_ends_when_its_input_is_full():
+def test_a_program_that_answers_without_reading_is_ended():
     ahead = "import time; print('=\\n\\n' * 99, flush=True); time.sleep(60)"
     with program(ahead, name="seer", timeout=0.5) as client:
         send = lambda: [client.send("x" * 3000) for _ in range(99)]
@@ -206,7 +206,7 @@ def test_a_program_that_answers_what_it_has_not_read_ends_when_its_input_is_full
         assert client.ended
 
 
-def test_a_name_is_a_line_that_is_safe_to_print():
+def test_a_name_is_one_printable_line():
     with program(says("= a\x1b[31m\nb \n\n")) as client:
         assert client.name == "a [31m b"
 
@@ -234,7 +234,7 @@ def test_how_games_end_early(black, white, result, comment):
     assert record.comment.startswith(comment)
 
 
-def test_the_move_limit_is_scored_as_it_stands():
+def test_the_board_is_scored_at_the_move_limit():
     record = play(["b2", "a1"], ["b1"], max_moves=3)
     assert (record.result, record.comment, len(record.moves)) == ("B+0.5", "move limit", 3)
 

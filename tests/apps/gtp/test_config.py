@@ -114,7 +114,7 @@ def test_flags_refine_a_player_on_every_board():
     assert config.on(7).exploration == 0.1
 
 
-def test_flags_of_another_player_ask_for_no_named_one():
+def test_flags_of_another_search_select_no_named_player():
     """These flags mean the same as before there were named players."""
     for words in (["--search", "rave"], ["--evaluator", "playout"], ["--playouts", "mogo"]):
         config = of_line(*words)
@@ -139,13 +139,13 @@ def test_flags_of_another_player_ask_for_no_named_one():
         (["--player", "random", "--resign", "-0.9"], "--resign -0.9: not with --search random"),
     ],
 )
-def test_what_does_not_go_with_a_player(words, message, capsys):
+def test_flags_that_conflict_with_a_player(words, message, capsys):
     with pytest.raises(SystemExit):
         of_line("--size", "9", *words)
     assert message in capsys.readouterr().err
 
 
-def test_limits_are_those_of_the_rooms_below():
+def test_limits_match_those_of_the_library():
     assert player_config.MAX_NARROW == MAX_VISITS
     assert player_config.MAX_SIMULATIONS == MOST_VISITS
     assert set(player_config.SHAPE_SIZES) == set(shape_weights.shipped())

@@ -18,7 +18,7 @@ def cases() -> list[tuple[str, str]]:
     return list(zip(said[::2], said[1::2], strict=True))
 
 
-def test_each_command_is_answered_as_the_table_says():
+def test_each_command_is_answered_as_in_the_table():
     out, table = io.StringIO(), cases()
     assert len(table) >= 150
     text = "".join(f"{command}\n\n# between\n" for command, _ in table)

@@ -25,7 +25,7 @@ def test_reg_genmove_plays_nothing():
     assert "Moves: 2 " in given[5]
 
 
-def test_what_is_asked_of_the_engine():
+def test_queries_about_the_engine():
     given = session("komi 5.5\nget_komi\ncputime\ngogui-analyze_commands\n")
     assert given[1] == "= 5.5"
     assert float(given[2].removeprefix("= ")) > 0
@@ -59,7 +59,7 @@ def test_set_position():
         ("b A1 w A2 w B1", "illegal position: stones: Black's chain A1 has no liberty"),
     ],
 )
-def test_positions_that_are_refused_leave_the_board(words, said):
+def test_refused_positions_leave_the_board_unchanged(words, said):
     given = session(f"play b C3\nset_position {words}\nplay w C3\n")
     assert given[1].startswith(f"? {said}")
     assert given[2] == "? illegal move: C3 is occupied"
@@ -102,7 +102,7 @@ def test_files_that_cannot_be_loaded(text, said, tmp_path):
     assert re.match(rf"\? {said}", session(f"loadsgf {path}\n")[0])
 
 
-def test_a_file_of_passes_without_end_is_refused_at_once(tmp_path):
+def test_a_file_with_too_many_passes_is_refused_at_once(tmp_path):
     path = tmp_path / "passes.sgf"
     path.write_text("(;SZ[5]" + ";B[];W[]" * 200 + ";B[])")
     given = told("play b C3", f"loadsgf {path}", "play w C3", f"loadsgf {path} 3", "showboard")

@@ -42,7 +42,7 @@ def shown(text: str, mark: str) -> set[str]:
 
 @pytest.mark.thorough
 @pytest.mark.skipif(GNUGO is None, reason="needs GNU Go: neither /usr/games/gnugo nor on PATH")
-def test_a_game_with_gnugo(tmp_path, monkeypatch, as_here):
+def test_a_game_against_gnugo(tmp_path, monkeypatch, as_here):
     monkeypatch.setenv("XLA_FLAGS", as_here.get("XLA_FLAGS", ""))
     theirs = [GNUGO, "--mode", "gtp", "--level", "1", "--chinese-rules", "--quiet"]
     theirs += ["--positional-superko", "--seed", "1"]

@@ -90,7 +90,7 @@ def test_answer(arguments, sent):
     assert gtp_protocol.answer(*arguments) == sent
 
 
-def test_an_error_in_a_command_is_an_answer_and_a_line():
+def test_an_exception_in_a_command_is_answered_and_logged():
     def broken():
         raise RuntimeError("a\nb")
 
@@ -138,13 +138,13 @@ def test_a_line_that_is_too_long_is_refused_before_it_ends(end):
         (">/dev/full", "standard input or output: [Errno 28] No space left on device"),
     ],
 )
-def test_streams_that_fail_end_it_with_a_line(redirected, said):
+def test_stream_errors_end_the_session_with_one_line(redirected, said):
     command = f"echo name | ({sys.executable} -m gozero.apps.cli gtp {redirected})"
     done = subprocess.run(command, shell=True, text=True, capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"gozero gtp: {said}\n")
 
 
-def test_noise_gets_only_gtp_answers(capsys):
+def test_random_input_gets_only_gtp_responses(capsys):
     rng = random.Random(0)
     words = [b"play", b"b", b"W", b"D4", b"z99", b"komi", b"7", b"nan", b"boardsize", b"3", b"undo"]
     words += [b"1e9", b"-", b"showboard", b"12", b"known_command", b"#", b"\t", b"\r", b"pass"]
@@ -169,7 +169,7 @@ def test_noise_gets_only_gtp_answers(capsys):
 # --- the engine -----------------------------------------------------------------------
 
 
-def test_what_front_ends_ask_first_needs_no_jax():
+def test_initial_queries_of_front_ends_need_no_jax():
     script = "1 name\nversion\nprotocol_version\nlist_commands\nknown_command genmove\n"
     script += "boardsize 19 19\nkomi 6.5\nclear_board\nplay b\nfoo\nquit\nname\n"
     code = "import sys; from gozero.apps.gtp.run import GtpConfig, run; "
@@ -250,7 +250,7 @@ def test_a_refused_move_changes_nothing():
     ]
 
 
-def test_either_colour_may_move_and_undo_takes_each_back():
+def test_either_colour_may_move_and_undo_reverts_each_move():
     given = session("play w c3\nplay w c2\nplay b d4\nundo\nundo\nundo\nundo\nshowboard")
     assert given[:7] == [*["="] * 6, "? cannot undo"]
     assert given[7].endswith("Moves: 0  Komi: 7  Black to play")
@@ -264,7 +264,7 @@ def test_showboard():
     )
 
 
-def test_size_and_board_change_and_komi_stays():
+def test_komi_survives_boardsize_and_clear_board():
     given = session(
         "komi -0.5\nplay b c3\nfinal_score\nboardsize 4\nfinal_score\nclear_board\n"
         "komi 0\nfinal_score\nplay w a1\nkomi 20\nfinal_score"
@@ -272,7 +272,7 @@ def test_size_and_board_change_and_komi_stays():
     assert given == ["=", "=", "= B+25.5", "=", "= B+0.5", "=", "=", "= 0", "=", "=", "= W+36"]
 
 
-def test_a_game_that_two_passes_ended_goes_on_with_a_play():
+def test_a_play_resumes_a_game_that_two_passes_ended():
     ended = moves("c3", "pass", "pass")
     given = session(ended + "genmove w\nplay b pass\ngenmove w\nshowboard")
     assert given[3:6] == ["= pass", "=", "= pass"]
@@ -304,7 +304,7 @@ def test_genmove_passes_when_that_wins_and_not_when_it_loses():
     assert session("play w c3\nplay b pass\ngenmove b\nshowboard")[-1].count("X") == 1
 
 
-def test_the_network_evaluates_too_and_weights_fix_the_size(tmp_path, capsys):
+def test_a_network_plays_and_its_weights_fix_the_size(tmp_path, capsys):
     shape = NetworkConfig(blocks=1, channels=8)
     params = network.init(shape, jax.random.key(0))
     path = weights.save(tmp_path / "net.safetensors", params, shape, 3)
@@ -325,7 +325,7 @@ def test_the_network_evaluates_too_and_weights_fix_the_size(tmp_path, capsys):
     assert "net.safetensors: damaged" in complaint[0]
 
 
-def test_it_says_once_before_it_compiles(capsys):
+def test_compilation_is_announced_once(capsys):
     session("play b c3\nclear_board\nplay b c3\nshowboard\n", gtp.GtpConfig(size=5, reuse=False))
     assert capsys.readouterr().err == ("gozero gtp: compiling for 5x5, about 10 s the first time\n")
 
@@ -400,14 +400,14 @@ def play_beside_reference(rules: go.Rules, seed: int) -> set[str]:
         pytest.param("situational", True, marks=pytest.mark.slow),
     ],
 )
-def test_every_refusal_is_the_references(ko, suicide):
+def test_refusals_match_the_reference(ko, suicide):
     every_rules = [go.Rules(size, ko, suicide) for size in (3, 4)]
     reasons = set.union(*(play_beside_reference(every_rules[i % 2], i) for i in range(16)))
     superko = set() if ko == "simple" else {"would recreate an earlier position (superko)"}
     assert reasons == {"is occupied", "is suicide", "retakes a ko"} | superko
 
 
-def test_the_move_limit_lets_only_passes_through():
+def test_only_passes_are_accepted_at_the_move_limit():
     game = host_game.HostGame(go.Rules(3, max_moves=4), komi=0.0)
     for action in (0, 1, 2, 9):
         game.play(game.to_play, action)
@@ -424,7 +424,7 @@ def test_the_move_limit_lets_only_passes_through():
     assert game.stones().tolist() == [[1, -1, 1], [0, 0, 0], [0, 0, -1]]
 
 
-def test_undone_moves_leave_no_superko_behind():
+def test_undone_moves_do_not_count_for_superko():
     game = host_game.HostGame(go.Rules(2), komi=0.0)
     game.play(0, 0)
     game.play(1, 3)
@@ -436,7 +436,7 @@ def test_undone_moves_leave_no_superko_behind():
 
 
 @pytest.mark.parametrize("stones", [[], [1], [[0, 1]], [[0] * 26] * 26])
-def test_render_refuses_what_is_no_board(stones):
+def test_render_refuses_invalid_boards(stones):
     with pytest.raises(ValueError, match="not a square board"):
         pictures.ascii_board(stones)
 

@@ -57,7 +57,7 @@ def test_refusals(script, refusal):
     assert re.match(rf"\? {refusal}", session(script)[-1])
 
 
-def test_every_size_is_the_specifications():
+def test_placements_match_the_specification():
     for size in range(2, 26):
         assert handicap.most_fixed(size) == (
             0 if size < 7 else 4 if size == 7 or size % 2 == 0 else 9
@@ -99,7 +99,7 @@ class _Engine:
         return "pass" if command.startswith("genmove") else ""
 
 
-def test_a_refereed_game_has_its_handicap_on_record():
+def test_a_refereed_game_records_its_handicap():
     black, white = _Engine("b"), _Engine("w")
     record = play_game(black, white, size=9, komi=0.5, handicap=handicap.fixed(9, 3))
     assert "set_free_handicap C3 G7 C7" in black.heard
@@ -115,6 +115,6 @@ def test_a_refereed_game_has_its_handicap_on_record():
     assert sgf.read(text.encode()) == record
 
 
-def test_the_command_table_says_what_it_takes():
+def test_the_command_table_describes_handicap_arguments():
     table = gtp.commands(gtp.Engine(gtp.GtpConfig()))
     assert table["set_free_handicap"].usage == "VERTEX VERTEX [VERTEX...]"

@@ -18,7 +18,7 @@ from gozero.search.runner import TwoPrograms
 from tests.search.evaluators import hash_evaluate, observe_position
 
 
-def test_a_search_goes_on_where_the_game_did():
+def test_the_tree_is_reused_when_the_game_continues():
     engine, asked = gtp_engine.Engine(gtp_config.GtpConfig(size=5)), []
 
     class Clerk:
@@ -76,17 +76,17 @@ def make_searcher(monkeypatch, ensemble):
         pytest.param(Ensemble(3, every=None), id="trees"),
     ],
 )
-def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
+def test_reused_visits_count_and_memory_stays_flat(monkeypatch, ensemble):
     searcher, rules = make_searcher(monkeypatch, ensemble), RULES
     game, played, sizes, visits = host_game.HostGame(rules), None, [], []
     for number in range(8):
-        found = searcher.search(game.state, game.to_play, number, played)
-        assert found.ok
+        result = searcher.search(game.state, game.to_play, number, played)
+        assert result.ok
         visits.append(int(searcher._kept.visits[0]))
         assert searcher._kept.num_trees == (3 if ensemble else 1)
         sizes.append(sum(x.nbytes for x in jax.tree.leaves(searcher._kept)))
-        game.play(game.to_play, found.action)
-        played = [found.action]
+        game.play(game.to_play, result.action)
+        played = [result.action]
         if game.ended:
             break
     assert visits[0] == 41
@@ -106,7 +106,7 @@ def test_what_was_found_counts_and_memory_stays_flat(monkeypatch, ensemble):
         ({"evaluator": "network", "playouts": None}, TwoPrograms),
     ],
 )
-def test_large_steps_of_playouts_are_programs_by_themselves(flags, kind):
+def test_large_steps_of_playouts_use_separate_programs(flags, kind):
     given = {"size": 19, "search": "uct", "simulations": 64, "leaves": 8, "playouts": "uniform"}
     config = gtp_config.GtpConfig(**{**given, **flags})
     searcher = gtp_search.TreeSearcher(go.Rules(config.size), config)
@@ -115,20 +115,20 @@ def test_large_steps_of_playouts_are_programs_by_themselves(flags, kind):
 
 
 @pytest.mark.slow
-def test_several_trees_go_on_within_a_limit_of_time(monkeypatch):
+def test_several_trees_are_reused_under_a_time_limit(monkeypatch):
     searcher = make_searcher(monkeypatch, Ensemble(3, every=8))
     game, played = host_game.HostGame(RULES), None
     for number in range(3):
-        found = searcher.search(game.state, game.to_play, number, played, seconds=60.0)
-        assert found.ok
+        result = searcher.search(game.state, game.to_play, number, played, seconds=60.0)
+        assert result.ok
         own = searcher._kept.visits[:: searcher._kept.capacity]
         assert (own > (41 if number else 40)).all()
-        game.play(game.to_play, found.action)
-        played = [found.action]
+        game.play(game.to_play, result.action)
+        played = [result.action]
 
 
 @pytest.mark.slow  # to compile
-def test_what_was_pondered_counts(monkeypatch):
+def test_pondering_counts_towards_the_search(monkeypatch):
     evaluator = evaluators.Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
     setup = setups.Setup(evaluator, SearchConfig(40))
     monkeypatch.setattr(gtp_search, "make_setup", lambda *_: setup)
@@ -143,13 +143,13 @@ def test_what_was_pondered_counts(monkeypatch):
     pondered = visits()
     engine.ponder(lambda: False)
     assert visits() >= pondered + 40
-    found = engine._num_searches
+    result = engine._num_searches
     engine.ponder(lambda: False)
-    assert engine._num_searches == found  # it has pondered enough
+    assert engine._num_searches == result  # it has pondered enough
     engine.game.play(1, engine.choose(1))
     engine.stop()
     engine.ponder(lambda: False)
     engine.genmove(0)
     engine.stop()
     engine.ponder(lambda: False)
-    assert engine._num_searches == found + 2
+    assert engine._num_searches == result + 2

@@ -136,7 +136,7 @@ class Session:
         return status
 
 
-def test_whatever_is_sent_is_obeyed_within_200_ms():
+def test_commands_are_obeyed_within_200_ms():
     session, late = Session("--simulations", "100000", "--no-reuse"), []
     for line in ("1 kata-analyze b 10 ownership true", "2 lz-analyze 10 minmoves 5"):
         session.send(line)
@@ -162,7 +162,7 @@ def test_whatever_is_sent_is_obeyed_within_200_ms():
     assert late[-1] < 0.2
 
 
-def test_what_is_sent_while_it_compiles_is_obeyed(tmp_path):
+def test_commands_sent_during_compilation_are_obeyed(tmp_path):
     """Even right after the start, while JAX is imported; and `quit` ends it while it compiles."""
     session, late = Session("--size", "6", JAX_COMPILATION_CACHE_DIR=str(tmp_path / "1")), []
     session.send("1 name")
@@ -215,7 +215,7 @@ main()
 """
 
 
-def test_sabakis_client_analyses(tmp_path):
+def test_analysis_with_sabakis_client(tmp_path):
     """Tested with `@sabaki/gtp` 3.0.0."""
     if shutil.which("node") is None or not os.path.isdir(f"{SABAKI}/node_modules/@sabaki/gtp"):
         pytest.skip(

@@ -43,9 +43,9 @@ def test_it_learns_before_each_move(nothing):
     """Black's centre wins at this komi; with weights of 0, only the simulations can show it."""
     engine = Engine(config(nothing, komi=0.5))
     assert engine.genmove(0) == 4
-    found = engine.searcher.search(engine.game.state, 1, 1)
-    assert found.ok
-    assert found.value < -0.2  # for White
+    result = engine.searcher.search(engine.game.state, 1, 1)
+    assert result.ok
+    assert result.value < -0.2  # for White
 
 
 def test_it_resigns(nothing):
@@ -58,21 +58,21 @@ def test_it_resigns(nothing):
     ("seconds", "simulations", "pieces"),
     [(1.0, 256, 1), (6.5, 256, 3), (100.0, 256, 4), (100.0, 300, 4), (100.0, 20, 1)],
 )
-def test_simulations_stop_when_the_time_is_over(nothing, seconds, simulations, pieces):
+def test_simulations_stop_at_the_time_limit(nothing, seconds, simulations, pieces):
     """By hand: a piece of 64 simulations takes a second, and so does each look at the clock before
     the next one. No shorter piece follows."""
     engine = Engine(config(nothing, seconds=seconds, simulations=simulations), Clock())
     searcher, made = engine.searcher, []
     learn = searcher._learn
     searcher._learn = lambda *args: made.append(args[0].weights) or learn(*args)
-    found = searcher.search(engine.game.state, 0, 0, seconds=seconds)
-    assert found.ok
+    result = searcher.search(engine.game.state, 0, 0, seconds=seconds)
+    assert result.ok
     assert len(made) == pieces
     assert all((a != b).any() for a, b in itertools.pairwise(made))  # it keeps learning
 
 
 @pytest.mark.parametrize(("reuse", "seconds"), [(True, None), (True, 1.0), (False, None)])
-def test_what_was_learnt_is_kept_while_the_game_goes_on(nothing, reuse, seconds):
+def test_learned_weights_are_kept_during_a_game(nothing, reuse, seconds):
     searcher = Engine(config(nothing, reuse=reuse), Clock()).searcher
     begun = []
     for name in ("_search", "_learn"):

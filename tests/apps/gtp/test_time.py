@@ -70,7 +70,7 @@ def thinking(thinks=0.0, **settings):
     return engine, engine._searchers[9]
 
 
-def test_time_left_over_the_moves_expected():
+def test_remaining_time_is_divided_by_expected_moves():
     engine, thinker = thinking()
     given = session(
         engine,
@@ -95,7 +95,7 @@ def test_time_left_over_the_moves_expected():
     assert thinker.asked[-1] is None
 
 
-def test_a_flag_is_the_most_of_a_move():
+def test_max_time_limits_each_move():
     engine, thinker = thinking(seconds=5.0)
     session(
         engine, "genmove b", "time_settings 300 0 0", "genmove w", "time_left b 9 9", "genmove b"
@@ -103,7 +103,7 @@ def test_a_flag_is_the_most_of_a_move():
     assert thinker.asked == pytest.approx([5.0, 5.0, 8.5 / 9])
 
 
-def test_the_engine_keeps_time_where_the_controller_says_nothing():
+def test_the_engine_keeps_time_without_time_left():
     clock = GameClock()
     clock.set(20.0, 30.0, 2)
     seconds = lambda: clock.for_move(0, 81, 60)
@@ -133,7 +133,7 @@ def test_the_engine_keeps_time_where_the_controller_says_nothing():
     assert thinker.asked[-1] == thinker.asked[-2] == 0
 
 
-def test_half_of_a_short_period_is_held_back():
+def test_half_of_a_short_period_is_reserved():
     clock = GameClock()
     clock.set(0.0, 0.4, 1)
     assert clock.for_move(0, 81, 0) == pytest.approx(0.2)
@@ -145,7 +145,7 @@ def test_half_of_a_short_period_is_held_back():
     assert clock.for_move(0, 81, 0) == pytest.approx(0.7)
 
 
-def test_a_machine_that_is_late_gets_more_time():
+def test_measured_lag_increases_the_reserve():
     clock = GameClock()
     clock.set(0.0, 1.0, 1)
     clock.spend(0, 0.45, 0.5)
@@ -180,13 +180,13 @@ def test_a_machine_that_is_late_gets_more_time():
         ("time_left b 1 -1", "stones -1 is not from 0 to 999999999"),
     ],
 )
-def test_nonsense_is_refused_and_changes_nothing(line, answer):
+def test_invalid_arguments_are_refused_and_change_nothing(line, answer):
     engine, thinker = thinking()
     assert session(engine, line, "genmove b")[0] == f"? syntax error: {answer}"
     assert thinker.asked == [None]
 
 
-def test_resigning_is_an_answer_and_no_move():
+def test_resignation_is_an_answer_but_not_a_move():
     engine, thinker = thinking()
     thinker.resigns = True
     given = session(engine, "genmove b", "showboard")
@@ -224,28 +224,28 @@ def lost():
 
 
 @pytest.mark.slow  # to compile
-def test_a_limit_of_time_ends_the_search_and_keeps_its_tree(lost):
+def test_a_time_limit_ends_the_search_and_keeps_its_tree(lost):
     searcher, clock = lost
     rules = go.Rules(3, "simple", max_moves=400)
     state = go.init(rules)
     clock.tick = 0.0
-    found = searcher.search(state, 0, 1, None, 100.0)
-    assert found.resigns
-    assert found.ok
-    assert found.value < -0.9
+    result = searcher.search(state, 0, 1, None, 100.0)
+    assert result.resigns
+    assert result.ok
+    assert result.value < -0.9
     in_all = int(searcher._kept.visits[0])
     assert 17 < in_all <= 61
     clock.tick = 1.0
-    found = searcher.search(state, 0, 2, None, 1.0)
+    result = searcher.search(state, 0, 2, None, 1.0)
     assert int(searcher._kept.visits[0]) == 17  # one chunk
-    state = go.play(rules, state, found.action)
-    other = searcher.search(state, 1, 3, [found.action], 1.0)
+    state = go.play(rules, state, result.action)
+    other = searcher.search(state, 1, 3, [result.action], 1.0)
     assert int(searcher._kept.visits[0]) > 17  # the kept tree counts
     assert not other.resigns
     assert searcher._timed._advance.jitted._cache_size() == 1
 
 
-def test_compiling_is_done_before_the_clock_runs():
+def test_compilation_happens_before_the_clock_starts():
     engine, thinker = thinking()
     session(engine, "clear_board", "komi 7", "boardsize 9")
     assert thinker.warmed == 0  # no clock: compiling at the first genmove is soon enough

@@ -25,7 +25,7 @@ def evaluators(path: str, digest: str) -> dict:
     return {"player": {"weights": path, "weights_sha256": digest}, "opponent": {"policy": "mogo"}}
 
 
-def test_weights_are_known_by_what_they_are(tmp_path):
+def test_weights_are_identified_by_their_hash(tmp_path):
     player = Side(evaluator="network", weights=pathlib.Path("a.npz"))
     config = MatchConfig(player=player, size=9, games=4, out=tmp_path / "run")
     first = evaluators("a.npz", "0" * 64)
@@ -48,7 +48,7 @@ def test_weights_are_known_by_what_they_are(tmp_path):
         MatchFolder(without, {})
 
 
-def test_openings_from_files_are_the_same_to_the_end(tmp_path):
+def test_openings_from_files_may_not_change(tmp_path):
     config = MatchConfig(openings_from=pathlib.Path("lines"), games=4, out=tmp_path / "run")
     with MatchFolder(config, {}, "0" * 64) as folder:
         folder.write_manifest({"openings_sha256": "0" * 64})
@@ -62,7 +62,7 @@ def test_openings_from_files_are_the_same_to_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("before", [{"games": 4, "batch": 2}, {"games": "many"}, ["no", "flags"]])
-def test_a_folder_of_something_else_is_called_that(before, tmp_path):
+def test_a_folder_of_something_else_is_refused(before, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(before))
     with pytest.raises(ValueError, match="does not belong to a match; name a new folder"):
         MatchFolder(MatchConfig(games=4, out=tmp_path))
@@ -82,7 +82,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("change", DAMAGED)
-def test_a_damaged_line_is_named(change, tmp_path):
+def test_a_damaged_line_is_reported(change, tmp_path):
     config = MatchConfig(games=4, out=tmp_path / "run")
     with MatchFolder(config) as folder:
         folder.add(GAME._replace(game=1), MOVES)
@@ -93,7 +93,7 @@ def test_a_damaged_line_is_named(change, tmp_path):
         MatchFolder(config)
 
 
-def test_a_folder_whose_name_is_too_long_is_one_line():
+def test_a_too_long_folder_name_is_one_line():
     with pytest.raises(ValueError, match=r"out: x+ cannot be read \(File name too long\)"):
         MatchFolder(MatchConfig(games=4, out=pathlib.Path("x" * 300)))
 
@@ -106,7 +106,7 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_are_known_by_what_is_in_them(name, tmp_path):
+def test_files_are_identified_by_their_contents(name, tmp_path):
     player = lambda path: Side(**FLAGS[name], **{name: path and pathlib.Path(path)})
     about = lambda path, digest: {"player": {name: path, f"{name}_sha256": digest}}
     config = MatchConfig(player=player("a.npz"), size=9, games=4, out=tmp_path / "run")
@@ -125,7 +125,7 @@ def test_files_are_known_by_what_is_in_them(name, tmp_path):
         MatchFolder(shipped, {})
 
 
-def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
+def test_a_refused_command_does_not_change_the_folder(tmp_path):
     player = Side(evaluator="network", weights=pathlib.Path("a.npz"))
     config = MatchConfig(player=player, size=9, games=4, out=tmp_path / "run")
     more = dataclasses.replace(config, games=10)
@@ -141,7 +141,7 @@ def test_a_refused_command_leaves_the_folder_to_the_one_that_has_it(tmp_path):
         assert folder.session == 1
 
 
-def test_what_was_written_before_the_lock_counts(tmp_path, monkeypatch):
+def test_a_config_written_before_the_lock_is_checked(tmp_path, monkeypatch):
     config = MatchConfig(games=4, out=tmp_path / "run")
     lock = MatchFolder._lock
 
@@ -157,7 +157,7 @@ def test_what_was_written_before_the_lock_counts(tmp_path, monkeypatch):
     assert json.loads((config.out / "config.json").read_text())["komi"] == 5.0
 
 
-def test_a_kill_as_the_folder_is_made_leaves_one_to_go_on_with(tmp_path):
+def test_a_match_resumes_after_a_kill_during_folder_creation(tmp_path):
     config = MatchConfig(games=4, out=tmp_path / "run")
     config.out.mkdir()
     (config.out / "results.jsonl").touch()
@@ -172,7 +172,7 @@ def test_a_kill_as_the_folder_is_made_leaves_one_to_go_on_with(tmp_path):
 RECORD = pathlib.Path(__file__).parents[3] / "experiments/against_gnugo/results/heuristic"
 
 
-def test_a_folder_of_before_there_were_such_flags_is_gone_on_with(tmp_path):
+def test_a_folder_of_an_earlier_version_is_resumed(tmp_path):
     out = tmp_path / "old"
     shutil.copytree(RECORD, out)
     asked = json.loads((out / "config.json").read_text())
@@ -192,7 +192,7 @@ def test_a_folder_of_before_there_were_such_flags_is_gone_on_with(tmp_path):
     assert {"strengths", "shapes"} <= json.loads((out / "config.json").read_text())["player"].keys()
 
 
-def test_a_record_is_on_the_disk_before_its_line(tmp_path, monkeypatch):
+def test_a_record_is_synced_before_its_result_line(tmp_path, monkeypatch):
     synced, fsync = [], os.fsync
 
     def noted(handle):
@@ -207,7 +207,7 @@ def test_a_record_is_on_the_disk_before_its_line(tmp_path, monkeypatch):
     assert synced == [path.stat().st_ino for path in expected]
 
 
-def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_cut_off(tmp_path):
+def test_a_partial_line_on_a_full_disk_is_an_error_and_truncated(tmp_path):
     config = MatchConfig(out=tmp_path / "run")
     results = config.out / "results.jsonl"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

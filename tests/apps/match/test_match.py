@@ -56,7 +56,7 @@ TROUBLE = {  # game: result, player's points, how it ended, and why; the player 
 
 
 @pytest.mark.parametrize("number", TROUBLE)
-def test_what_goes_wrong_costs_a_game_and_no_more(troubled, number):
+def test_each_failure_costs_one_game(troubled, number):
     game = results(troubled[0])[number]
     result, points, end, why = TROUBLE[number]
     assert (game["result"], game["points"], game["end"]) == (result, points, end)
@@ -69,7 +69,7 @@ def test_what_goes_wrong_costs_a_game_and_no_more(troubled, number):
     assert record.black == "Scripted 1"
 
 
-def test_a_void_game_keeps_what_was_played_and_why_each_attempt_failed(troubled):
+def test_a_void_game_records_its_moves_and_failures(troubled):
     games = results(troubled[0])
     assert sgf.read(troubled[0] / "games" / "0002.sgf").moves == ((0, 4), (1, 9))
     assert games[2]["turns"] == [2, 1]
@@ -115,7 +115,7 @@ def test_a_program_that_dies_three_times_in_a_game_loses_it(tmp_path):
     assert (summary["void"], summary["replayed"], summary["forfeits"]["opponent"]) == (0, 5, 2)
 
 
-def test_trouble_in_the_set_up_costs_what_trouble_in_the_game_does(tmp_path):
+def test_setup_failures_count_like_failures_in_a_game(tmp_path):
     out = tmp_path / "run"
     player = scripted("2:REFUSE@play", "3:NONSENSE@boardsize", "4:DIE@komi", "5:REFUSE@komi")
     opponent = scripted("6:HANG@komi", "7:HANG@play")
@@ -141,7 +141,7 @@ def test_trouble_in_the_set_up_costs_what_trouble_in_the_game_does(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["boardsize", "komi"])
-def test_a_program_that_refuses_the_match_ends_it_before_a_game(command, tmp_path, capsys):
+def test_a_program_that_refuses_the_settings_ends_the_match(command, tmp_path, capsys):
     player = scripted(f"all:REFUSE@{command}")
     assert match(tmp_path / "run", player, scripted()) == 2
     complaint = capsys.readouterr().err
@@ -149,7 +149,7 @@ def test_a_program_that_refuses_the_match_ends_it_before_a_game(command, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
-def test_killed_and_gone_on_with(tmp_path, capsys):
+def test_a_killed_match_is_resumed(tmp_path, capsys):
     out = tmp_path / "run"
     players = scripted("all:SLEEP=0.3"), scripted()
     flags = arguments(out, *players, "--games", "8", "--parallel", "2")
@@ -210,7 +210,7 @@ def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch, capsys):
     assert match(tmp_path / "run", *players, "--games", "2") == 0
 
 
-def test_two_at_once_in_a_folder(troubled, tmp_path, capsys):
+def test_two_matches_cannot_share_a_folder(troubled, tmp_path, capsys):
     out = tmp_path / "run"
     assert match(out, scripted(), scripted(), "--games", "2") == 0
     with (out / "results.jsonl").open("a") as file:
@@ -295,7 +295,7 @@ BAD = {
 }
 
 
-def test_a_match_without_sides_asks_for_them(tmp_path, capsys):
+def test_a_match_without_players_is_refused(tmp_path, capsys):
     out = tmp_path / "run"
     with pytest.raises(SystemExit) as stop:
         cli.main(["match", "--out", str(out)])
@@ -306,7 +306,7 @@ def test_a_match_without_sides_asks_for_them(tmp_path, capsys):
     assert not out.exists()
 
 
-def test_equal_sides_are_said_to_be_equal(tmp_path, capsys):
+def test_equal_players_are_reported(tmp_path, capsys):
     assert match(tmp_path / "same", scripted(), scripted(), "--games", "2") == 0
     assert "the two sides are identical" in capsys.readouterr().err
     assert match(tmp_path / "two", scripted(), scripted() + " ", "--games", "2") == 0
@@ -332,7 +332,7 @@ def test_how_to_install_gnugo(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.slow  # the test of a kill covers as much
-def test_ctrl_c_keeps_what_is_played(tmp_path):
+def test_ctrl_c_keeps_finished_games(tmp_path):
     out = tmp_path / "run"
     flags = arguments(out, scripted("all:SLEEP=0.2"), scripted("1,3:HANG"), "--games", "500")
     command = [sys.executable, "-m", "gozero.apps.cli", *flags, "--parallel", "2"]

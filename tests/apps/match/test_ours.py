@@ -35,7 +35,7 @@ def replay(path, rules: Rules) -> tuple[HostGame, sgf.GameRecord]:
 
 
 @pytest.mark.thorough
-def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
+def test_our_player_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     # Rules and lanes are those of test_lockstep, to share its compiled search.
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     batches, going_on = [], []
@@ -77,7 +77,7 @@ def test_ours_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     assert going_on  # trees were reused
 
 
-def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
+def test_games_between_our_players_leave_no_lane_idle(tmp_path, monkeypatch):
     """Games are played on the device, in lanes that take the next game when one ends."""
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     searched = []
@@ -116,7 +116,7 @@ def test_ours_against_ours_leave_no_lane_idle(tmp_path, monkeypatch):
     )
 
 
-def test_ours_pass_where_that_wins():
+def test_our_player_passes_when_that_wins():
     """With one black stone on the board, the opponent has passed (but not in the second game)."""
     rules = Rules(3, "simple", max_moves=400)
     game, pass_ = go_game(rules), rules.pass_action
@@ -180,7 +180,7 @@ def test_two_searches_play_any_game(game, tmp_path):
         (["--game", "hex", "--player.search", "td"], "search: td applies only to Go"),
     ],
 )
-def test_what_other_games_have_not_is_refused(flags, message, tmp_path, capsys):
+def test_go_flags_are_refused_for_other_games(flags, message, tmp_path, capsys):
     some = ["match", "--player.simulations", "2", "--out", str(tmp_path / "run")]
     with pytest.raises(SystemExit) as stop:
         cli.main([*some, *flags])
@@ -191,7 +191,7 @@ def test_what_other_games_have_not_is_refused(flags, message, tmp_path, capsys):
 
 
 @pytest.mark.slow  # to compile
-def test_ours_against_ours_again_and_gone_on_with(tmp_path):
+def test_games_between_our_players_are_reproducible_and_resumable(tmp_path):
     flags = ["match", "--size", "5", "--games", "6", "--parallel", "4", "--openings", "2"]
     flags += ["--player.search", "rave", "--player.simulations", "60", "--player.leaves", "4"]
     flags += ["--opponent.search", "uct", "--opponent.simulations", "60", "--opponent.reuse"]
@@ -218,7 +218,7 @@ def test_ours_against_ours_again_and_gone_on_with(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(GNUGO is None, reason="needs GNU Go: neither /usr/games/gnugo nor on PATH")
-def test_ours_against_gnugo(tmp_path):
+def test_our_player_against_gnugo(tmp_path):
     out = tmp_path / "run"
     gnugo = "gnugo --mode gtp --level 1 --chinese-rules --positional-superko --never-resign"
     gnugo += " --play-out-aftermath --capture-all-dead --seed {game}"

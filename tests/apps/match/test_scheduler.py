@@ -18,7 +18,7 @@ from gozero.apps.match.worker import GameWorker
 from tests.apps.match.match_runs import ENGINE, match, results, scripted
 
 
-def test_more_retries_play_again_what_was_void(tmp_path, capsys):
+def test_more_retries_replay_void_games(tmp_path, capsys):
     out = tmp_path / "run"
     players = scripted(f"1:ONCE={tmp_path / 'died'}"), scripted()
     flags = ["--games", "3", "--parallel", "1"]
@@ -40,7 +40,7 @@ def test_more_retries_play_again_what_was_void(tmp_path, capsys):
     assert len((out / "results.jsonl").read_text().splitlines()) == 4
 
 
-def test_attempts_that_came_to_nothing_count_after_a_stop(tmp_path, monkeypatch):
+def test_failed_attempts_count_after_a_stop(tmp_path, monkeypatch):
     """The opponent dies at each attempt; after two, the match is stopped and resumed."""
     out, kept = tmp_path / "run", MatchFolder.add_failures
 
@@ -71,7 +71,7 @@ def test_attempts_that_came_to_nothing_count_after_a_stop(tmp_path, monkeypatch)
         ('{"game": 0}', "'failures'"),
     ],
 )
-def test_a_file_of_failures_that_is_damaged_is_named(tmp_path, line, wrong):
+def test_a_damaged_failures_file_is_reported(tmp_path, line, wrong):
     config = MatchConfig(size=3, games=1, out=tmp_path / "run")
     with MatchFolder(config):
         (config.out / "failures.jsonl").write_text(f"{line}\n")
@@ -89,9 +89,7 @@ def comes_and_goes(tmp_path):
     return program
 
 
-def test_a_program_that_cannot_be_started_for_a_while_costs_no_game(
-    comes_and_goes, tmp_path, monkeypatch
-):
+def test_a_temporarily_missing_program_costs_no_game(comes_and_goes, tmp_path, monkeypatch):
     """It is gone after two games, and back after the third failure to start it."""
     out, elsewhere, missed = tmp_path / "run", tmp_path / "elsewhere", []
     add, begin = MatchFolder.add, GameWorker.begin
@@ -120,7 +118,7 @@ def test_a_program_that_cannot_be_started_for_a_while_costs_no_game(
 
 
 @pytest.mark.parametrize("parallel", ["1", "4"])
-def test_a_program_that_is_gone_for_good_ends_the_match(
+def test_a_permanently_missing_program_ends_the_match(
     parallel, comes_and_goes, tmp_path, monkeypatch, capsys
 ):
     out, add = tmp_path / "run", MatchFolder.add
@@ -154,7 +152,7 @@ def test_another_version_of_a_program_is_another_player(tmp_path, capsys):
     assert match(out, engine, scripted(), "--games", "4") == 0
 
 
-def test_games_that_are_over_are_kept_whatever_their_programs_still_do(tmp_path, monkeypatch):
+def test_finished_games_are_kept_while_programs_still_run(tmp_path, monkeypatch):
     """Both keep running after `quit`, and the match is stopped while it waits for them."""
     out, stops, close = tmp_path / "run", [], GtpClient.close
 
@@ -175,7 +173,7 @@ def test_games_that_are_over_are_kept_whatever_their_programs_still_do(tmp_path,
     assert sorted(results(out)) == [0]
 
 
-def test_as_many_files_as_programs_need(monkeypatch, capsys, tmp_path):
+def test_the_file_limit_is_raised_for_the_programs(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (64, 320))
     flags = ["--games", "40", "--parallel", "30"]
     assert match(tmp_path / "run", scripted(), scripted(), *flags) == 2

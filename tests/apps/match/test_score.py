@@ -38,7 +38,7 @@ def test_the_table():
     ]
 
 
-def test_games_are_resigned_by_the_side_that_lost_them():
+def test_resignations_are_counted_for_the_losing_side():
     games = [game(0, 0.0, "resign"), game(1, 0.0, "resign"), game(2, 1.0, "resign"), game(3, 0.0)]
     summary = match_score.summarise(games)
     assert summary["resigned"] == {"player": 2, "opponent": 1}

@@ -64,8 +64,8 @@ def button(page, name):
 
 
 def stones(page):
-    found = page.locator(".board [data-at]").all()
-    return {int(one.get_attribute("data-at")) for one in found}
+    elements = page.locator(".board [data-at]").all()
+    return {int(one.get_attribute("data-at")) for one in elements}
 
 
 def picture(page, name):

@@ -46,7 +46,7 @@ def hear(board, kind):
 
 
 @pytest.mark.parametrize("path", ["", "board.js", "page.js"])
-def test_its_files_are_for_who_knows_the_token(client, path):
+def test_files_require_the_token(client, path):
     answer = client.get(f"/{TOKEN}/{path}")
     assert answer.status_code == 200
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -58,7 +58,7 @@ def test_its_files_are_for_who_knows_the_token(client, path):
     assert client.post(f"/{TOKEN}/{path}").status_code == 405
 
 
-def test_nothing_else_is_there(client):
+def test_other_paths_are_not_found(client):
     for path in (
         "/",
         f"/{TOKEN}/server.py",
@@ -81,7 +81,7 @@ def test_nothing_else_is_there(client):
         (TOKEN, {"origin": f"http://evil.example:{PORT}", "host": f"evil.example:{PORT}"}),
     ],
 )
-def test_a_socket_is_for_our_page_alone(client, token, headers):
+def test_sockets_of_other_origins_are_refused(client, token, headers):
     with pytest.raises(WebSocketDisconnect), connect(client, token, **headers):
         pass
 
@@ -103,7 +103,7 @@ def test_ten_tabs_play_at_once(client):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '"x"', "[" * 100_000, "\x00"])
-def test_what_is_no_message_is_said_to_be_none(client, text):
+def test_invalid_messages_are_answered_with_an_error(client, text):
     with connect(client) as board:
         board.send_text(text)
         assert board.receive_json()["text"] == "a message must be a JSON object"
@@ -119,7 +119,7 @@ def test_a_message_too_long_ends_the_socket(client):
         assert ended.value.code == 1009
 
 
-def test_there_is_a_most_of_boards(client):
+def test_the_number_of_boards_is_limited(client):
     with contextlib.ExitStack() as stack:
         for _ in range(MOST_BOARDS):
             stack.enter_context(connect(client))

@@ -43,7 +43,7 @@ def test_a_game_against_an_engine_ends_and_is_scored(board):
     assert "RE[B+18]" in board.last("sgf")["text"]
 
 
-def test_undo_gives_the_hand_its_turn_again_and_keeps_a_variation(board):
+def test_undo_returns_the_turn_and_keeps_a_variation(board):
     board.new(white="random")
     board.does("play", at=12)
     board.does("undo")
@@ -90,14 +90,14 @@ def test_a_file_is_loaded_reviewed_and_saved(board):
     assert board.last("analysis")["node"] == 0
     board.does("goto", node=4)
     told = board.does("review")
-    found = [m for m in told if m["tell"] == "analysis"]
-    assert [m["node"] for m in found] == [1, 2, 3], "what is known is not asked again"
-    assert (found[0]["win"], found[0]["lead"], found[0]["moves"][0]["line"]) == (
+    analyses = [m for m in told if m["tell"] == "analysis"]
+    assert [m["node"] for m in analyses] == [1, 2, 3], "what is known is not asked again"
+    assert (analyses[0]["win"], analyses[0]["lead"], analyses[0]["moves"][0]["line"]) == (
         0.26,
         -1.5,
         [0, PASS],
     )
-    assert found[0]["policy"][-1] == 0, "JSON has no nan"
+    assert analyses[0]["policy"][-1] == 0, "JSON has no nan"
     assert [m["text"] for m in told if m["tell"] == "busy"][::3] == ["0 of 3 positions", ""]
     board.does("save")
     root = sgfmill.Sgf_game.from_string(board.last("sgf")["text"]).get_root()
@@ -105,7 +105,7 @@ def test_a_file_is_loaded_reviewed_and_saved(board):
     board.does("analyse", on=False)
 
 
-def test_a_second_look_is_told_all_that_is_known(board):
+def test_a_reconnect_receives_the_whole_state(board):
     board.does("load", sgf=GAME)
     board.does("analyse", on=True)
     told = board.does("hello")
@@ -136,7 +136,7 @@ def test_a_second_look_is_told_all_that_is_known(board):
         ({"do": "open", "game": 0}, "no games are watched"),
     ],
 )
-def test_what_cannot_be_is_said(board, message, said):
+def test_invalid_requests_are_refused(board, message, said):
     board.new()
     with pytest.raises(ValueError, match=said):
         board.session.take(message)
@@ -144,7 +144,7 @@ def test_what_cannot_be_is_said(board, message, said):
     assert board.last("at")["stones"][0] == "X", "the game is as it was"
 
 
-def test_before_a_game_only_a_game_can_be_asked_for():
+def test_without_a_game_only_a_new_game_is_accepted():
     with pytest.raises(BadMessage, match="there is no game yet"):
         Board().does("play", at=0)
 
@@ -166,7 +166,7 @@ def test_a_folder_is_watched_as_it_grows(tmp_path):
     assert board.last("at")["node"] == 4
 
 
-def test_folders_that_vanish_while_they_are_looked_through_are_passed_over(tmp_path, monkeypatch):
+def test_folders_that_vanish_during_a_scan_are_skipped(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     (tmp_path / "1.sgf").write_text(GAME)
     looked = os.scandir
@@ -196,7 +196,7 @@ def test_watched_self_play_goes_on_and_can_be_opened():
     assert board.last("at")["stones"] == games[3]["stones"]
 
 
-def test_every_node_can_be_gone_to(board):
+def test_every_node_can_be_visited(board):
     random.seed(1)
     tree = Variations(sgf.read(GAME.encode()))
     boards = {0: tree.game.stones()}
@@ -215,7 +215,7 @@ def test_every_node_can_be_gone_to(board):
 
 
 @pytest.mark.slow
-def test_a_thousand_odd_messages_end_no_session():
+def test_a_session_survives_a_thousand_odd_messages():
     rng = random.Random(3)
     odd = [
         None,
@@ -280,7 +280,7 @@ def test_a_thousand_odd_messages_end_no_session():
     assert board.last("at")["stones"][0] == "X"
 
 
-def test_what_the_analysis_engine_says_reaches_who_asked(monkeypatch):
+def test_answers_of_the_analysis_engine_reach_the_requester(monkeypatch):
     """It refuses this komi, so the answer needs no search. An engine that ends is replaced."""
     thinking = Thinking(WebConfig.of_flags({"player": "random", "size": 5}), "test")
     answers: queue.Queue[dict] = queue.Queue()

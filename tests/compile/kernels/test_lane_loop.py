@@ -89,19 +89,19 @@ def test_the_last_lane_to_end_a_game_plays_its_next_one(platform):
         ("cuda", 65536, 19, (32,), 512, 4),
     ],
 )
-def test_a_batch_is_divided_so_that_few_lanes_wait(platform, count, words, shape, blocks, games):
+def test_how_a_batch_is_divided_into_lanes(platform, count, words, shape, blocks, games):
     plan = lane_loop.plan(platform, count, words)
     assert plan == (platform, shape, blocks, games)
     assert count <= plan.size < count + blocks * np.prod(shape)
 
 
-def test_what_a_kernel_cannot_do_is_said():
+def test_unsupported_operations_are_named():
     table = jnp.arange(8, dtype=jnp.uint32)
     looks_up = lambda state: state._replace(number=table[state.number % 8])
     with pytest.raises(NotImplementedError, match="gather is not supported in a kernel of lanes"):
         lane_loop.run(goes_on, looks_up, of_numbers(np.arange(1, 9)), "interpret")
 
 
-def test_nothing_else_has_so_many_lanes():
+def test_the_number_of_lanes_is_a_prime():
     """JAX keeps what it traced for a kernel by its shapes, and a prime is no batch of anyone's."""
     assert all(by_lane.LANES % n for n in range(2, 65))

@@ -50,7 +50,7 @@ def test_a_stage_in_a_kernel_is_the_same(count, monkeypatch):
     assert [x.dtype for x in got] == [x.dtype for x in expected]
 
 
-def test_what_such_a_kernel_cannot_do_is_said():
+def test_unsupported_operations_are_named():
     table = jnp.arange(8, dtype=jnp.uint32)
     with pytest.raises(NotImplementedError, match="dynamic_slice is not supported in a kernel"):
         one_game.run(lambda i: table[i], jnp.arange(4))
@@ -95,7 +95,7 @@ def _stages(rules, position, action):
 
 
 @pytest.mark.slow
-def test_xla_makes_much_of_a_move_on_a_tpu():
+def test_a_kernel_reduces_the_compile_time_of_a_move_on_a_tpu():
     """What such a kernel is for: where this fails, it is no longer needed."""
     rules, target = go.Rules(19), ahead.target("v5e")
     empty = lambda _: (go.empty_position(rules), jnp.int32(0))

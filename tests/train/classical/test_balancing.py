@@ -79,9 +79,9 @@ def sampled():
         z = jnp.sign(games.score - KOMI)
         return z.mean(), gradient.weighted_psi(RULES.layout, logs, games, z / count)
 
-    found = [run(LOGS, jax.random.key(seed)) for seed in range(24)]
-    slopes = np.array([np.concatenate(slope) for _, slope in found])
-    return np.array([float(mean) for mean, _ in found]), slopes
+    result = [run(LOGS, jax.random.key(seed)) for seed in range(24)]
+    slopes = np.array([np.concatenate(slope) for _, slope in result])
+    return np.array([float(mean) for mean, _ in result]), slopes
 
 
 def test_the_gradient_is_that_of_all_playouts():

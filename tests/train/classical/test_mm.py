@@ -39,8 +39,8 @@ def random_choices(count, seed, logs) -> choice.Choices:
         previous=jnp.asarray(rng.integers(-1, SIZE * SIZE, count), jnp.int32),
         played=jnp.zeros(count, jnp.int32),
     )
-    found = features(blank)
-    chances = np.array(jax.nn.softmax(choice.log_strengths(logs, found), axis=0), np.float64)
+    result = features(blank)
+    chances = np.array(jax.nn.softmax(choice.log_strengths(logs, result), axis=0), np.float64)
     ends = np.cumsum(chances / chances.sum(axis=0), axis=0)
     played = (rng.random(count) > ends).sum(axis=0)
     return blank.replace(played=jnp.asarray(played, jnp.int32))
@@ -95,8 +95,8 @@ def test_known_strengths_are_found_again():
 
 def test_updates_are_those_of_the_reference():
     played = jax.tree.map(lambda x: x[:60], learnt(8192)[0])
-    found = features(played)
-    shape, contiguity, may = map(np.asarray, found)
+    actual = features(played)
+    shape, contiguity, may = map(np.asarray, actual)
     plain = []
     for n in range(60):
         teams = {}
@@ -164,27 +164,27 @@ def test_a_ko_may_be_filled_when_the_opponent_has_passed_and_the_record_does_not
     silent = GameRecord(SIZE, 7.0, (taken, filled), **stones)
     said = GameRecord(SIZE, 7.0, (taken, (1, SIZE * SIZE), filled), **stones)
     retaken = GameRecord(SIZE, 7.0, (taken, (1, 6)), **stones)
-    found = choice.of_games(go.Rules(SIZE, ko="simple"), [silent, said, retaken])
-    assert found.illegal == {2: 2}
-    assert sorted(found.choices.played.tolist()) == [6, 6, 7, 7]
+    result = choice.of_games(go.Rules(SIZE, ko="simple"), [silent, said, retaken])
+    assert result.illegal == {2: 2}
+    assert sorted(result.choices.played.tolist()) == [6, 6, 7, 7]
 
 
 def test_choices_of_games_are_those_of_the_reference():
     records = [random_record(seed) for seed in range(6)]
     setup = GameRecord(SIZE, 7.0, ((1, 7),), black_stones=(6, 12, 8), white_stones=(2,))
     illegal = GameRecord(SIZE, 7.0, ((0, 3), (1, 3)))
-    found = choice.of_games(go.Rules(SIZE, ko="simple"), [*records, setup, illegal])
-    assert found.illegal == {7: 2}
-    seen = features(found.choices)
+    result = choice.of_games(go.Rules(SIZE, ko="simple"), [*records, setup, illegal])
+    assert result.illegal == {7: 2}
+    seen = features(result.choices)
     n = 0
-    order = np.argsort(found.game, kind="stable")
+    order = np.argsort(result.game, kind="stable")
     for number, record in enumerate(records):
         game, previous = ReferenceGame(SIZE, ko="simple"), None
         for ply, (_, action) in enumerate(record.moves, start=1):
             if action in (may := allowed(game)) and action != 25:
                 at = order[n]
-                assert (found.game[at], found.number[at]) == (number, ply)
-                assert found.choices.played[at] == action
+                assert (result.game[at], result.number[at]) == (number, ply)
+                assert result.choices.played[at] == action
                 assert np.flatnonzero(seen.may[:, at]).tolist() == may
                 for p in may:
                     code = int(neighbourhoods.class_codes()[seen.shape[p, at]])
@@ -196,8 +196,8 @@ def test_choices_of_games_are_those_of_the_reference():
             previous = None if action == 25 else action
             game.play(action)
     assert n == len(order) - 1
-    assert found.game[order[n]] == 6
-    assert found.choices.played[order[n]] == 7
+    assert result.game[order[n]] == 6
+    assert result.choices.played[order[n]] == 7
 
 
 # --- the command ----------------------------------------------------------------------

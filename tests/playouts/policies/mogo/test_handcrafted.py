@@ -39,9 +39,9 @@ def check(games: list[ReferenceGame], nakade: bool = False) -> list[int]:
     for game in games:
         game.passes = min(game.passes, 1)
     last = [last_move(game) for game in games]
-    found = valued(games[0].size, nakade)(positions_in_atari(games), jnp.array(last))
+    actual = valued(games[0].size, nakade)(positions_in_atari(games), jnp.array(last))
     for i, game in enumerate(games):
-        np.testing.assert_array_equal(found[i], expected(game, last[i], nakade), err_msg=str(i))
+        np.testing.assert_array_equal(actual[i], expected(game, last[i], nakade), err_msg=str(i))
     known = [None if p == bb.NO_POINT else p for p in last]
     return [reference.choices(g, p, nakade)[0] for g, p in zip(games, known, strict=True)]
 

@@ -105,9 +105,9 @@ class Watched:
     def rejected(self, rejected):
         """Only what saves nothing is rejected, and only while something is to be saved."""
         saves = self.moves if self.rule == reference.SAVE else set()
-        found = set(np.flatnonzero(rejected))
-        assert not found & saves
-        self.rejects += len(found)
+        result = set(np.flatnonzero(rejected))
+        assert not result & saves
+        self.rejects += len(result)
 
 
 def check_against_reference(

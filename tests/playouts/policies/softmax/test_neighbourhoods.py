@@ -66,8 +66,8 @@ def test_the_other_player_sees_the_colours_swapped():
 @pytest.mark.parametrize("size", [2, 5, pytest.param(9, marks=slow), pytest.param(19, marks=slow)])
 def test_classes_are_those_of_the_reference(size):
     games = random_games(size, 6, seed=size)
-    found = neighbourhoods.classes()[codes_of(games, size)].reshape(len(games), -1)
-    for game, classes in zip(games, found, strict=True):
+    result = neighbourhoods.classes()[codes_of(games, size)].reshape(len(games), -1)
+    for game, classes in zip(games, result, strict=True):
         for p, number in enumerate(classes):
             lines = reference.shape_of(int(neighbourhoods.class_codes()[number]))
             assert reference.canonical(lines) == reference.shape_at(game, p)

@@ -57,8 +57,8 @@ def weighing(size: int):
         banned = jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko)
         move = playable.packed_point(lay, previous)
         may = playable.candidates(lay, own, opponent, banned)
-        found = softmax.weights(policy, lay, own, opponent, may, move)
-        return found.reshape(size * size, -1).T
+        result = softmax.weights(policy, lay, own, opponent, may, move)
+        return result.reshape(size * size, -1).T
 
     return jax.jit(weigh)
 
@@ -73,8 +73,8 @@ def previous_of(games, seed):
 def test_weights_are_those_of_the_reference(size):
     games = random_games(size, 12, seed=size)
     previous = previous_of(games, size)
-    found = np.asarray(weighing(size)(POLICY, positions_of(games), previous))
-    for game, before, weights in zip(games, previous, found, strict=True):
+    actual = np.asarray(weighing(size)(POLICY, positions_of(games), previous))
+    for game, before, weights in zip(games, previous, actual, strict=True):
         if game.passes >= 2:
             continue
         before = None if before < 0 else int(before)
@@ -94,10 +94,10 @@ def test_weights_turn_with_the_board_and_do_not_know_black_from_white(size):
     weigh = functools.partial(weighing(size), POLICY)
     # Of suicides, which a try finds out, more or fewer may be among the candidates.
     legal = [[p in allowed(game) for p in range(size * size)] for game in games]
-    found = np.where(legal, weigh(positions, previous), 0)
-    assert np.all((found > 0) == legal)
+    result = np.where(legal, weigh(positions, previous), 0)
+    assert np.all((result > 0) == legal)
     swapped = weigh(positions_of([reference.swapped(game) for game in games]), previous)
-    np.testing.assert_array_equal(np.where(legal, swapped, 0), found)
+    np.testing.assert_array_equal(np.where(legal, swapped, 0), result)
     for come_from in symmetry.permutations(size)[:, :-1]:
         moved = []
         for game in games:
@@ -108,7 +108,7 @@ def test_weights_turn_with_the_board_and_do_not_know_black_from_white(size):
         points = np.where(previous < 0, previous, np.argsort(come_from)[previous])
         there = weigh(positions_of(moved), points.astype(np.int32))
         np.testing.assert_array_equal(
-            np.where(legal, np.asarray(there)[:, np.argsort(come_from)], 0), found
+            np.where(legal, np.asarray(there)[:, np.argsort(come_from)], 0), result
         )
 
 
