@@ -34,8 +34,8 @@ def check_command(argv):
         assert flags.parse(worker.WorkerFlags, argv[1:], prog="worker").out
     elif "--dry-run" in argv:
         default = dry_run.DryRunConfig(**vars(preset_of(argv, "dry run")))
-        asked = flags.parse(dry_run.DryRunConfig, argv, prog="dry run", default=default)
-        assert ahead.target(asked.target)
+        config = flags.parse(dry_run.DryRunConfig, argv, prog="dry run", default=default)
+        assert ahead.target(config.target)
     else:
         assert run.parse(argv).out
 
@@ -62,7 +62,7 @@ def test_commands(path):
         check_command(argv)
 
 
-def test_what_kubernetes_asks_for():
+def test_kubernetes_files_match_their_schemas():
     """By Kubernetes' own schemas; for a JobSet these cover the job that it replicates."""
     for path in YAML:
         for one in parsed(path):
@@ -84,12 +84,12 @@ def test_what_kubernetes_asks_for():
                 check_pod(template["spec"], job["kind"])
 
 
-def test_what_skypilot_asks_for():
+def test_the_skypilot_file_is_valid():
     sky = pytest.importorskip("sky", reason="pip install skypilot: it checks skypilot.yaml")
     assert sky.Task.from_yaml(str(DEPLOY / "skypilot.yaml")).run.startswith("python -m train")
 
 
-def test_what_a_million_games_cost_is_what_the_table_has():
+def test_the_cost_of_a_million_games_matches_the_table():
     table = (ROOT / "docs/accelerators.md").read_text()
     for preset, of, names in (
         ("19x19-slice", "v5litepod-16", ["jobset.yaml"]),
@@ -123,13 +123,13 @@ def test_a_slice_has_as_many_pods_as_its_topology_has_hosts():
     assert spec["backoffLimit"] == 0  # JobSet restarts all pods together
 
 
-def test_the_shell_takes_the_scripts():
+def test_the_shell_parses_the_scripts():
     for path in DEPLOY.glob("*.sh"):
         done = subprocess.run(["bash", "-n", path], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_image_installs_what_there_is():
+def test_the_image_installs_existing_packages():
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     words = [line.split()[0] for line in lines if line and not line.startswith("#")]
     assert words == ["FROM", "ARG", "WORKDIR", "COPY", "RUN", "ENTRYPOINT"]

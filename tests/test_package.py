@@ -41,7 +41,7 @@ def wheel(built):
     return path
 
 
-def test_the_wheel_is_the_library_with_its_data_and_small(wheel):
+def test_the_wheel_has_the_library_and_its_data_and_is_small(wheel):
     with zipfile.ZipFile(wheel) as archive:
         files = {info.filename: archive.read(info) for info in archive.infolist()}
     about = f"gozero-{gozero.__version__}.dist-info/"
@@ -55,20 +55,20 @@ def test_the_wheel_is_the_library_with_its_data_and_small(wheel):
     assert wheel.stat().st_size < MOST_BYTES
 
 
-def test_the_metadata_is_valid_and_says_what_the_project_does(wheel):
+def test_the_metadata_is_valid_and_matches_the_project(wheel):
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(f"gozero-{gozero.__version__}.dist-info/METADATA")
-    found = Metadata.from_email(text, validate=True)
-    assert (found.name, str(found.version)) == ("gozero", gozero.__version__)
-    assert found.license_expression == PROJECT["license"]
-    assert str(found.requires_python) == PROJECT["requires-python"]
-    assert found.description_content_type == "text/markdown"
+    metadata = Metadata.from_email(text, validate=True)
+    assert (metadata.name, str(metadata.version)) == ("gozero", gozero.__version__)
+    assert metadata.license_expression == PROJECT["license"]
+    assert str(metadata.requires_python) == PROJECT["requires-python"]
+    assert metadata.description_content_type == "text/markdown"
     assert email.message_from_bytes(text).get_payload() == (ROOT / "README.md").read_text()
-    needed = [one for one in found.requires_dist if one.marker is None]
+    needed = [one for one in metadata.requires_dist if one.marker is None]
     assert len(needed) == len(PROJECT["dependencies"])
 
 
-def test_the_sdist_has_all_that_the_tests_want(built):
+def test_the_sdist_has_all_that_the_tests_need(built):
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -110,17 +110,17 @@ def test_the_wheel_plays_in_an_empty_environment(wheel, tmp_path):
     run("venv/bin/python", "-m", "pip", "install", "-q", str(wheel))
     assert run("venv/bin/gozero", "--version").stdout == f"gozero {gozero.__version__}\n"
     assert "strong" in run("venv/bin/gozero", "players").stdout
-    said = run("venv/bin/gozero", "gtp", input="name\nboardsize 7\ngenmove b\nquit\n").stdout
-    assert re.fullmatch(r"= gozero\n\n=\n\n= [A-G][1-7]\n\n=\n\n", said)
+    output = run("venv/bin/gozero", "gtp", input="name\nboardsize 7\ngenmove b\nquit\n").stdout
+    assert re.fullmatch(r"= gozero\n\n=\n\n= [A-G][1-7]\n\n=\n\n", output)
     assert run("venv/bin/gozero", "gtp", "--selftest").returncode == 0
 
 
-def test_the_citation_is_of_this_version():
-    found = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert found["cff-version"] == "1.2.0"
-    assert (found["version"], found["license"]) == (gozero.__version__, PROJECT["license"])
-    assert found["keywords"] == PROJECT["keywords"]
-    assert [one["name"] for one in found["authors"]] == [one["name"] for one in PROJECT["authors"]]
+def test_the_citation_has_this_version():
+    cff = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cff["cff-version"] == "1.2.0"
+    assert (cff["version"], cff["license"]) == (gozero.__version__, PROJECT["license"])
+    assert cff["keywords"] == PROJECT["keywords"]
+    assert [one["name"] for one in cff["authors"]] == [one["name"] for one in PROJECT["authors"]]
 
 
 def test_the_badges_are_true():

@@ -33,10 +33,10 @@ LAYERS = {
 MAX_LAYERS = 8
 
 
-def room_of(module: str) -> str | None:
-    for room in LAYERS:
-        if module == room or module.startswith(room + "."):
-            return room
+def package_of(module: str) -> str | None:
+    for package in LAYERS:
+        if module == package or module.startswith(package + "."):
+            return package
     return None
 
 
@@ -58,12 +58,12 @@ def test_a_file_imports_only_from_layers_below():
     wrong = []
     for path in sources():
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        room = room_of(module)
-        for name in imports(path) if room else ():
-            other = room_of(name)
-            if other is None or other == room:
+        package = package_of(module)
+        for name in imports(path) if package else ():
+            other = package_of(name)
+            if other is None or other == package:
                 continue
-            if LAYERS[other] >= LAYERS[room]:
+            if LAYERS[other] >= LAYERS[package]:
                 wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert wrong == []
 
@@ -76,7 +76,7 @@ def test_every_public_name_loads():
         gozero.nothing  # noqa: B018
 
 
-def test_the_search_is_a_function_and_its_package_is_still_there():
+def test_search_is_a_function_and_a_package():
     from gozero.search import edges, tree
 
     assert (edges.__name__, tree.__name__) == ("gozero.search.edges", "gozero.search.tree")
@@ -87,7 +87,7 @@ def test_the_search_is_a_function_and_its_package_is_still_there():
     assert "Args:" in gozero.search.__doc__
 
 
-def test_play_is_a_function_and_its_package_is_still_there():
+def test_play_is_a_function_and_a_package():
     from gozero.go import rules
     from gozero.play import arena
 
@@ -137,10 +137,10 @@ def imports_of_ours() -> dict[str, set[str]]:
     }
     graph = {}
     for module, path in paths.items():
-        found = [name for name in imports(path) if name in paths]
+        names = [name for name in imports(path) if name in paths]
         # `from package import module` names the package as well.
-        inner = {name for name in found if any(other.startswith(name + ".") for other in found)}
-        graph[module] = set(found) - inner - {module}
+        inner = {name for name in names if any(other.startswith(name + ".") for other in names)}
+        graph[module] = set(names) - inner - {module}
     return graph
 
 
@@ -148,7 +148,7 @@ def test_no_package_has_more_than_eight_layers():
     """A file is one layer above the highest file of its package that it imports."""
     graph, tall = imports_of_ours(), {}
     for package in LAYERS:
-        inside = {module for module in graph if room_of(module) == package}
+        inside = {module for module in graph if package_of(module) == package}
         layers = layers_of({module: graph[module] & inside for module in inside})
         if max(layers.values(), default=0) >= MAX_LAYERS:
             tall[package] = max(layers, key=layers.get), max(layers.values()) + 1
@@ -179,18 +179,18 @@ COMPILERS = re.compile(
 )
 
 
-def test_only_one_room_tells_the_compiler_what_to_do():
-    found = [
+def test_only_the_compile_package_has_compiler_tricks():
+    offenders = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in sources()
         if path.parent != ROOT / "gozero/compile"
         for line in path.read_text().splitlines()
         if COMPILERS.search(line)
     ]
-    assert found == []
+    assert offenders == []
 
 
-def test_the_reading_guide_names_files_that_are_there():
+def test_the_reading_guide_names_existing_files():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     linked = re.findall(r"\]\(([\w./]+)\)", text)
     named = re.findall(r"`((?:gozero|train|tests|experiments)/[\w./]*)`", text)

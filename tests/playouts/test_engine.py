@@ -122,7 +122,7 @@ def test_every_move_of_a_playout_is_the_references_at_all_sizes(size):
     check_against_reference(random_games(size, 3, seed=size), seed=size)
 
 
-def test_playouts_that_cycle_are_cut_at_the_cap():
+def test_cycling_playouts_are_truncated_at_the_cap():
     rules = go.Rules(2)  # simple ko stops few of the cycles on 2x2
     result = compiled(rules)(empty_boards(rules, 200), jax.random.key(0))
     cut = ~np.asarray(result.finished)
@@ -185,7 +185,7 @@ def test_results_do_not_depend_on_the_number_of_lanes(lanes):
     assert_same(compiled(rules, ends=True, first_plays=True, lanes=lanes)(positions, key), at_once)
 
 
-def test_the_last_lanes_of_a_block_go_on_by_themselves():
+def test_the_last_lanes_of_a_block_finish_in_smaller_blocks():
     rules, key = go.Rules(5), jax.random.key(7)
     positions = empty_boards(rules, 80)
     at_once = compiled(rules, ends=True, first_plays=True)(positions, key)
@@ -193,7 +193,7 @@ def test_the_last_lanes_of_a_block_go_on_by_themselves():
     assert_same(compiled(rules, ends=True, first_plays=True, lanes=16)(positions, key), at_once)
 
 
-def test_parts_of_a_batch_with_their_numbers_are_the_batch():
+def test_parts_of_a_batch_with_ids_equal_the_batch():
     rules, key = go.Rules(5), jax.random.key(7)
     positions = empty_boards(rules, 12)
     whole = compiled(rules)(positions, key)
@@ -246,7 +246,7 @@ def test_a_truncated_playout_stops_at_its_cap_and_is_scored_as_it_stands(size):
         assert game.area() == score
 
 
-def test_outcomes_are_signs_and_the_cut_ones_are_valued():
+def test_outcomes_are_signs_or_values_of_truncated_playouts():
     playouts = engine.Playouts(
         score=jnp.array([3, 7, 9, 25]),
         moves=jnp.array([9, 9, 9, 9]),
@@ -260,16 +260,16 @@ def test_outcomes_are_signs_and_the_cut_ones_are_valued():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"lanes": 0}, "lanes: 0"),
         ({"max_moves": -1}, "max_moves: -1"),
         ({"first_plays": "own"}, "first_plays: 'own' is neither a bool nor one of either, same"),
     ],
 )
-def test_bad_options_are_refused(options, said):
+def test_bad_options_are_refused(options, message):
     rules = go.Rules(5)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         uniform.uniform_playouts(rules, empty_boards(rules, 2), jax.random.key(0), **options)
 
 
@@ -279,7 +279,7 @@ def test_one_position_without_a_batch_is_refused():
         uniform.uniform_playouts(rules, go.empty_position(rules), jax.random.key(0))
 
 
-def test_ownership_wants_the_ends():
+def test_ownership_needs_the_ends():
     rules = go.Rules(5)
     playouts = compiled(rules)(empty_boards(rules, 2), jax.random.key(0))
     with pytest.raises(ValueError, match="ends=True"):
@@ -349,14 +349,14 @@ def test_exports_for_all_platforms_at_once(size):
 def test_compiled_plainly_playouts_are_the_same(monkeypatch):
     rules, key = go.Rules(5), jax.random.key(3)
     positions = positions_of(random_games(5, 8, seed=3))
-    apart = compiled(rules)(positions, key)
+    optimized = compiled(rules)(positions, key)
     monkeypatch.setenv(mode.VARIABLE, "plain")
     plain = jax.jit(lambda *args: uniform.uniform_playouts(rules, *args))(positions, key)
-    assert_same(plain, apart)
+    assert_same(plain, optimized)
 
 
 @pytest.mark.parametrize("size", [9, 16])
-def test_a_try_gathers_nothing(size):
+def test_a_step_gathers_nothing(size):
     rules = go.Rules(size)
     policy, cap = uniform.policy(rules.layout), engine.move_cap(rules)
 

@@ -101,7 +101,7 @@ def test_uniform_playouts_of_9x9_in_a_kernel_are_the_same_games(in_kernels):
 
 
 @pytest.mark.thorough
-def test_a_kernel_cuts_playouts_as_they_are_cut(in_kernels):
+def test_a_kernel_truncates_playouts_alike(in_kernels):
     positions, _ = unfinished(5, 8, seed=4)
     got = check_same_games(uniform_run(go.Rules(5), max_moves=7), positions, jax.random.key(5))
     assert not np.all(got.finished)
@@ -286,7 +286,7 @@ def kernels_for(monkeypatch):
 
 
 @pytest.mark.parametrize("target", mode.PLATFORMS)
-def test_a_kernel_is_for_tpus_and_gpus(target, kernels_for, monkeypatch):
+def test_kernels_are_used_on_tpus_and_gpus(target, kernels_for, monkeypatch):
     args = empty_boards(go.Rules(5), 4), jax.random.key(0)
     run = uniform_run(go.Rules(5))
     expected = {"cpu": set(), "gpu": {"cuda"}, "tpu": {"tpu"}}
@@ -306,7 +306,7 @@ def test_an_evaluator_plays_in_a_kernel(policy, kernels_for):
     assert kernels_for("tpu", run, jax.random.key(0), seen) == {"tpu"}
 
 
-def test_policies_that_look_something_up_have_no_kernel():
+def test_policies_with_table_look_ups_have_no_kernel():
     policy = softmax.as_policy(softmax.softmax_policy(strengths.uniform(), 5))
     assert policy.takes_last
     assert not policy.in_kernel

@@ -26,7 +26,7 @@ from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
 
 
 @pytest.mark.parametrize("size", [2, 5, 9, 13, 19])
-def test_eyes_are_those_of_the_reference(size):
+def test_eyes_match_the_reference(size):
     rng = np.random.default_rng(size)
     games = [ReferenceGame(size) for _ in range(30)]
     for game in games:  # mostly own stones, otherwise there would be no eyes
@@ -97,7 +97,7 @@ FIRST_MOVES = {
 
 
 @pytest.mark.parametrize("name", FIRST_MOVES)
-def test_first_action_is_uniform_over_what_is_allowed(name):
+def test_the_first_action_is_uniform_over_allowed_moves(name):
     game, lanes = FIRST_MOVES[name], 6000
     rules = go.Rules(game.size)
     positions = jax.tree.map(lambda x: jnp.repeat(x, lanes, axis=0), positions_of([game]))

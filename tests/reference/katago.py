@@ -190,7 +190,7 @@ def ko_of(game, before, after):
 # --- planes -------------------------------------------------------------------------------
 
 
-def planes(game, moves, tax="none", told=5):
+def planes(game, moves, tax="none", num_past_moves=5):
     """The 22 input planes as sets of points, under area scoring; `moves` in the order played."""
     size, own, board = game.size, game.to_play, game.board
     points = range(size * size)
@@ -203,7 +203,7 @@ def planes(game, moves, tax="none", told=5):
             if liberties <= 3:
                 found[2 + liberties].add(p)
     found[6] = {p for p in points if game.board_after(p) and not game.is_legal(p)}
-    moves = moves[::-1][:told]
+    moves = moves[::-1][:num_past_moves]
     for k, move in enumerate(moves[:5]):
         found[9 + k] |= {move} - {size * size}
     history = [list(b) for b in game.history[::-1]]
@@ -220,9 +220,9 @@ def planes(game, moves, tax="none", told=5):
     return found
 
 
-def numbers(game, moves, komi, tax="none", told=5):
+def numbers(game, moves, komi, tax="none", num_past_moves=5):
     """The 19 global inputs, under area scoring."""
-    moves, last = moves[::-1][:told], game.size**2
+    moves, last = moves[::-1][:num_past_moves], game.size**2
     found = [0.0] * 19
     for k, move in enumerate(moves[:5]):
         found[k] = float(move == last)
@@ -232,7 +232,7 @@ def numbers(game, moves, komi, tax="none", told=5):
     found[7] = {"positional": 0.5, "situational": -0.5, "simple": 0.0}[game.ko_rule]
     found[8] = float(game.suicide)
     found[10], found[11] = float(tax != "none"), float(tax == "all")
-    found[14] = float(game.passes > 0 and told > 0)
+    found[14] = float(game.passes > 0 and num_past_moves > 0)
     parity = last % 2
     above = mine - (math.floor((mine - parity) / 2) * 2 + parity)
     found[18] = above if above < 0.5 else 1 - above if above < 1.5 else above - 2

@@ -54,9 +54,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return self._answer(412 if taken else 200)
 
     def do_GET(self):
-        asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
-        if "list-type" in asked:
-            return self._answer(200, self._listed(asked))
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+        if "list-type" in query:
+            return self._answer(200, self._listed(query))
         content = self.server.objects.get(self._key)
         return self._answer(404) if content is None else self._answer(200, content)
 
@@ -65,11 +65,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_DELETE(self):
         self._answer(204 if self.server.objects.pop(self._key, None) is not None else 404)
 
-    def _listed(self, asked) -> bytes:
+    def _listed(self, query) -> bytes:
         lead = f"{self._key}/"
-        after = max(asked.get("start-after", ""), asked.get("continuation-token", ""))
+        after = max(query.get("start-after", ""), query.get("continuation-token", ""))
         keys = sorted(key.removeprefix(lead) for key in self.server.objects if key > lead)
-        keys = [key for key in keys if key.startswith(asked.get("prefix", "")) and key > after]
+        keys = [key for key in keys if key.startswith(query.get("prefix", "")) and key > after]
         more = "".join(
             f"<NextContinuationToken>{escape(key)}</NextContinuationToken>"
             for key in keys[PAGE - 1 : PAGE] * (len(keys) > PAGE)

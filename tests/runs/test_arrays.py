@@ -38,7 +38,7 @@ HELD = {
 
 
 @pytest.mark.parametrize("suffix", arrays.SUFFIXES)
-def test_they_come_back(tmp_path, suffix):
+def test_arrays_round_trip(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
     arrays.write(path, "weights", HELD, {"blocks": 2, "sizes": [5, 7], "sha256": "of another"})
     found, about = arrays.read(path, "weights")
@@ -131,7 +131,7 @@ def test_columns_in_a_file():
         (lambda path: arrays.write(path, "strengths", HELD, {}), "'gozero-strengths-1'; expected"),
     ],
 )
-def test_what_cannot_be_read_is_one_clear_error(tmp_path, harm, says):
+def test_unreadable_files_give_one_clear_error(tmp_path, harm, says):
     path = tmp_path / "a.safetensors"
     arrays.write(path, "weights", HELD, {})
     harm(path)
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_one_clear_error(tmp_path, harm, says):
 
 
 @pytest.mark.parametrize("suffix", arrays.SUFFIXES)
-def test_what_is_no_file_is_not_read(tmp_path, suffix):
+def test_only_regular_files_are_read(tmp_path, suffix):
     """The FIFO has no writer, so opening it to read would block."""
     real, path = tmp_path / f"real{suffix}", tmp_path / f"a{suffix}"
     arrays.write(real, "weights", HELD, {})
@@ -166,7 +166,7 @@ def huge(path):
         file.truncate(2**33)
 
 
-def test_what_is_expected_is_known_before_anything_is_unpacked(tmp_path):
+def test_sizes_are_checked_before_unpacking(tmp_path):
     """A zip of 64 kB that holds 64 MB, where less is expected, or as much."""
     path, count = tmp_path / "a.npz", 2**24
     header = io.BytesIO()
@@ -197,7 +197,7 @@ def test_objects_are_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_arrays_that_were_not_expected():
+def test_unexpected_arrays_are_refused():
     like = {"a": np.zeros((2, 3), np.float32)}
     arrays.check({"a": np.ones((2, 3), np.float32)}, like, "these")
     for given, says in (
@@ -211,7 +211,7 @@ def test_arrays_that_were_not_expected():
             arrays.check(given, like, "these")
 
 
-def test_the_name_says_which_kind_of_file():
+def test_the_suffix_decides_the_kind_of_file():
     for name in ("a.safetensors", "b.npz"):
         assert arrays.check_name(name) == pathlib.Path(name)
     with pytest.raises(ValueError, match=r"--out a.txt: not a \.safetensors file"):
@@ -243,7 +243,7 @@ def test_files_of_earlier_versions_are_read():
     assert about["sha256"] == converted["sha256"]  # so that an earlier match can be resumed
 
 
-def test_an_old_name_finds_the_file_that_it_was_converted_to(tmp_path):
+def test_an_old_name_finds_the_converted_file(tmp_path):
     arrays.write(tmp_path / "a.safetensors", "weights", HELD, {})
     assert arrays.read(tmp_path / "a.npz", "weights")[0].keys() == HELD.keys()
     with pytest.raises(ValueError, match=r"there is no file .*b\.npz"):

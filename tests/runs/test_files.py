@@ -10,7 +10,7 @@ from gozero.runs import files
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_the_new_one_takes_the_place_of_the_old_one(tmp_path, durable):
+def test_writing_replaces_the_old_file(tmp_path, durable):
     path = tmp_path / "some.json"
     for data in (b"old", b"new"):
         files.write_whole(path, data, durable=durable)
@@ -18,7 +18,7 @@ def test_the_new_one_takes_the_place_of_the_old_one(tmp_path, durable):
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_a_full_disk_leaves_the_old_one_alone_and_is_named(tmp_path, monkeypatch):
+def test_a_full_disk_keeps_the_old_file_and_is_reported(tmp_path, monkeypatch):
     def full(number):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -33,7 +33,7 @@ def test_a_full_disk_leaves_the_old_one_alone_and_is_named(tmp_path, monkeypatch
     assert path.read_bytes() == b"old"
 
 
-def test_what_lies_where_it_is_written_is_not_written_to(tmp_path):
+def test_an_existing_part_file_is_not_written_to(tmp_path):
     """If the .part path is a symlink or a hard link, the file that it leads to is untouched."""
     path, part, other = (tmp_path / name for name in ("a.json", "a.json.part", "theirs"))
     other.write_bytes(b"theirs")
@@ -53,12 +53,12 @@ def must_fail(path, durable):
     assert str(error.value).endswith(f"No space left on device: {str(path)!r}")
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path):
+def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         files.write_whole(tmp_path / "nowhere" / "some.json", b"")
 
 
-def test_a_torn_record_is_left_out_and_cut_off(tmp_path):
+def test_a_torn_record_is_skipped_and_truncated(tmp_path):
     path = tmp_path / "some.jsonl"
     assert files.read_lines(path) == []
     files.cut_torn_line(path)
@@ -78,7 +78,7 @@ def test_a_torn_record_is_left_out_and_cut_off(tmp_path):
 @pytest.mark.parametrize(
     "damaged", [b"{\n", b"\xff\n", b"[]\n", b"{}\n", b"12\n", b"null\n", b"[" * 100_000 + b"\n"]
 )
-def test_a_damaged_record_is_named_or_left_out(tmp_path, damaged):
+def test_a_damaged_record_is_reported_or_skipped(tmp_path, damaged):
     path = tmp_path / "some.jsonl"
     path.write_bytes(b'{"game": 0}\n' + damaged + b'{"game": 2}\n')
     make = lambda record: record["game"]

@@ -11,25 +11,25 @@ from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
 
 
-def opened(path, **asked):
+def opened(path, **settings):
     """Open the folder of a run with these settings."""
 
     def must_agree(before):
-        folders.must_agree(path, "run", before, asked, {"games"})
+        folders.must_agree(path, "run", before, settings, {"games"})
 
-    found = RunFolder(path, "run", must_agree, "run.lock")
-    found.write_config(asked)
-    return found
+    run_folder = RunFolder(path, "run", must_agree, "run.lock")
+    run_folder.write_config(settings)
+    return run_folder
 
 
-def test_a_run_goes_on_with_settings_that_agree(tmp_path):
+def test_a_run_resumes_with_matching_settings(tmp_path):
     path = tmp_path / "run"
-    with opened(path, games=2, side={"max_visits": 4}) as found:
-        assert (found.before, found.manifest) == (None, {})
-        found.write_manifest({"jax": "0.10"})
-    with opened(path, games=3, side={"max_visits": 4}) as found:
-        assert found.before == {"games": 2, "side": {"max_visits": 4}}
-        assert found.manifest == {"jax": "0.10"}
+    with opened(path, games=2, side={"max_visits": 4}) as run_folder:
+        assert (run_folder.before, run_folder.manifest) == (None, {})
+        run_folder.write_manifest({"jax": "0.10"})
+    with opened(path, games=3, side={"max_visits": 4}) as run_folder:
+        assert run_folder.before == {"games": 2, "side": {"max_visits": 4}}
+        assert run_folder.manifest == {"jax": "0.10"}
     with pytest.raises(
         ValueError,
         match=r"^out: .*run contains a run with other flags: --side.max-visits was 4 and is 5; "
@@ -39,7 +39,7 @@ def test_a_run_goes_on_with_settings_that_agree(tmp_path):
     assert json.loads((path / "config.json").read_text())["games"] == 3
 
 
-def test_one_process_has_it_and_a_refusal_lets_it_go(tmp_path):
+def test_one_process_holds_the_lock_and_a_refusal_releases_it(tmp_path):
     with opened(tmp_path / "run", games=2):
         with pytest.raises(ValueError, match=r"^out: .*run is being written by another process$"):
             opened(tmp_path / "run", games=3)
@@ -49,7 +49,7 @@ def test_one_process_has_it_and_a_refusal_lets_it_go(tmp_path):
         pass
 
 
-def test_a_folder_of_something_else_is_left_as_it_was(tmp_path):
+def test_a_folder_of_something_else_is_left_unchanged(tmp_path):
     (tmp_path / "notes").touch()
     with pytest.raises(
         ValueError, match="is not empty, and nothing is overwritten; name a new folder"
@@ -59,7 +59,7 @@ def test_a_folder_of_something_else_is_left_as_it_was(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", "\xff", "[" * 100_000])
-def test_a_config_that_is_none_is_named(tmp_path, text):
+def test_an_invalid_config_is_named(tmp_path, text):
     (tmp_path / "config.json").write_text(text, encoding="latin-1")
     with pytest.raises(
         ValueError, match=r"out: .*config.json (does not belong to a run|cannot be read)"
@@ -70,42 +70,46 @@ def test_a_config_that_is_none_is_named(tmp_path, text):
 @pytest.mark.parametrize(
     "facts", [12, {"session": None}, {"sessions": [3]}, {"sessions": [{}]}, {"evaluators": [1]}]
 )
-def test_a_manifest_that_is_none_is_named(tmp_path, facts):
-    with opened(tmp_path / "run", games=2) as found:
-        found.write_manifest(facts)
+def test_an_invalid_manifest_is_named(tmp_path, facts):
+    with opened(tmp_path / "run", games=2) as run_folder:
+        run_folder.write_manifest(facts)
     with pytest.raises(ValueError, match=r"manifest\.json does not belong to a run"):
         opened(tmp_path / "run", games=2)
 
 
-def test_what_a_kill_leaves_as_a_folder_is_made_is_gone_on_with(tmp_path):
+def test_a_folder_is_resumed_after_a_kill_during_its_creation(tmp_path):
     for name in ("run.lock", "config.json.part"):
         (tmp_path / name).touch()
-    with opened(tmp_path, games=2) as found:
-        assert found.before is None
+    with opened(tmp_path, games=2) as run_folder:
+        assert run_folder.before is None
 
 
-def test_an_error_while_it_is_opened_lets_it_go_and_names_the_folder(tmp_path):
+def test_an_error_while_opening_releases_and_names_the_folder(tmp_path):
     full, error = OSError(errno.ENOSPC, "No space left on device"), r"^out: .*run cannot be written"
-    found = opened(tmp_path / "run")
-    with pytest.raises(ValueError, match=error), found.opening():
+    run_folder = opened(tmp_path / "run")
+    with pytest.raises(ValueError, match=error), run_folder.opening():
         raise full
-    with opened(tmp_path / "run") as found, pytest.raises(OSError, match=error), found.writing():
+    with (
+        opened(tmp_path / "run") as run_folder,
+        pytest.raises(OSError, match=error),
+        run_folder.writing(),
+    ):
         raise full
 
 
-def test_where_nothing_can_be_locked_it_warns_and_works(tmp_path, monkeypatch, capsys):
+def test_without_file_locks_it_warns_and_works(tmp_path, monkeypatch, capsys):
     def flock(file, how):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(folders.fcntl, "flock", flock)
     with opened(tmp_path / "run"):
         pass
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "run.lock: cannot be locked (Function not implemented); make sure that nothing" in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert "run.lock: cannot be locked (Function not implemented); make sure that nothing" in stderr
 
 
-def test_a_manifest_lists_the_sessions_that_came_to_something():
+def test_a_manifest_lists_productive_sessions():
     ran = lambda commit: {"git_commit": commit, "seed": 1}
     first = folders.with_sessions(ran("a"), {}, 0)
     assert first["sessions"] == [{"git_commit": "a", "done": 0}]

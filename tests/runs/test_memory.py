@@ -13,14 +13,14 @@ MIB = 2**20
 def machine(tmp_path):
     """A function that writes /proc and /sys files of a machine with 800 MiB left to a folder."""
 
-    def made(files):
+    def make(files):
         for name, text in {"proc/meminfo": f"MemAvailable: {800 * 1024} kB\n", **files}.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         return tmp_path
 
-    return made
+    return make
 
 
 def group(folder, limit, used, version=2):
@@ -55,7 +55,7 @@ def test_a_container_of_the_first_version(machine):
     assert memory.free_on_host(machine({"proc/self/cgroup": names, **own})) == 330 * MIB
 
 
-def test_the_least_of_all_groups_and_the_machine(machine):
+def test_the_smallest_limit_applies(machine):
     inner, outer = group("jobs/mine/", "max", 10), group("jobs/", 300 * MIB, 100 * MIB)
     root = machine({"proc/self/cgroup": "0::/jobs/mine\n", **inner, **outer})
     assert memory.free_on_host(root) == 230 * MIB

@@ -20,7 +20,7 @@ def clock(monkeypatch):
     return at
 
 
-def test_elsewhere_lines_come_now_and_then(clock, capsys):
+def test_without_a_terminal_lines_are_printed_occasionally(clock, capsys):
     with Progress("match", 10, done=2) as shown:
         shown.phase("compiling, about 9 s the first time")
         assert capsys.readouterr().err == "match: compiling, about 9 s the first time\n"

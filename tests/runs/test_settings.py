@@ -89,7 +89,7 @@ class Config:
         ),
     ],
 )
-def test_refusals(flags, message):
+def test_invalid_values_are_refused(flags, message):
     config = Config(**flags)
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         check(config)
@@ -111,19 +111,19 @@ def test_refusals(flags, message):
         {"weights": pathlib.Path("x"), "reuse": False},
     ],
 )
-def test_what_is_allowed(flags):
+def test_valid_values_are_accepted(flags):
     check(Config(**flags))
 
 
-def test_words():
+def test_descriptions_of_ranges():
     fields = {field.name: field for field in dataclasses.fields(Config)}
     kinds = Config.__annotations__ | {"simulations": int, "share": float | None}
     kinds |= {"sizes": tuple[int, ...], "leaves": int, "games": int}
-    told = {
+    ranges = {
         name: settings.value_text(Config, fields[name], kinds[name])
         for name in ("simulations", "share")
     }
-    assert told == {
+    assert ranges == {
         "simulations": "a whole number from 1 to 1000",
         "share": "a number from 0 to below 1 or None",
     }
@@ -149,12 +149,12 @@ class More(Config):
 
 
 def test_help_is_an_argument_or_the_string_below_a_field():
-    told = settings.help_of(More)
-    assert told["simulations"] == "Simulations."
-    assert told["games"].split() == ["Games,", "of", "which", "this", "says", "more."]
-    assert told["size"] == "Points on a side."
-    assert "share" not in told
-    assert settings.help_of(type("Bare", (More,), {})) == told
+    help_texts = settings.help_of(More)
+    assert help_texts["simulations"] == "Simulations."
+    assert help_texts["games"].split() == ["Games,", "of", "which", "this", "says", "more."]
+    assert help_texts["size"] == "Points on a side."
+    assert "share" not in help_texts
+    assert settings.help_of(type("Bare", (More,), {})) == help_texts
 
 
 def test_conflicts_in_words():

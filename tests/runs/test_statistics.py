@@ -86,7 +86,7 @@ def test_half_pairs_by_hand():
         statistics.pair_interval([0.5, 1.0], games=[2, 0])
 
 
-def test_half_pairs_hold_as_often_as_the_interval_says():
+def test_half_pairs_have_the_stated_coverage():
     rng, held = np.random.default_rng(3), 0
     for _ in range(500):
         games = rng.choice([1, 2], 40)
@@ -120,7 +120,7 @@ def test_pairs_of_independent_games_are_as_wide_as_games():
         ([0.3, 0, 0.4, 0, 0.3], 30),
     ],
 )
-def test_the_pair_interval_holds_as_often_as_it_says(shares, count):
+def test_the_pair_interval_has_its_stated_coverage(shares, count):
     rng, values = np.random.default_rng(2), np.arange(5) / 4
     mean, held = float(np.dot(shares, values)), 0
     for _ in range(500):
@@ -159,7 +159,7 @@ def test_a_summary_refuses(points, is_black, named):
         statistics.summarise(points, is_black)
 
 
-def test_sprt_of_wins_and_losses_is_walds():
+def test_sprt_of_wins_and_losses_equals_walds_test():
     """60 won and 40 lost, 0.5 against 0.6: 60 ln 1.2 + 40 ln 0.8 = 10.9393 - 8.9257."""
     test = Sprt(elo0=0, elo1=statistics.elo(0.6))
     points = [1.0] * 60 + [0.0] * 40
@@ -170,7 +170,7 @@ def test_sprt_of_wins_and_losses_is_walds():
     assert test.log_likelihood_ratio([]) == 0.0
 
 
-def test_sprts_likelihood_is_the_largest_with_its_mean():
+def test_sprt_maximises_the_likelihood_for_each_mean():
     """Against a grid of the distributions on 0, 1/2, 1 with that mean, which have one parameter."""
 
     def best(wins, draws, losses, mean):
@@ -198,7 +198,7 @@ def test_sprt_bounds_and_decisions():
 
 
 @pytest.mark.parametrize(("true_elo", "right"), [(0, "H0"), (100, "H1")])
-def test_sprt_errs_as_seldom_as_it_says(true_elo, right):
+def test_sprt_has_its_stated_error_rates(true_elo, right):
     """Pairs of coin flips, tested after every six pairs, with each hypothesis exactly true."""
     test, trials, wrong, lengths = Sprt(0, 100, 0.1, 0.1), 100, 0, []
     rng = np.random.default_rng(7)

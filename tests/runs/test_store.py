@@ -51,8 +51,8 @@ def s3(s3_server, monkeypatch):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     name = f"bucket-{secrets.token_hex(4)}"  # moto's servers share their buckets
-    made = urllib.request.Request(f"{s3_server}/{name}", method="PUT")
-    urllib.request.urlopen(made).close()
+    request = urllib.request.Request(f"{s3_server}/{name}", method="PUT")
+    urllib.request.urlopen(request).close()
     return name
 
 
@@ -68,7 +68,7 @@ def shared(request, tmp_path):
     return store.at(f"s3://{bucket}/run" if request.param == "s3" else "gs://bucket/run")
 
 
-def test_what_was_created_stays(shared):
+def test_created_objects_are_not_overwritten(shared):
     assert shared.create("a/b-1", b"first")
     assert shared.create("a/b-1", b"first")  # as after a lost response
     assert not shared.create("a/b-1", b"other")
@@ -76,7 +76,7 @@ def test_what_was_created_stays(shared):
     assert shared.get("a/b-1", 5) == b"first"
 
 
-def test_of_many_that_create_one_key_one_succeeds(shared):
+def test_only_one_of_many_creators_succeeds(shared):
     create = lambda i: shared.create("fence", b"%d" % i)
     with concurrent.futures.ThreadPoolExecutor(16) as threads:
         won = list(threads.map(create, range(16)))
@@ -90,13 +90,13 @@ def test_put_overwrites(shared):
         assert shared.get("newest.json", 6) == data
 
 
-def test_what_is_too_large_is_not_read(shared):
+def test_too_large_objects_are_not_read(shared):
     shared.put("a", b"12345")
     with pytest.raises(ValueError, match=r"a has 5 bytes; expected at most 4"):
         shared.get("a", 4)
 
 
-def test_what_is_not_there(shared):
+def test_missing_objects(shared):
     with pytest.raises(FileNotFoundError) as error:
         shared.get("a/none", 9)
     assert str(error.value.filename).endswith("run/a/none")
@@ -104,7 +104,7 @@ def test_what_is_not_there(shared):
     assert shared.list("a") == []
 
 
-def test_lists_are_whole_in_order_and_begin_after_a_key(shared):
+def test_listings_are_complete_sorted_and_start_after_a_key(shared):
     keys = [f"shards/{i // 400:08d}/w-{i % 400:06d}" for i in range(1100)]
     many = keys if shared.name.startswith("memory") else keys[::5]
     with concurrent.futures.ThreadPoolExecutor(8) as threads:
@@ -135,7 +135,7 @@ def test_pages_of_lists_are_joined(gcs):
     assert [entry.key for entry in shared.list("shards", keys[1000])] == keys[1001:]
 
 
-def test_a_lost_answer_and_a_busy_server_are_tried_again(gcs):
+def test_lost_responses_and_busy_servers_are_retried(gcs):
     shared = store.at("gs://bucket/run")
     for fault in ("lost", "busy"):
         gcs.faults = [fault]
@@ -157,7 +157,7 @@ def test_a_folder_without_hard_links_works(tmp_path, monkeypatch):
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["a"]
 
 
-def test_what_a_kill_leaves_is_not_listed(tmp_path):
+def test_leftovers_of_a_kill_are_not_listed(tmp_path):
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / ".0123.part").write_bytes(b"half")
     assert store.at(tmp_path).list("shards") == []
@@ -179,7 +179,7 @@ def test_links_in_a_folder_are_not_followed(tmp_path):
     ("place", "is_url"),
     [("runs/x", False), ("file:///tmp/x", False), ("s3://b/x", True), ("gs:/b/x", True)],
 )
-def test_urls_are_told_from_folders(place, is_url):
+def test_urls_are_distinguished_from_folders(place, is_url):
     assert store.is_url(place) == is_url
 
 

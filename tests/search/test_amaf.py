@@ -47,7 +47,7 @@ def path_tree(actions):
 
 
 @pytest.mark.parametrize("first", ["either", "same"])
-def test_who_plays_where_first_counts_from_each_node_on(first):
+def test_first_plays_count_from_each_node_on(first):
     # Black 0, White 1, Black 1 (White's stone is gone), White 2; then Black is to move.
     tree, path = path_tree([0, 1, 1, 2])
     # The playout: Black plays 3 first, White 4; and White plays 0.
@@ -122,7 +122,7 @@ def test_rave_by_hand():
         Rave()(edges._replace(amaf_visits=None))
 
 
-def test_a_bias_is_learnt_from_what_is_well_visited():
+def test_a_bias_is_learned_from_well_visited_actions():
     # Only the first action has four visits of both kinds: ((-.25 - .5) / 2)^2.
     square, count = rave.learnt_bias(four(), least=4)
     assert (float(square), int(count)) == (0.375**2, 1)
@@ -133,10 +133,14 @@ def test_a_heuristic_beside_an_evaluator():
     even = lambda params, key, seen: Evaluation(jnp.zeros((2, 3)), jnp.zeros(2))
     value = lambda params, key, seen: seen[:, None] * jnp.array([[1.0, 0.5, -1.0]])
     both = with_heuristic(even, value, visits=2, amaf_visits=lambda p, k, seen: jnp.ones((2, 3)))
-    said = both(None, jax.random.key(0), jnp.array([0.5, 1.0])).heuristic
-    assert said.value.tolist() == said.amaf_value.tolist() == [[0.5, 0.25, -0.5], [1, 0.5, -1]]
-    assert said.visits.tolist() == [[2] * 3] * 2
-    assert said.amaf_visits.tolist() == [[1.0] * 3] * 2
+    heuristic = both(None, jax.random.key(0), jnp.array([0.5, 1.0])).heuristic
+    assert (
+        heuristic.value.tolist()
+        == heuristic.amaf_value.tolist()
+        == [[0.5, 0.25, -0.5], [1, 0.5, -1]]
+    )
+    assert heuristic.visits.tolist() == [[2] * 3] * 2
+    assert heuristic.amaf_visits.tolist() == [[1.0] * 3] * 2
     only = with_heuristic(even, value, amaf_visits=5)(None, jax.random.key(0), jnp.ones(2))
     assert only.heuristic.visits is None
     for bad in ({"visits": -1}, {"amaf_visits": -2}, {}):
@@ -150,27 +154,27 @@ LESS = Puct(first_play="parent", reduction=0.2)
 @pytest.mark.parametrize(
     "rule", [LESS, GumbelInterior(), ProveFirst(LESS), ForcedPlayouts(LESS)], ids=repr
 )
-def test_rules_that_ask_for_siblings_are_refused(rule):
+def test_rules_that_need_siblings_are_refused(rule):
     with pytest.raises(ValueError, match=r"^select: .*amaf=.* siblings"):
         SearchConfig(4, select=rule, amaf=Amaf())
     with pytest.raises(ValueError, match=r"^select: .*grandfather=.* siblings"):
         SearchConfig(4, select=rule, grandfather=Grandfather(5))
     evaluate = hash_evaluate(random_tree.NUM_ACTIONS)
-    believes = random_tree.with_more(evaluate, playouts=False, heuristic=True)
+    evaluate_heuristic = random_tree.with_more(evaluate, playouts=False, heuristic=True)
     with pytest.raises(ValueError, match=r"^select: .*heuristic.* siblings"):
-        shape_of(believes, SearchConfig(4, select=rule))
+        shape_of(evaluate_heuristic, SearchConfig(4, select=rule))
 
 
-def test_a_tree_without_room_for_what_a_heuristic_believes_is_refused():
+def test_a_tree_without_prior_counts_is_refused_for_a_heuristic():
     evaluate, config = hash_evaluate(random_tree.NUM_ACTIONS), SearchConfig(4)
-    believes = random_tree.with_more(evaluate, playouts=False, heuristic=True)
+    evaluate_heuristic = random_tree.with_more(evaluate, playouts=False, heuristic=True)
     for prior_counts in (False, True):
         tree = reuse.empty(ROOTS, random_tree.NUM_ACTIONS, config, prior_counts)
         if prior_counts:
-            assert shape_of(believes, config, tree).tree.prior_counts is not None
+            assert shape_of(evaluate_heuristic, config, tree).tree.prior_counts is not None
             continue
         with pytest.raises(ValueError, match=r"^tree: .* visits .* prior_counts=True"):
-            shape_of(believes, config, tree)
+            shape_of(evaluate_heuristic, config, tree)
 
 
 ROOTS = random_tree.Position(jnp.ones(1, jnp.uint32))

@@ -157,7 +157,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
 
 
 @pytest.mark.slow
-def test_equal_to_the_plain_search_when_it_goes_on_from_a_tree():
+def test_equal_to_the_plain_search_with_a_reused_tree():
     """The new root's ancestors are gone, but the nodes keep their earlier choices."""
 
     def evaluate(params, key, codes):

@@ -42,10 +42,14 @@ def evaluator(first_action, heuristic):
         own = one_visit(actions[:, 0], value, NUM_ACTIONS) if first_action else None
         return Evaluation(jnp.zeros((len(codes), NUM_ACTIONS)), value, first_play, own)
 
-    return with_heuristic(evaluate, believed, amaf_visits=counted) if heuristic else evaluate
+    return (
+        with_heuristic(evaluate, evaluate_with_heuristic, amaf_visits=counted)
+        if heuristic
+        else evaluate
+    )
 
 
-def believed(params, key, codes):
+def evaluate_with_heuristic(params, key, codes):
     del params, key
     return (mix(codes[:, None] * np.uint32(13) ^ ACTIONS) % 2049).astype(jnp.float32) / 1024 - 1
 
@@ -66,7 +70,7 @@ class Printed:
                 random_tree.legal(Position(code)),
                 *random_tree.outcome(Position(code)),
                 *(x[0] for x in playout(code[None])),
-                *(f(None, None, code[None])[0] for f in (believed, counted)),
+                *(f(None, None, code[None])[0] for f in (evaluate_with_heuristic, counted)),
             )
         )
 
@@ -125,7 +129,7 @@ MARKS = dict.fromkeys(SLOW, pytest.mark.slow) | {"Algorithm 1": pytest.mark.thor
 
 
 @pytest.mark.parametrize("case", [pytest.param(name, marks=MARKS.get(name, ())) for name in CASES])
-def test_every_count_and_value_is_as_printed(case):
+def test_counts_and_values_match_the_printed_algorithm(case):
     select, amaf, heuristic = CASES[case]
     config = SearchConfig(SIMULATIONS, select=select, amaf=amaf, final_move="eval", max_depth=99)
     run = random_tree.compiled_search(evaluator(True, heuristic), config, GAMES)

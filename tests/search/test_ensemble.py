@@ -132,16 +132,16 @@ def test_exchanges_between_steps_of_several_leaves():
 
 
 @pytest.mark.thorough
-def test_with_actions_that_all_trees_know_of():
+def test_with_amaf_and_a_heuristic():
     """All-moves-as-first statistics are exchanged too, but a heuristic's counts are added once."""
     beta = lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1)
     result = searched(RAVE_CONFIG, RAVE_EVALUATE)
     compare(result, RAVE_CONFIG, RAVE_EVALUATE, mcts.Rave(beta), amaf="either")
     shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     roots = random_tree.Position(shape(CODES))
-    said = memory_of(roots, random_tree.NUM_ACTIONS, RAVE_CONFIG, prior_counts=True)
-    assert said.total == sum(x.nbytes for x in jax.tree.leaves(result.tree))
-    assert said.per_game == said.total // NUM_GAMES
+    memory = memory_of(roots, random_tree.NUM_ACTIONS, RAVE_CONFIG, prior_counts=True)
+    assert memory.total == sum(x.nbytes for x in jax.tree.leaves(result.tree))
+    assert memory.per_game == memory.total // NUM_GAMES
 
 
 # --- by hand --------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_three_trees_by_hand():
     assert met.next[[1, 11]].tolist() == [3, 3]  # the only child; and -3 / 8 against 2 / 4
 
 
-def test_a_tree_that_comes_to_a_place_later_gains_all_of_it():
+def test_a_tree_that_reaches_a_node_later_gains_all_its_statistics():
     met, _ = meeting()(hand_made(*THREE))
     # Four simulations: one of the first tree to 1, three of the second to 0, 1.
     for row, visits, value in [(0, 1, 0.5), (2, 1, -0.5), (5, 3, 1.0), (6, 3, -1.0), (8, 3, 1.0)]:
@@ -260,7 +260,7 @@ def test_one_tree_is_a_search():
 
 
 @pytest.mark.slow
-def test_in_pieces_it_finds_the_same():
+def test_a_chunked_search_is_equal():
     whole = searched(CONFIG, PUCT_EVALUATE)
     runner = Runner(random_tree.GAME, Evaluator(PUCT_EVALUATE), CONFIG, chunk=16)
     arguments = (KEY, random_tree.Position(CODES))
@@ -269,7 +269,7 @@ def test_in_pieces_it_finds_the_same():
 
 
 @pytest.mark.slow
-def test_merged_in_the_end_only():
+def test_trees_merged_only_at_the_end():
     never = dataclasses.replace(TOGETHER, every=None)
     result = searched(dataclasses.replace(CONFIG, ensemble=never), PUCT_EVALUATE)
     late = dataclasses.replace(TOGETHER, every=SIMULATIONS)
@@ -279,7 +279,7 @@ def test_merged_in_the_end_only():
 
 
 @pytest.mark.slow
-def test_what_the_trees_prove_is_so():
+def test_proofs_of_the_trees_are_correct():
     positions = random.Random(1).sample(tictactoe_positions(), 200)
     has = lambda stones: np.array([p in stones for p in range(9)])
     roots = stacked([tictactoe.Board(has(own), has(other)) for own, other in positions])
@@ -304,7 +304,7 @@ def test_what_the_trees_prove_is_so():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("amaf", [False, True])
-def test_it_keeps_the_laws_of_the_hot_path(amaf):
+def test_invariants_of_the_hot_path(amaf):
     config, evaluate = (RAVE_CONFIG, RAVE_EVALUATE) if amaf else (CONFIG, PUCT_EVALUATE)
 
     def run(codes, bits):
@@ -345,12 +345,12 @@ def test_bad_settings(make, field):
         make()
 
 
-def test_as_many_visits_as_a_sum_holds():
+def test_the_visit_limit_of_a_sum():
     config = SearchConfig(16_382, ensemble=Ensemble(8))
     assert 8 * (config.num_simulations + 1) * ONE < 2**31
 
 
-def test_a_tree_of_no_ensemble_is_none_to_go_on_from():
+def test_a_tree_of_another_batch_is_refused():
     roots = random_tree.Position(CODES)
     tree = reuse.empty(roots, random_tree.NUM_ACTIONS, SearchConfig(4))
     config = SearchConfig(4, ensemble=Ensemble(2))

@@ -30,7 +30,7 @@ class PlainGo:
 
     def __init__(self, rules, komi, evaluate):
         self.rules, self.komi = rules, komi
-        self.said = jax.jit(lambda seen: evaluate(None, None, seen))
+        self.evaluate_once = jax.jit(lambda seen: evaluate(None, None, seen))
         self.prior = jax.jit(jax.vmap(lambda legal, e: checked(legal, e)[0]))
 
     def play(self, state, action):
@@ -46,7 +46,7 @@ class PlainGo:
         over = game.passes >= 2 or game.moves >= self.rules.move_limit
         legal = np.array(game.legal())
         legal[:-1] &= not over
-        evaluation = self.said(np.array([self._observe(state)], np.uint32))
+        evaluation = self.evaluate_once(np.array([self._observe(state)], np.uint32))
         prior = np.asarray(self.prior(legal[None], evaluation))[0]
         exact = float(np.sign(game.area() - self.komi)) * game.to_play
         return prior, exact if over else float(evaluation.value[0]), over

@@ -81,7 +81,7 @@ THOROUGH, DEAREST = [pytest.mark.thorough], "gumbel, small trees"
         for one in SEARCHES
     ],
 )
-def test_other_platforms_find_the_same(name, monkeypatch):
+def test_other_platforms_give_equal_results(name, monkeypatch):
     here = jax.device_get(SEARCHES[name]())
     for platform in PLATFORMS:
         with form_of(platform, monkeypatch):
@@ -104,7 +104,7 @@ def test_other_platforms_find_the_same(name, monkeypatch):
         pytest.param("tpu", {}, id="tpu"),
     ],
 )
-def test_a_search_that_keeps_no_trees_finds_the_same(platform, more, monkeypatch):
+def test_a_search_without_kept_trees_gives_equal_results(platform, more, monkeypatch):
     """On a TPU trees become rows only if they are kept; no other result depends on the rows."""
     config = SearchConfig(8, max_depth=3, select=GumbelInterior(), root_select=GumbelRoot(), **more)
     evaluator = Evaluator(hash_evaluate(random_tree.NUM_ACTIONS, 3.0, 0.6))

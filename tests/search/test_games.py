@@ -104,7 +104,7 @@ def lost_value_at_tictactoe(positions, config, seed=0):
 
 
 @pytest.mark.slow
-def test_tictactoe_is_never_lost_nor_a_win_missed():
+def test_tictactoe_play_is_perfect():
     """From every position, up to symmetry, and thus against every reply."""
     every = tictactoe_positions()
     positions = one_of_each_eight(every, random.Random(0))

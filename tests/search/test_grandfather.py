@@ -30,7 +30,7 @@ SIMULATIONS = 120
 PLAIN_BETA = lambda n, amaf, total, mu: amaf / max(n + amaf + n * amaf * 0.25, 1)
 
 
-def test_what_it_knows_by_hand():
+def test_grandfather_statistics_by_hand():
     """The path 0 -> 1, and a node that would be added below 1: its grandfather is the root.
 
     The root's action 0 was tried: its child lost 3 of 4, so the root's player won 3 of 4. Actions
@@ -55,9 +55,9 @@ def test_what_it_knows_by_hand():
     assert result.value[0].tolist() == [0.5, 0.0, 0.0, 1.0, -0.5]
     assert result.is_sound.tolist() == [True, True]
     legal = jnp.array([[True, True, True, False, True]] * 2)
-    said = result.heuristic(2, 7, legal)
-    assert said.visits.tolist() == [[2, 2, 0, 0, 2], [0] * 5]
-    assert said.amaf_visits.tolist() == [[7, 7, 0, 0, 7], [0] * 5]
+    heuristic = result.heuristic(2, 7, legal)
+    assert heuristic.visits.tolist() == [[2, 2, 0, 0, 2], [0] * 5]
+    assert heuristic.amaf_visits.tolist() == [[7, 7, 0, 0, 7], [0] * 5]
 
 
 CASES = {
@@ -129,6 +129,6 @@ def test_equal_to_the_plain_search_at_every_node(name):
         (lambda: SearchConfig(backup=max_backup, grandfather=Grandfather(5)), "backup"),
     ],
 )
-def test_what_does_not_go_together_is_refused(make, says):
+def test_conflicting_settings_are_refused(make, says):
     with pytest.raises(ValueError, match=says):
         make()

@@ -126,7 +126,7 @@ def test_equal_values_stay_equal():
         gumbel.mixed_value(edges._replace(raw_value=None))
 
 
-def test_values_need_not_be_stretched():
+def test_values_without_rescaling():
     """By hand: v_mix = 0.2 + 3/4 (0.3 * 0.2 - 0.2 * 0.2) / 0.5 = 0.23; (50 + 2) * q."""
     prior = np.array([0.3, 0.2, 0.5], np.float32)
     visits = np.array([2, 1, 0], np.int32)
@@ -158,7 +158,7 @@ def test_bad_settings(rule, field, value):
         rule(**{field: value})
 
 
-def test_virtual_losses_and_heuristics_are_no_visits_to_count():
+def test_virtual_losses_and_heuristics_are_refused():
     with pytest.raises(ValueError, match=r"^virtual_loss: 3 .*GumbelRoot.* use virtual_loss=1"):
         SearchConfig(leaves=4, root_select=GumbelRoot())
     even = lambda params, key, codes: jnp.zeros((codes.shape[0], random_tree.NUM_ACTIONS))

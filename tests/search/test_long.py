@@ -63,13 +63,13 @@ def test_wide_sums_are_whole_numbers(pairs):
     np.testing.assert_allclose(MEAN(wide_of(sums), np.full(len(sums), 7)), expected, rtol=3e-7)
 
 
-def test_a_mean_is_the_same_in_both_forms():
+def test_a_mean_is_equal_in_both_forms():
     sums = np.random.RandomState(0).randint(-(2**31), 2**31, 500).astype(np.int32)
     visits = np.arange(500, dtype=np.int32)
     np.testing.assert_array_equal(MEAN(wide_of(sums), visits), MEAN(sums, visits))
 
 
-def test_the_settings_say_which_form_and_what_does_not_go_with_it():
+def test_the_settings_choose_the_form_and_refuse_conflicts():
     assert not SearchConfig(MAX_VISITS).wide
     assert SearchConfig(MAX_VISITS + 1).wide
     assert SearchConfig(MAX_VISITS - 10, leaves=2, virtual_loss=10, capacity=9).wide
@@ -86,7 +86,7 @@ def test_the_settings_say_which_form_and_what_does_not_go_with_it():
         SearchConfig(12, leaves=6, **few)
 
 
-def test_a_search_below_the_limit_keeps_the_arrays_it_had():
+def test_a_search_below_the_limit_has_narrow_sums():
     roots = random_tree.Position(CODES)
     bytes_of = lambda config: trees.memory_bytes(roots, 12, 50, optional_arrays(config))
     narrow = bytes_of(SearchConfig(49, amaf=Amaf(), select=RAVE))
@@ -111,7 +111,7 @@ def grown():
 
 
 @pytest.mark.slow
-def test_sums_carry_as_the_plain_search_adds(grown):
+def test_carries_match_the_plain_search(grown):
     """Trees that already have the visits of a long search, with sums just within an i32."""
     first, on, plain = grown
     tree, key = jax.tree.map(np.asarray, first.tree), jax.random.key(1)
@@ -164,7 +164,7 @@ PRUNED = {
 
 
 @pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow) for x in PRUNED])
-def test_a_pruned_search_is_the_plain_one(name):
+def test_a_pruned_search_equals_the_plain_one(name):
     select, rule, options = PRUNED[name]
     config = SearchConfig(240, capacity=41, prune=True, max_depth=9, select=select, **options)
     evaluate = random_tree.with_more(EVALUATE, True, False) if config.amaf else EVALUATE
@@ -192,7 +192,7 @@ class Won(random_tree.Plain):
 
 
 @pytest.mark.slow
-def test_a_search_past_the_limit_is_the_plain_one():
+def test_a_search_past_the_limit_equals_the_plain_one():
     """140,000 simulations, all won by one player: the sum exceeds an i32."""
 
     def evaluate(params, key, codes):
@@ -219,22 +219,22 @@ def test_a_search_past_the_limit_is_the_plain_one():
 
 
 @pytest.mark.thorough  # to compile
-def test_a_search_by_turns_is_the_search_of_each_group():
+def test_a_search_by_turns_equals_the_search_of_each_group():
     config = SearchConfig(num_simulations=12, select=Puct(1.5), max_depth=6)
     codes = np.arange(1, 9, dtype=np.uint32) * np.uint32(7919)
     hashed = jax.jit(lambda codes: EVALUATE(None, None, codes))
-    asked, fails_after = [], [1000]
+    calls, fails_after = [], [1000]
 
     def evaluate(codes):
-        asked.append(len(codes))
-        if len(asked) > fails_after[0]:
+        calls.append(len(codes))
+        if len(calls) > fails_after[0]:
             raise ConnectionError("the server is gone")
         return jax.tree.map(np.asarray, hashed(codes))
 
     by_turns = Overlapped(random_tree.GAME, evaluate, config, groups=2)
     key = jax.random.key(3)
     actual = by_turns.search(key, random_tree.Position(codes))
-    assert asked == [4] * 2 * 13
+    assert calls == [4] * 2 * 13
     without = by_turns.search(key, random_tree.Position(codes), keep_tree=False)
     alone = random_tree.compiled_search(EVALUATE, config, 4)
     for g in range(2):
@@ -247,14 +247,14 @@ def test_a_search_by_turns_is_the_search_of_each_group():
         np.testing.assert_array_equal(actual.tree.value_sum[rows], result.tree.value_sum)
     assert without.tree is None
 
-    asked.clear()
+    calls.clear()
     fails_after[0] = 5
     with pytest.raises(ConnectionError, match="gone"):
         by_turns.search(key, random_tree.Position(codes))
-    assert len(asked) <= 7  # the other group stops too
+    assert len(calls) <= 7  # the other group stops too
 
 
-def test_a_search_by_turns_says_what_it_does_not_do():
+def test_a_search_by_turns_refuses_unsupported_settings():
     config = SearchConfig(num_simulations=12)
     games = random_tree.Position(np.arange(8, dtype=np.uint32))
     with pytest.raises(ValueError, match="3 groups"):

@@ -15,7 +15,7 @@ VISITS = jnp.array([50, 1, 10, 0, 10])
 Q = jnp.array([0.5, 1.0, 0.75, 0.0, 0.6])
 
 
-def test_by_value_and_by_its_bound():
+def test_choice_by_value_and_by_lower_bound():
     key = jax.random.key(0)
     assert int(move_choice.by_value(key, VISITS, Q)) == 1
     assert int(move_choice.by_value(key, VISITS, Q, move_choice.CONFIDENCE)) == 0
@@ -37,7 +37,7 @@ def test_the_bound_by_hand():
     np.testing.assert_allclose(bound, [0.8256], atol=1e-4)
 
 
-def test_resignation_asks_the_root_and_its_best_child():
+def test_resignation_needs_a_lost_root_and_best_child():
     visits, q = jnp.array([5, 3, 0]), jnp.array([-0.95, -0.92, 0.0])
     resigns = lambda value, q: bool(move_choice.resigns(jnp.float32(value), visits, q, -0.9))
     assert resigns(-0.95, q)

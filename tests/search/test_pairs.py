@@ -215,7 +215,7 @@ def refusal(case: Case) -> str:
     return ""
 
 
-def test_the_table_names_features_that_there_are():
+def test_the_table_names_existing_features():
     known = set(FEATURES)
     known |= {"own_visits", "prior_counts", "heuristic_visits", "virtual_losses"}
     for first, second, reason in CONFLICTS:

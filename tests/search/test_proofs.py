@@ -103,7 +103,7 @@ def test_tictactoe_is_a_draw():
 
 
 @pytest.mark.slow
-def test_a_proof_is_found_again_where_its_move_was_pruned():
+def test_proofs_survive_pruning():
     """Proofs survive pruning and rerooting, or are found again."""
     classes = one_of_each_eight(tictactoe_positions(), random.Random(0))
     roots = tictactoe_roots(classes)
@@ -117,10 +117,10 @@ def test_a_proof_is_found_again_where_its_move_was_pruned():
         won = np.asarray(first.proven) == WIN
         assert np.mean(np.asarray(again.proven)[won] == WIN) > 0.95
     # After the winner's move the opponent's position is proven lost.
-    going_on = [
+    unfinished = [
         (other, own | {int(move)}) for (own, other), move in zip(classes, first.action, strict=True)
     ]
-    after = tictactoe_roots(going_on)
+    after = tictactoe_roots(unfinished)
     moved = run(jax.random.key(5), after, reuse.reroot(first.tree, first.action))
     known = np.asarray(first.proven) != proofs.UNKNOWN
     np.testing.assert_array_equal(moved.proven[known], 4 - np.asarray(first.proven)[known])

@@ -167,7 +167,7 @@ def test_equal_to_the_plain_search_move_by_move():
 
 
 @pytest.mark.slow
-def test_a_full_tree_goes_on_as_the_plain_one():
+def test_a_full_tree_equals_the_plain_one():
     run, config = SMALL, SMALL.config
     result = run(empty(config), CODES, jax.random.key(1))
     for b in range(NUM_TREES):
@@ -191,7 +191,7 @@ def test_a_full_tree_goes_on_as_the_plain_one():
 
 
 @pytest.mark.slow
-def test_noise_is_new_with_every_search_and_does_not_add_up():
+def test_noise_is_new_in_every_search_and_not_accumulated():
     tree, codes = empty(NOISY), CODES.copy()
     noises = []
     for move in range(3):
@@ -244,7 +244,7 @@ def test_pruning_keeps_the_most_visited():
     check_consistent(result.tree)
 
 
-def test_a_search_makes_room_for_itself():
+def test_a_search_prunes_for_its_new_nodes():
     """A full tree keeps only as many nodes as leave room for the new ones."""
     result = RUN_NOISY(empty(NOISY), CODES, jax.random.key(5))
     for move in range(3):
@@ -259,7 +259,7 @@ def test_a_search_makes_room_for_itself():
     np.testing.assert_array_equal(spent, 1 + 4 * SIMULATIONS)
 
 
-def test_a_tree_of_another_position_is_told_and_spoils_no_other():
+def test_a_tree_of_another_position_is_reported_and_isolated():
     tree = RUN_NOISY(empty(NOISY), CODES, jax.random.key(0)).tree
     codes = CODES.copy()
     right = RUN_NOISY(tree, codes, jax.random.key(1))
@@ -276,7 +276,7 @@ def test_a_tree_of_another_position_is_told_and_spoils_no_other():
     check_consistent(wrong.tree)
 
 
-def test_visits_that_sums_would_not_hold_are_not_taken_over():
+def test_visits_that_could_overflow_sums_are_dropped():
     tree = host(RUN_NOISY(empty(NOISY), CODES, jax.random.key(0)).tree)
     roots = np.arange(NUM_TREES) * tree.capacity
     most = MAX_VISITS - SIMULATIONS + 1
@@ -289,7 +289,7 @@ def test_visits_that_sums_would_not_hold_are_not_taken_over():
     assert result.ok.all()
 
 
-def test_visits_that_a_heuristic_counts_for_are_among_them():
+def test_prior_counts_count_towards_the_visit_limit():
     """By hand: the limit counts 31 new simulations, prior counts and AMAF visits of an action."""
     roots = random_tree.Position(CODES)
     optional = OptionalArrays(amaf=True, prior_counts=True)
@@ -351,7 +351,7 @@ def test_invariant_2_no_tree_sized_copy_or_select_inside_a_loop(run):
     assert moves_in_loops(run.compiled.as_text(), NUM_TREES * run.config.num_nodes) == []
 
 
-def test_memory_is_known_beforehand():
+def test_memory_is_predicted():
     config = SearchConfig(num_simulations=50).for_reuse
     assert (config.num_nodes, config.num_kept) == (101, 51)
     assert config.for_reuse is config

@@ -115,7 +115,7 @@ def test_flat_monte_carlo():
 
 
 @pytest.mark.slow
-def test_a_rule_may_look_at_less_than_the_search_keeps():
+def test_a_rule_may_ignore_statistics():
     evaluate = random_tree.with_more(EVALUATE, playouts=True, heuristic=False)
     config = SearchConfig(50, max_depth=1, select=Flat(), amaf=Amaf())
     codes = np.arange(1, 1 + NUM_TREES, dtype=np.uint32) * np.uint32(7919)
@@ -172,7 +172,7 @@ DENSE_ONE_BY_ONE = {
 
 
 @pytest.mark.parametrize("name", by_length(*DENSE, slow=DENSE_ONE_BY_ONE))
-def test_rules_that_know_more_of_an_untried_action(name):
+def test_rules_with_statistics_of_untried_actions(name):
     rule, first, playouts, heuristic, settings = {**DENSE, **DENSE_ONE_BY_ONE}[name]
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)
     amaf = Amaf(first) if first else None

@@ -336,7 +336,7 @@ def test_moves_are_drawn_by_visits_and_temperature():
     np.testing.assert_allclose(draw([5, 30, 0, 30], prior, 0.0), [0, 0.5, 0, 0.5], atol=0.03)
 
 
-def test_without_visits_the_prior_decides():
+def test_without_visits_the_prior_is_used():
     np.testing.assert_allclose(draw([0, 0, 0], [0.5, -INF, 0.5], 1.0), [0.5, 0, 0.5], atol=0.03)
 
 
@@ -356,7 +356,7 @@ def test_rows_outside_are_dropped():
     assert added.tolist() == [0, 0, 3, 0]
 
 
-def test_positions_survive_their_rows():
+def test_positions_round_trip_through_rows():
     positions = {
         "a": jnp.arange(6, dtype=jnp.uint32).reshape(3, 2),
         "b": (jnp.arange(3, dtype=jnp.int8), jnp.array([True, False, True])),

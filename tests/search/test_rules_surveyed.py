@@ -53,7 +53,7 @@ def test_gaussian_by_hand():
     np.testing.assert_allclose(rule(blank), [1.05, 1.03, 1.02, -INF], rtol=1e-6)
 
 
-def test_weights_that_stay_are_shared_out_in_proportion():
+def test_visits_become_proportional_to_constant_weights():
     """Visits are proportional to the weights: with 4 : 2 : 1, seventy visits are 40, 20 and 10."""
     rule = Boltzmann(1 / np.log(2) / 2)  # a step of 1 in Q doubles the weight
     edges = one_node(q=jnp.array([1.0, 0.0, -1.0, 0.0]), visits=jnp.array([1, 1, 1, 0]))
@@ -91,7 +91,7 @@ def test_widening_by_hand():
     assert is_open(visits=two, total=jnp.int32(9), proven=lost)
 
 
-def test_widening_of_more_visits_than_any():
+def test_widening_with_many_visits():
     rule = Widening(Puct(), first=1e9)
     assert np.isneginf(rule(one_node(total=jnp.int32(10**9 - 1)))[1])
 
@@ -129,7 +129,7 @@ def test_estimators_by_hand():
     np.testing.assert_allclose(rule(root), expected, rtol=1e-6)
 
 
-def test_estimators_look_above_every_node():
+def test_estimators_cannot_be_combined_with_ancestors():
     with pytest.raises(
         ValueError, match=r"^select: Estimators.* cannot be combined with amaf=.*ancestor"
     ):

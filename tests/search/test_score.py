@@ -57,20 +57,20 @@ def test_the_center_by_hand():
     np.testing.assert_allclose(center, [8.0, -4.0, 94.0, -94.0])
 
 
-def test_utilities_seen_from_below_the_root():
+def test_utilities_below_the_root():
     """The center changes sign on every second ply; a nan score has utility 0."""
     utility, none = ScoreUtility(9.0, static=0.0), jnp.zeros(3)
-    said = evaluate.Evaluated(*[none] * 7)
+    evaluated = evaluate.Evaluated(*[none] * 7)
 
     def found(mean):
         plies, center = jnp.array([2, 3, 0]), jnp.full(3, 5.0)
-        scored = said._replace(score=jnp.stack([jnp.array(mean), none], axis=-1))
+        scored = evaluated._replace(score=jnp.stack([jnp.array(mean), none], axis=-1))
         return evaluate.with_utility(scored, utility, center, plies).utility.tolist()
 
     assert found([5.0, -5.0, np.nan]) == [0, 0, 0]
     half = round(0.15 * values.VALUE_ONE)
     assert found([11.75, 1.75, -1.75]) == [half, half, -half]
-    assert evaluate.with_utility(said, None, None, none).utility is None
+    assert evaluate.with_utility(evaluated, None, None, none).utility is None
 
 
 @pytest.mark.parametrize("side", [9.0, 19.0])
@@ -136,7 +136,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
     assert any(node.over for nodes in forest for node in nodes)
 
 
-def test_going_on_from_an_earlier_tree():
+def test_continuing_from_an_earlier_tree():
     """Old nodes keep their utilities; new ones use the new root's center."""
     config = SearchConfig(60, capacity=121, select=KATAGO[0])
     empty = reuse.empty(random_tree.Position(CODES), random_tree.NUM_ACTIONS, config)
@@ -165,7 +165,7 @@ def test_going_on_from_an_earlier_tree():
         compare_trees(second.tree, b, nodes)
 
 
-def test_a_root_plays_by_utilities_and_tells_results():
+def test_a_root_plays_by_utilities_and_reports_results():
     """One ply of an even game: the move with the most points is played."""
     config = SearchConfig(
         60,
@@ -195,7 +195,7 @@ def test_a_root_plays_by_utilities_and_tells_results():
     assert jax.jit(lambda tree: trees.all_edges(tree, 0))(result.tree).variance is None
 
 
-def test_what_does_not_go_together():
+def test_conflicting_settings_are_refused():
     scored = KataGoPuct(score=UTILITY)
     for settings, words in (
         ({"transpositions": True}, "transpositions"),
@@ -214,9 +214,9 @@ def test_what_does_not_go_together():
     silent = lambda params, key, codes: EVALUATE(params, key, codes)._replace(score=None)
     with pytest.raises(ValueError, match="the evaluator returns none"):
         random_tree.compiled_search(silent, config, 2, random_tree.SCORED)
-    said = EVALUATE(None, None, jnp.arange(2, dtype=jnp.uint32))
+    result = EVALUATE(None, None, jnp.arange(2, dtype=jnp.uint32))
     with pytest.raises(ValueError, match="score has shape"):
-        evaluate.check_evaluation(said._replace(score=said.value), said.prior_logits.shape)
+        evaluate.check_evaluation(result._replace(score=result.value), result.prior_logits.shape)
 
 
 def test_squares_fit_their_words():
@@ -230,7 +230,7 @@ def test_squares_fit_their_words():
     assert values.to_int64(values.added(one, other)).tolist() == [2**31 + 5, -5]
 
 
-def test_a_wrapped_rule_goes_by_scores_too():
+def test_a_wrapped_rule_uses_scores_too():
     scored = KataGoPuct(score=UTILITY)
     assert SearchConfig(8, select=scored.at_root).score_utility == UTILITY
     assert SearchConfig(8, select=Pruning(scored)).score_utility == UTILITY

@@ -44,7 +44,7 @@ def searched(config=CONFIG, seed=0):
     return searcher(config)(POSITIONS, jax.random.key(seed))
 
 
-def test_it_wins_and_defends_in_a_game_that_is_not_go():
+def test_it_wins_and_defends_in_tictactoe():
     result = searched()
     assert result.action[:2].tolist() == [2, 2]
     assert float(result.value[0]) > 0.8
@@ -165,7 +165,7 @@ def searcher_of_kinds():
     )
 
 
-def test_a_nan_evaluation_marks_its_game_and_spoils_no_other():
+def test_a_nan_evaluation_marks_only_its_game():
     """The context says which game has nan values: first none, then the first game."""
     kinds = Kind(*jnp.zeros((2, 3), bool))
     sound = searcher_of_kinds()(kinds)
@@ -177,7 +177,7 @@ def test_a_nan_evaluation_marks_its_game_and_spoils_no_other():
     np.testing.assert_array_equal(one_sick.q[1:], sound.q[1:])
 
 
-def test_every_evaluation_has_a_key_of_its_own():
+def test_every_evaluation_has_its_own_key():
     kinds = Kind(jnp.zeros(3, bool), jnp.array([False, False, True]))
     tree = jax.tree.map(np.asarray, searcher_of_kinds()(kinds).tree)
     rows = slice(2 * tree.capacity, 2 * tree.capacity + int(tree.size[2]))
@@ -185,18 +185,18 @@ def test_every_evaluation_has_a_key_of_its_own():
     assert len(set(values)) == len(values) > 20
 
 
-def test_only_the_evaluation_of_the_roots_runs_seldom(monkeypatch):
+def test_only_the_evaluation_of_the_roots_prefers_fast_compile(monkeypatch):
     monkeypatch.delenv(mode.VARIABLE, raising=False)
-    asked = []
+    flags = []
 
     def evaluate(params, key, observations):
-        asked.append(mode.prefers_fast_compile())
+        flags.append(mode.prefers_fast_compile())
         return tictactoe.even(params, key, observations)
 
     jax.eval_shape(searcher(CONFIG, evaluate), POSITIONS, jax.random.key(0))
-    assert asked[0]
-    assert asked[1:]
-    assert not any(asked[1:])
+    assert flags[0]
+    assert flags[1:]
+    assert not any(flags[1:])
 
 
 def test_the_package_runs_a_search():
@@ -258,7 +258,7 @@ def evaluate_as(change):
         ),
     ],
 )
-def test_what_is_no_evaluation_is_refused(error, match, change):
+def test_invalid_evaluations_are_refused(error, match, change):
     with pytest.raises(error, match=match):
         jax.eval_shape(evaluate_as(change))
 
@@ -267,10 +267,10 @@ def test_what_is_no_evaluation_is_refused(error, match, change):
 def search_of(value, logits, belief, count):
     """The search's result with these added to the evaluation, `belief` as an AMAF heuristic."""
 
-    def change(said):
+    def change(evaluation):
         heuristic = Heuristic(None, None, jnp.full((1, 9), belief), jnp.full((1, 9), count))
-        value_of, logits_of = said.value + value, said.prior_logits + logits
-        return said._replace(value=value_of, prior_logits=logits_of, heuristic=heuristic)
+        value_of, logits_of = evaluation.value + value, evaluation.prior_logits + logits
+        return evaluation._replace(value=value_of, prior_logits=logits_of, heuristic=heuristic)
 
     return evaluate_as(change)()
 

@@ -42,7 +42,7 @@ def searched(evaluate, config, codes):
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=[pytest.mark.thorough] * (c not in BY_DEFAULT)) for c in CASES]
 )
-def test_a_single_tree_is_what_it_is_among_others(case):
+def test_a_single_tree_equals_one_in_a_batch(case):
     lowered, one = searched(*CASES[case], CODES[:1])
     _, several = searched(*CASES[case], CODES)
     for alone, among in zip(jax.tree.leaves(one.tree), jax.tree.leaves(several.tree), strict=True):

@@ -11,7 +11,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_four_devices_find_what_one_does():
+def test_four_devices_equal_one():
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.search.spread_check"],

@@ -74,7 +74,7 @@ def assert_close(one, other):
         pytest.param(dataclasses.replace(CONFIG, prove=True), marks=pytest.mark.thorough),
     ],
 )
-def test_an_evaluator_apart_finds_what_the_whole_does(config):
+def test_separate_programs_equal_a_whole_search(config):
     run = Runner(random_tree.GAME, Evaluator(EVALUATE), config, chunk=5, kind=SeparatePrograms)
     key = jax.random.key(3)
     positions = random_tree.Position(CODES)
@@ -89,7 +89,7 @@ def test_an_evaluator_apart_finds_what_the_whole_does(config):
 
 @pytest.mark.thorough  # to compile
 @pytest.mark.parametrize("first_action", [False, True])
-def test_playouts_with_a_heuristic_apart_find_what_the_whole_does(first_action):
+def test_separate_programs_for_playouts_equal_a_whole_search(first_action):
     rules = Rules(3)
     flags = {"search": "rave", "simulations": 24, "leaves": 8, "heuristic": "mogo"}
     setup = make_setup(rules, PlayerConfig(**flags, nakade=True, first_action=first_action))
@@ -111,13 +111,13 @@ def test_playouts_with_a_heuristic_apart_find_what_the_whole_does(first_action):
         (dataclasses.replace(CONFIG, ensemble=Ensemble(2)), "^ensemble"),
     ],
 )
-def test_an_evaluator_apart_is_refused_where_steps_are_of_several_kinds(config, text):
+def test_separate_programs_refuse_unsupported_settings(config, text):
     with pytest.raises(ValueError, match=text):
         Runner(random_tree.GAME, Evaluator(EVALUATE), config, kind=SeparatePrograms)
 
 
 @pytest.mark.parametrize("chunk", [pytest.param(5, marks=pytest.mark.slow), 24])
-def test_pieces_find_what_the_whole_does(chunk):
+def test_chunks_equal_a_whole_search(chunk):
     run, key = runner(CONFIG, chunk), jax.random.key(3)
     whole = searcher(CONFIG)(CODES, key)
     within = Budget(seconds=1e6)
@@ -138,7 +138,7 @@ def test_a_budget_of_visits():
 
 
 @pytest.mark.slow
-def test_an_early_stop_spares_simulations_and_plays_the_same():
+def test_an_early_stop_saves_simulations_and_plays_the_same():
     """A single tree that stops early, against the same tree in a batch of four that do not."""
     spared = 0
     for seed in range(60):
@@ -161,7 +161,7 @@ def test_an_early_stop_spares_simulations_and_plays_the_same():
 
 
 @pytest.mark.slow
-def test_several_trees_stop_when_all_of_them_are_decided():
+def test_several_trees_stop_when_all_are_decided():
     spared, run = 0, runner(SMALL)
     for seed in range(60):
         codes, key = mixed(seed), jax.random.key(seed)
@@ -187,7 +187,7 @@ def lead(visits):
 
 
 @pytest.mark.slow  # to compile
-def test_a_tree_that_is_gone_on_from_may_be_decided_before_it_is_searched():
+def test_a_reused_tree_may_be_decided_before_the_search():
     """Each search, here of one position, puts the root's best action further ahead."""
     codes = [mixed(seed)[:1] for seed in range(60)]
     ahead = [lead(searcher(EARLY, 1)(code, jax.random.key(0)).visits)[0] for code in codes]
@@ -224,7 +224,7 @@ class Clock:
         return self.now
 
 
-def test_seconds_are_kept_and_one_chunk_is_done():
+def test_time_limits_are_kept_and_one_chunk_is_done():
     clock = Clock(0.0)
     run, key = runner(CONFIG, 5, clock), jax.random.key(2)
     roots = random_tree.Position(CODES)

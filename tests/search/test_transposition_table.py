@@ -12,7 +12,7 @@ from gozero.search import tree as trees
 from gozero.search.tree import OptionalArrays
 
 
-def test_a_hash_is_of_every_bit():
+def test_a_hash_depends_on_every_bit():
     rng = np.random.RandomState(0)
     observation = {
         "bool": rng.rand(3, 4) < 0.5,
@@ -51,7 +51,7 @@ def test_a_hash_is_of_every_bit():
         transpositions.hash_of(np.zeros(2, np.complex64))
 
 
-def test_a_table_of_many_nodes_finds_each_or_one_alike():
+def test_a_large_table_finds_each_node_or_an_equal_one():
     capacity, used = 64, np.array([64, 40])
     tree = trees.allocate(jnp.zeros((2, 1), jnp.int32), 2, capacity, OptionalArrays(shared=True))
     keys = np.random.RandomState(1).randint(0, 2**32, (128, 2), np.uint64).astype(np.uint32)

@@ -78,9 +78,9 @@ class Params(NamedTuple):
 
 
 def evaluate(params, key, sets):
-    said = HASH_EVALUATE(None, None, sets)
-    value = said.value + params.luck * jax.random.uniform(key, (), minval=-1.0)
-    return said._replace(value=jnp.where(sets == params.sick, jnp.nan, value))
+    evaluation = HASH_EVALUATE(None, None, sets)
+    value = evaluation.value + params.luck * jax.random.uniform(key, (), minval=-1.0)
+    return evaluation._replace(value=jnp.where(sets == params.sick, jnp.nan, value))
 
 
 class Searcher:
@@ -130,8 +130,8 @@ AT_ONCE = {"leaves": FIVE, "virtual_loss": 3}
 
 @jax.jit
 def _evaluated(sets, may, params):
-    said = evaluate(params, jax.random.key(0), sets)
-    return jax.vmap(checked)(may, said._replace(first_play=None))
+    evaluation = evaluate(params, jax.random.key(0), sets)
+    return jax.vmap(checked)(may, evaluation._replace(first_play=None))
 
 
 class Plain:
@@ -267,7 +267,7 @@ def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once(leav
 
 
 @pytest.mark.slow
-def test_a_key_sees_the_ancestors():
+def test_a_key_may_depend_on_the_ancestors():
     """Also in a game without a history, where nothing else uses them."""
 
     def by_grandparent(context, position, trail):
@@ -285,7 +285,7 @@ def test_a_key_sees_the_ancestors():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at_once", [{}, AT_ONCE], ids=["one leaf", "leaves"])
-def test_equal_to_the_plain_search_where_much_is_different(monkeypatch, at_once):
+def test_equal_to_the_plain_search_with_unusual_settings(monkeypatch, at_once):
     """Full trees, leaves that are not expanded, a key by position, buckets that forget."""
     monkeypatch.setattr(trees, "num_slots", lambda capacity: 8)
     by_position = lambda context, position, trail: jnp.stack([position.taken, position.last])
@@ -322,7 +322,7 @@ def test_equal_to_the_plain_search_where_much_is_different(monkeypatch, at_once)
 
 
 @pytest.mark.parametrize("leaves", [1, FIVE])
-def test_a_tree_does_not_feel_the_others(leaves):
+def test_a_tree_does_not_depend_on_the_others(leaves):
     key = jax.random.key(1)
     result = shared(leaves)(ROOTS, key)
     codes = ROOTS.taken.copy()
@@ -340,7 +340,7 @@ def test_a_tree_does_not_feel_the_others(leaves):
 
 
 @pytest.mark.slow
-def test_what_an_evaluator_draws_is_shared_and_it_is_called_less_often():
+def test_random_evaluations_are_shared_and_calls_are_fewer():
     """Each call draws one value for its whole batch, so there are as many values as calls."""
     flat = Params(luck=1.0, sick=2**32 - 1)
     result = shared()(ROOTS, jax.random.key(0), params=flat)
@@ -362,7 +362,7 @@ def test_what_an_evaluator_draws_is_shared_and_it_is_called_less_often():
 
 
 @pytest.mark.parametrize("at_once", [{}, AT_ONCE], ids=["one leaf", "leaves"])
-def test_a_sick_evaluation_is_shared_as_it_is(at_once):
+def test_a_nan_evaluation_is_shared(at_once):
     params = Params(sick=0b1011)
     run = shared(at_once.get("leaves", 1))
     result = run(ROOTS, jax.random.key(2), params=params)
@@ -450,23 +450,23 @@ def test_leaves_compile_for_accelerators(target):
         ("amaf", {"transpositions": Transpositions(), "amaf": Amaf()}),
     ],
 )
-def test_what_is_refused(field, settings):
+def test_conflicting_settings_are_refused(field, settings):
     with pytest.raises(ValueError, match=rf"^{field}: "):
         SearchConfig(**settings)
 
 
-def test_what_else_is_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match=r"^key: "):
         Transpositions(key=3)  # pyright: ignore
     with pytest.raises(ValueError, match=r"^rounds: "):
         Transpositions(rounds=0)
 
-    def believes(params, key, observations):
+    def with_heuristic(params, key, observations):
         none = jnp.zeros((len(observations), NUMBERS))
         heuristic = Heuristic(none, none.astype(jnp.int32))
         return HASH_EVALUATE(params, key, observations)._replace(heuristic=heuristic)
 
-    arguments = (GAME, Evaluator(believes), jax.random.key(0), ROOTS)
+    arguments = (GAME, Evaluator(with_heuristic), jax.random.key(0), ROOTS)
     with pytest.raises(ValueError, match=r"^transpositions: "):
         jax.eval_shape(lambda: search(*arguments, SearchConfig(transpositions=True)))
     blank = reuse.empty(ROOTS, NUMBERS, SearchConfig())
@@ -475,7 +475,7 @@ def test_what_else_is_refused():
         search(*arguments, SearchConfig(transpositions=True), blank)
 
 
-def test_memory_is_known_beforehand():
+def test_memory_is_predicted():
     config = SearchConfig(50, transpositions=True)
     blank = reuse.empty(ROOTS, NUMBERS, config)
     slots = transpositions.table(blank)

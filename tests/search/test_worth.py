@@ -221,7 +221,7 @@ def test_operators_by_hand():
         MixBackup(-1.0)
 
 
-def test_a_rule_that_seeks_proofs():
+def test_prove_first():
     rule, prior = prove_first.ProveFirst(Ucb1(0.0)), jnp.array([0.5, 0.3, 0.2, 0.0])
     edges = Edges(prior, jnp.array([2, 1, 3, 0]), jnp.array([0, -1, -0.5, 0]), 0.0, jnp.int32(6))
     assert rule(edges).tolist() == Ucb1(0.0)(edges).tolist() == [0.5, 0.0, 0.25, np.inf]
@@ -267,7 +267,7 @@ def prove(tree, path, first):
     # Results of the two children and of the root, each for its player to move.
     [(LOSS, 0, -1, WIN), (WIN, WIN, -1, LOSS), (DRAW, WIN, -1, DRAW), (DRAW, WIN, 0.1, 0)],
 )
-def test_a_proof_goes_up(first, second, untried, proven):
+def test_a_proof_is_backed_up(first, second, untried, proven):
     tree, path = small_tree(proven=True)
     tree = tree.replace(
         proven=tree.proven.at[2].set(second), prior=tree.prior.at[0, 2].set(untried)
@@ -291,7 +291,7 @@ def test_a_proof_goes_up(first, second, untried, proven):
     ],
 )
 @pytest.mark.parametrize("final_move", ["visits", "value", "bound"])
-def test_what_is_played(results, visits, played, final_move):
+def test_final_moves_with_proofs(results, visits, played, final_move):
     keys = jax.random.split(jax.random.key(0), 3)
     result, visits = jnp.array(results, jnp.int8), jnp.array(visits)
     assert final_actions(final_move, keys, result, visits).tolist() == [played] * 3
@@ -316,12 +316,12 @@ def final_actions(final_move, keys, result, visits):
         ("prove", {"prove": True, "root_select": GumbelRoot()}),
     ],
 )
-def test_what_does_not_go_together_is_refused(field, settings):
+def test_conflicting_settings_are_refused(field, settings):
     with pytest.raises(ValueError, match=field):
         SearchConfig(**settings)
 
 
-def test_no_room_is_taken_unless_asked_for():
+def test_unused_features_take_no_memory():
     codes = random_tree.Position(jnp.zeros(3, jnp.uint32))
     size = lambda **more: trees.memory_bytes(codes, 12, 101, OptionalArrays(**more))
     assert size(backup_value=True) - size() == 3 * 101 * 4

@@ -194,7 +194,7 @@ def test_values_on_9x9_are_the_plain_ones():
         np.testing.assert_allclose(logits[i, list(after)], expected, rtol=1e-4, atol=2e-4)
 
 
-def test_the_board_turned_is_worth_the_same_and_with_colours_swapped_the_opposite():
+def test_values_are_symmetric_and_change_sign_with_colours():
     rules, count = go.Rules(size=5), 24
     table = local_shape.table(SHAPES, weights_of(SHAPES))
     boards = random_boards(5, count, seed=5)

@@ -29,7 +29,7 @@ def active_of(chosen: Shapes, some: list[list[int]]) -> jax.Array:
     return jax.jit(jax.vmap(functools.partial(local_shape.entries, chosen)))(black, white)
 
 
-def test_one_update_is_the_plain_one():
+def test_one_update_equals_the_reference():
     some = random_boards(5, COUNT, seed=8)
     errors = np.random.default_rng(0).normal(size=COUNT).astype(np.float32) / 4
     errors[3] = 0.0
@@ -48,7 +48,7 @@ def test_one_update_is_the_plain_one():
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_lone_position_learns_by_the_papers_rule_but_for_shared_weights():
+def test_one_position_follows_the_papers_rule_except_for_shared_weights():
     """1x1 on 3x3: with n active features each weight moves by alpha delta / n."""
     chosen = Shapes(3, largest=1, anywhere=False)
     weight = jnp.asarray(shapes.sharing(chosen).weight)
@@ -67,7 +67,7 @@ def test_a_lone_position_learns_by_the_papers_rule_but_for_shared_weights():
 
 
 @pytest.mark.parametrize("plies", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_games_teach_what_the_plain_rule_says(plies):
+def test_games_learn_as_the_reference(plies):
     """Four games in lockstep, continuing with new games, against plain ones."""
     size, lanes_count, rate = 3, 4, 0.8
     config = TdConfig(go.Rules(size, "simple"), Shapes(size, 2), 0.5, plies, max_moves=12)

@@ -43,7 +43,7 @@ KO = [1, 2, 4, 7, 9, 10, 6, 5]  # . X O . / X O . O / . X O . / . . . ., White h
 
 
 @pytest.mark.slow
-def test_a_search_from_nothing_takes_legal_actions_and_passes_only_when_it_must():
+def test_with_zero_weights_actions_are_legal_and_passes_forced():
     states = stacked([played(RULES, []), played(RULES, KO), played(RULES, [16, 16])])
     (actions, _), _ = compiled(SEARCH)(ZEROS, jax.random.key(0), states)
     legal = jax.vmap(lambda s: go.legal_actions(RULES, s))(states)
@@ -56,7 +56,7 @@ def test_a_search_from_nothing_takes_legal_actions_and_passes_only_when_it_must(
 
 
 @pytest.mark.slow
-def test_simulations_teach_who_is_winning():
+def test_simulations_learn_who_is_winning():
     """After the simulations the side that is ahead is worth more than before."""
     lead = played(RULES, [5, 16, 6, 16, 9, 16, 10], komi=0.5)  # Black has the centre, White none
     learn = jax.jit(functools.partial(td_search.learn, SEARCH))

@@ -24,7 +24,7 @@ def saved(tmp_path):
     return path, weights
 
 
-def test_weights_come_back(saved):
+def test_weights_round_trip(saved):
     path, weights = saved
     learnt = shape_weights.read(path)
     assert learnt.shapes == SHAPES
@@ -33,7 +33,7 @@ def test_weights_come_back(saved):
     np.testing.assert_allclose(learnt.weights, weights, atol=1e-3)
 
 
-def test_what_is_missing_damaged_or_wrong_is_refused(saved, tmp_path):
+def test_missing_damaged_and_wrong_files_are_refused(saved, tmp_path):
     path, weights = saved
     with pytest.raises(ValueError, match="there is no file"):
         shape_weights.read(tmp_path / "nothing.npz")
@@ -58,12 +58,12 @@ def test_what_is_missing_damaged_or_wrong_is_refused(saved, tmp_path):
         shape_weights.read(path)
 
 
-def test_there_are_none_for_some_sizes():
+def test_sizes_without_packaged_weights():
     with pytest.raises(ValueError, match="no weights for 3x3 come with the package"):
         shape_weights.load(3)
 
 
-def test_the_weights_of_9x9_know_a_little_go():
+def test_the_weights_of_9x9_are_plausible():
     learnt = shape_weights.load(9)
     assert learnt.shapes == Shapes(9)
     assert np.count_nonzero(learnt.weights) > 50_000

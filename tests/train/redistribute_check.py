@@ -28,7 +28,7 @@ def main(out: pathlib.Path) -> None:
     for number, iterations in ((4, 3), (2, 5), (4, 7)):
         config = dataclasses.replace(config, devices=number, iterations=iterations)
         if before is not None:
-            same_but_for_where(before, state_of(config))
+            equal_except_for_placement(before, state_of(config))
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
             assert run.run(config) == 0
@@ -57,7 +57,7 @@ def state_of(config):
     return jax.tree.map(lambda x: x if is_key(x) else np.asarray(x), state)
 
 
-def same_but_for_where(one, other) -> None:
+def equal_except_for_placement(one, other) -> None:
     for a, b in zip(*map(jax.tree.leaves, (plain(one.learner), plain(other.learner))), strict=True):
         np.testing.assert_array_equal(a, b)
     assert by_lane(one.playing) == by_lane(other.playing)

@@ -77,7 +77,7 @@ def test_a_game_by_its_name_is_a_preset_and_is_made_once():
 
 
 @pytest.mark.thorough
-def test_a_run_learns_goes_on_and_is_rated(tmp_path, capsys, monkeypatch):
+def test_a_run_learns_resumes_and_is_rated(tmp_path, capsys, monkeypatch):
     config, iterate = config_in(tmp_path / "run"), Loop.iterate
 
     def told_to_stop(loop, goes_on):

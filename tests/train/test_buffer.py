@@ -98,7 +98,7 @@ def test_the_window_of_the_paper():
 
 
 @pytest.mark.parametrize("total", [3, 14, 20, 37])
-def test_rows_of_the_window_are_drawn_alike(total):
+def test_rows_of_the_window_are_drawn_uniformly(total):
     buffer = filled(ALIKE, total)
     live = int(buffers.num_live(ALIKE, buffer))
     assert live == min(total, 20, int(2 + total / 2) if total > 4 else total)
@@ -133,7 +133,7 @@ def test_a_games_frequencies_are_one_on_average():
     assert result.dtype == jnp.float32
 
 
-def test_no_row_is_drawn_more_often_than_it_may_be():
+def test_no_row_is_drawn_too_often():
     """Rows arrive at random, and all steps that are due are taken."""
     config = dataclasses.replace(ALIKE, reuse=2.5, min_rows=5)
     buffer, steps, rng = buffers.start(GAME, config), 0, np.random.RandomState(3)

@@ -39,7 +39,7 @@ def saved(tmp_path):
     return checkpoint.save(tmp_path, 12, STATE, {"games": 5})
 
 
-def test_what_was_saved_comes_back(saved):
+def test_checkpoints_round_trip(saved):
     state, about = checkpoint.restore(saved, like(STATE))
     assert about == {"games": 5}
     assert saved.path.name == "000012"
@@ -52,7 +52,7 @@ def test_what_was_saved_comes_back(saved):
         np.testing.assert_array_equal(one, other)
 
 
-def test_one_that_was_begun_is_of_the_state_of_then(tmp_path, monkeypatch):
+def test_a_checkpoint_has_the_state_at_its_begin(tmp_path, monkeypatch):
     save, deleted = checkpoint.save, threading.Event()
     monkeypatch.setattr(checkpoint, "save", lambda *what: deleted.wait(60) and save(*what))
     state = jax.tree.map(jnp.copy, STATE)
@@ -65,7 +65,7 @@ def test_one_that_was_begun_is_of_the_state_of_then(tmp_path, monkeypatch):
     assert jax.tree.all(jax.tree.map(lambda one, other: (one == other).all(), found, STATE))
 
 
-def test_an_array_that_earlier_versions_had_not_begins_with_zeros(saved, monkeypatch):
+def test_arrays_missing_in_earlier_versions_are_zeros(saved, monkeypatch):
     expected = like(STATE | {"since": jnp.ones((2, 3))})
     with pytest.raises(ValueError, match=r"\['since'\] is missing"):
         checkpoint.restore(saved, expected)
@@ -75,7 +75,7 @@ def test_an_array_that_earlier_versions_had_not_begins_with_zeros(saved, monkeyp
     assert state.keys() == STATE.keys()
 
 
-def test_all_of_it_is_on_the_disk_when_it_counts(tmp_path, monkeypatch):
+def test_everything_is_synced_before_the_rename(tmp_path, monkeypatch):
     synced, fsync = set(), os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: (synced.add(os.fstat(file).st_ino), fsync(file)))
     place = checkpoint.save(tmp_path / "checkpoints", 12, STATE, {}).path
@@ -91,7 +91,7 @@ def test_the_newest_are_kept_in_order(tmp_path):
     assert [one.iteration for one in checkpoint.saved_in(tmp_path)] == [10, 4]
 
 
-def test_folders_of_other_names_are_none(saved):
+def test_folders_of_other_names_are_ignored(saved):
     for name in ("000040-backup", "40", "000041.damaged"):
         shutil.copytree(saved.path, saved.path.with_name(name))
     assert checkpoint.saved_in(saved.path.parent) == [saved]
@@ -99,14 +99,14 @@ def test_folders_of_other_names_are_none(saved):
     assert checkpoint.saved_in(saved.path.parent) == [(longer, 1000000), saved]
 
 
-def test_what_kills_left_is_swept(saved):
+def test_leftovers_of_kills_are_deleted(saved):
     for name in (".000013.part", ".000014.part", "mine.part"):
         (saved.path.with_name(name) / "arrays").mkdir(parents=True)
     checkpoint.sweep(saved.path.parent)
     assert {path.name for path in saved.path.parent.iterdir()} == {"000012", "mine.part"}
 
 
-def test_what_is_set_aside_does_not_count_among_the_kept(saved):
+def test_damaged_checkpoints_do_not_count_among_the_kept(saved):
     for _ in range(2):
         damaged = checkpoint.save(saved.path.parent, 14, STATE, {})
         checkpoint.set_aside([damaged])
@@ -117,7 +117,7 @@ def test_what_is_set_aside_does_not_count_among_the_kept(saved):
     assert [one.iteration for one in checkpoint.saved_in(saved.path.parent)] == [15, 13]
 
 
-def test_a_disk_that_does_not_read_is_like_damage(saved, monkeypatch):
+def test_a_read_error_counts_as_damage(saved, monkeypatch):
     def broken(file, digest):
         raise OSError(errno.EIO, "Input/output error")
 
@@ -128,7 +128,7 @@ def test_a_disk_that_does_not_read_is_like_damage(saved, monkeypatch):
         checkpoint.restore(saved, like(STATE))
 
 
-def test_a_full_disk_leaves_what_was_there(saved, monkeypatch):
+def test_a_full_disk_keeps_earlier_checkpoints(saved, monkeypatch):
     def write(path, named):
         path.mkdir()
         (path / "half").write_bytes(b"x")
@@ -149,7 +149,7 @@ def loud(monkeypatch):
         monkeypatch.setattr(logging.getLogger(name), "disabled", False)
 
 
-def test_of_a_disk_that_does_not_write_it_says_no_more_than_that(saved, loud, capfd, caplog):
+def test_a_write_error_is_reported_once(saved, loud, capfd, caplog):
     """Orbax's threads would log a traceback for each array."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
@@ -185,13 +185,13 @@ def without_checksum(saved, **changes):
     path.write_text(json.dumps({name: value for name, value in record.items() if value != ()}))
 
 
-def test_a_record_of_before_is_read_if_its_keys_are_those(saved):
+def test_a_record_of_an_earlier_version_is_read(saved):
     without_checksum(saved)
     assert checkpoint.restore(saved, like(STATE))[1] == {"games": 5}
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"more": 1}, "has an unknown key or a wrong type at 'more'"),
         ({"files": ()}, "lacks 'files'"),
@@ -199,9 +199,9 @@ def test_a_record_of_before_is_read_if_its_keys_are_those(saved):
         ({"iteration": 13}, "states iteration 13"),
     ],
 )
-def test_a_record_of_before_with_other_keys_is_refused(saved, changes, said):
+def test_a_record_of_an_earlier_version_with_other_keys_is_refused(saved, changes, message):
     without_checksum(saved, **changes)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         checkpoint.restore(saved, like(STATE))
 
 
@@ -239,7 +239,7 @@ def cut(saved):
         (edited(arrays={}), "about.json is damaged"),
     ],
 )
-def test_what_is_wrong_with_one_is_said(saved, harm, message):
+def test_damage_is_described(saved, harm, message):
     harm(saved)
     with pytest.raises(ValueError, match=message) as error:
         checkpoint.restore(saved, like(STATE))

@@ -30,5 +30,5 @@ def test_four_devices_share_a_run(tmp_path, as_here):
 
 
 @pytest.mark.slow
-def test_each_device_of_a_worker_plays_as_a_worker_of_its_own(as_here):
+def test_each_device_of_a_worker_plays_like_a_separate_worker(as_here):
     assert checked(as_here, "worker_devices_check") == "all is as of four workers"

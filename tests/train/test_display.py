@@ -38,20 +38,20 @@ def test_the_last_elo_stays_with_its_iteration(one, said):
     assert "policy 1.500  Elo +120 at 2" in said()
 
 
-def test_a_run_that_goes_on_has_the_elo_of_before(said):
+def test_a_resumed_run_shows_the_earlier_elo(said):
     one = Display("zero tiny", 4, [numbers(1, elo=-30.0), numbers(2)], COST)
     one.add(numbers(3))
     assert "Elo -30 at 1" in said()
 
 
-def test_the_elo_comes_with_the_match_against_the_network_before(one, said):
+def test_the_elo_appears_after_the_match_against_the_previous_network(one, said):
     one.add(numbers(2))
     one.add(numbers(2, elo=40.0, before=[38, 2, 24]))
     assert len(one.lines) == 1
     assert "Elo +40 at 2, 38-2-24 against the one before" in said()
 
 
-def test_the_time_to_go_knows_how_many_simulations_and_matches_are_to_come():
+def test_the_remaining_time_counts_simulations_and_matches():
     """Two iterations at 16 simulations take 10 s each to play; two at 32 and a match remain."""
     lines = []
     assert math.isnan(COST.to_go(lines, 4))
@@ -64,12 +64,12 @@ def test_the_time_to_go_knows_how_many_simulations_and_matches_are_to_come():
     assert COST.to_go([*lines, numbers(4)], 4) == 0
 
 
-def test_a_pause_does_not_count():
+def test_a_pause_is_not_counted():
     lines = [numbers(1), numbers(2), numbers(3, playing_s=20.0 + 3600)]
     assert COST.to_go(lines, 4) == 20 + 4
 
 
-def test_a_line_is_printed_now_and_then_and_at_an_elo(one, monkeypatch, capsys):
+def test_lines_are_printed_occasionally_and_at_an_elo(one, monkeypatch, capsys):
     monkeypatch.setattr(progress.time, "monotonic", lambda: 100.0)
     for line in (numbers(1), numbers(2, elo=5.0), numbers(3), numbers(4)):
         one.add(line)

@@ -62,7 +62,7 @@ def test_a_dry_run_compiles_and_writes_nothing(here, capsys):
         ("v4", "target v4: expected one of v5e, v6e, v5p, h100, cpu, optionally with a topology"),
     ],
 )
-def test_what_cannot_be_is_one_line(here, monkeypatch, capsys, target, said):
+def test_invalid_targets_are_one_line(here, monkeypatch, capsys, target, said):
     monkeypatch.setattr(ahead.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit) as end:
         command.main([*TINY, "--target", target])
@@ -104,7 +104,7 @@ def test_times_games_and_cost_by_hand():
     assert "searches of 14 simulations on average" in told[4]
 
 
-def test_more_than_a_device_has_is_refused():
+def test_too_much_memory_is_refused():
     needed = dict.fromkeys(("argument_bytes", "output_bytes", "compile_cpu_seconds"), 0)
     compiled: Any = types.SimpleNamespace(temp_bytes=17 * 2**30, **needed)
     with pytest.raises(ValueError, match=r"self-play: a device would need 17,408.0 .* and has 16"):
@@ -114,7 +114,7 @@ def test_more_than_a_device_has_is_refused():
     assert said.startswith("self-play: 1,025.0 MiB a device of 16,384.0 MiB: arguments 0.0 MiB")
 
 
-def test_the_rest_of_a_run_is_what_a_program_does_not_take():
+def test_memory_beside_each_program():
     plan = make_plan(tiny.config(), 4)
     mesh: Any = AbstractMesh((4,), (steps.AXIS,), axis_types=(AxisType.Auto,))
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))

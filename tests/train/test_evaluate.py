@@ -153,13 +153,13 @@ def test_a_program_is_rated_too(out, capsys):
     assert (config["komi"], config["openings"], config["games"]) == (8.5, 4, 4)
 
 
-def test_a_missing_program_is_named_before_anything_is_played(out, capsys, monkeypatch):
+def test_a_missing_program_is_named_before_any_game(out, capsys, monkeypatch):
     monkeypatch.setattr(matches, "play", None)
     said = refused(capsys, "--out", out, *SMALL, "--command", "no-such-program --mode gtp")
     assert "'no-such-program' is not a program on the PATH" in said
 
 
-def test_a_program_plays_for_the_komi_that_is_learnt_most(tmp_path):
+def test_a_program_plays_at_the_most_frequent_komi(tmp_path):
     terms = matches.Terms(Rules(size=5, ko="simple"), (8.5, 24.5, 24.5), 6, 2, seed=3)
     paths = [tmp_path / "weights" / f"00000{i}.npz" for i in (1, 2)]
     asked = [gtp_opponent.match_of(tmp_path, "gnugo --mode gtp", terms, path) for path in paths]
@@ -231,7 +231,7 @@ def test_a_sequential_test_may_stay_undecided(out, capsys, scored):
     assert capsys.readouterr().out.endswith(": undecided; give a larger --games\n")
 
 
-def test_a_sequential_test_ends_when_its_openings_have_run_out(out, capsys, scored):
+def test_a_sequential_test_ends_when_its_openings_are_used_up(out, capsys, scored):
     calls = scored([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     run(out, "--sprt", "--openings", "2")
     assert [games for games, _ in calls] == [64, 64, 16]
@@ -277,7 +277,7 @@ def test_refusals(out, tmp_path, capsys):
     assert "there are no networks in its folder weights" in refused(capsys, "--out", out)
 
 
-def test_the_word_is_dispatched(tmp_path, monkeypatch, capsys):
+def test_the_subcommand_is_dispatched(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["train", "evaluate", "--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
         command.main()

@@ -28,7 +28,7 @@ def played():
 
 
 @pytest.mark.slow
-def test_a_gpu_writes_down_the_same(monkeypatch):
+def test_a_gpu_records_the_same(monkeypatch):
     """With its kernels interpreted: rows of games, the buffer, and the events of each move."""
     here = played()
     assert here[0].buffer.size > 0

@@ -173,7 +173,7 @@ def test_games_end_in_every_way_and_at_several_lanes_at_once(run):
     assert set(made.komi[made.ended]) == set(CONFIG.komi)
 
 
-def test_a_new_game_begins_as_init_with_draws_of_its_own(run):
+def test_a_new_game_begins_as_init_with_new_random_numbers(run):
     seen, after, _ = run
     made = seen.made
     where = np.nonzero(made.ended[:-1])
@@ -263,7 +263,7 @@ def test_same_seed_same_games_and_shards_share_the_draws_of_a_batch(run):
     assert (other.made.action != first.made.action).any()
 
 
-def test_a_calibrated_threshold_compiles_nothing_anew(run):
+def test_a_calibrated_threshold_does_not_recompile(run):
     """The threshold is data; `run` allows a single trace."""
     _, after, play = run
     playing = scripted.start()
@@ -282,7 +282,7 @@ def test_lanes_are_staggered():
     assert plies.max() < RULES.move_limit
 
 
-def test_several_lanes_are_handed_over_at_once(run, monkeypatch):
+def test_several_lanes_are_written_at_once(run, monkeypatch):
     """As in large batches: the same rows in the same order, with no array copied in loops."""
     seen, after, _ = run
     monkeypatch.setattr(games, "LANES_AT_ONCE", 3)
@@ -319,7 +319,7 @@ def test_bad_settings(field, value):
         scripted.config_with(**{field: value})
 
 
-def test_a_number_of_simulations_is_one_of_those_named():
+def test_unknown_numbers_of_simulations_are_refused():
     assert CONFIG.full_search(4).num_simulations == 4
     assert CONFIG.full_search().root_select == GumbelRoot(4, value_scale=1.0, rescale=False)
     assert [search.num_simulations for search in CONFIG.searches] == [8, 4, 3]
@@ -328,7 +328,7 @@ def test_a_number_of_simulations_is_one_of_those_named():
         CONFIG.full_search(5)
 
 
-def test_a_teacher_says_what_is_learnt_of_searched_moves(run):
+def test_a_teacher_gives_the_targets_of_searched_moves(run):
     """The targets are its policy over legal actions and its value; nothing is learned from nan."""
     seen, _, _ = run
     late = next(t for t in range(1, len(seen.made.full)) if seen.made.full[t].all())
@@ -377,7 +377,7 @@ def test_a_row_gives_the_planes_that_self_play_saw_and_their_images(run, name):
     np.testing.assert_array_equal(found, moved)
 
 
-def test_what_was_predicted_is_counted_once(run):
+def test_predictions_are_counted_once(run):
     """Against a slow loop: the priors of fully searched moves, and the values of finished games."""
     seen, _, _ = run
     policy, value = np.zeros((3, BINS)), np.zeros((3, BINS))
@@ -411,6 +411,6 @@ def test_a_row_is_small():
     assert bb.layout(3).num_words * 5 * 4 + 2 + 20 < row - past < 100
 
 
-def test_the_buffer_holds_what_may_end_at_one_move():
+def test_the_buffer_needs_room_for_all_games_of_a_move():
     with pytest.raises(ValueError, match="capacity: 13 rows do not hold the 14"):
         games.start(CONFIG, buffers.BufferConfig(13), 0)

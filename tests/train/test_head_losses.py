@@ -35,11 +35,11 @@ def test_a_row_by_hand():
     np.testing.assert_allclose(total, np.dot([1, 2, 3, 4], BY_HAND), rtol=1e-6)
 
 
-def test_the_ownership_that_goes_with_the_logits():
+def test_ownership_from_logits():
     np.testing.assert_allclose(OUTPUT.ownership, [0.5, 0.0], rtol=1e-6)  # 2 * 3/4 - 1
 
 
-def test_a_large_error_of_the_score_counts_by_its_size():
+def test_large_score_errors_count_linearly():
     for error, expected in ((0, 0), (3, 4.5), (-3, 4.5), (10, 50), (25, 200), (-25, 200)):
         actual = losses.score_huber(jnp.float32(error), jnp.float32(0), 10.0)
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
@@ -62,7 +62,7 @@ def test_ownership_is_the_formula_and_so_is_its_gradient(seed):
     np.testing.assert_allclose(gradient, expected, atol=1e-6)
 
 
-def test_ownership_stays_finite_where_it_is_certain():
+def test_ownership_loss_is_finite_for_certain_predictions():
     logits, target = jnp.array([300.0, -300.0]), jnp.array([-1.0, -1.0])
     loss, gradient = jax.value_and_grad(losses.ownership_cross_entropy)(
         logits, target, jnp.ones(2, bool)
@@ -71,14 +71,14 @@ def test_ownership_stays_finite_where_it_is_certain():
     np.testing.assert_allclose(gradient, [1, 0])
 
 
-def test_where_no_point_is_known_there_is_no_loss():
+def test_unknown_ownership_has_no_loss():
     unknown = TARGETS.replace(known=jnp.zeros(2, bool), ownership=jnp.full(2, jnp.nan))
     parts, counts = losses.of_row(OUTPUT, unknown, 10.0)
     assert parts.ownership == counts.ownership == 0
 
 
 @pytest.mark.parametrize("part", Losses._fields)
-def test_what_counts_0_may_be_anything(part):
+def test_targets_of_weight_0_are_ignored(part):
     """A nan target and no legal action leave the other losses and all gradients unchanged."""
     field = {"policy": "policy_target", "value": "outcome"}.get(part, part)
     broken = {field: jnp.full(getattr(TARGETS, field).shape, jnp.nan)}

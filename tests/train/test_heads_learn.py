@@ -66,7 +66,7 @@ def test_the_average_is_the_recursion():
 
 
 @pytest.mark.parametrize("field", ["score", "ownership"])
-def test_after_a_nan_in_any_target_nothing_moves(field):
+def test_a_nan_in_any_target_stops_learning(field):
     inputs, targets = batches.batch(16)
     good, _ = one_step()(start(), inputs, targets)
     broken = getattr(targets, field).at[3].set(jnp.nan)
@@ -80,7 +80,7 @@ def test_after_a_nan_in_any_target_nothing_moves(field):
     assert one_step()(good, inputs, ignored)[0].ok
 
 
-def test_a_gradient_too_large_to_be_clipped_moves_nothing():
+def test_an_overflowing_gradient_changes_nothing():
     """Each number is finite, but the sum of squares overflows: clipping would make it 0."""
     good, (inputs, targets) = start(), batches.batch(16)
     planes = jax.tree.map(lambda x: x * np.float32(1e21), inputs)
@@ -91,7 +91,7 @@ def test_a_gradient_too_large_to_be_clipped_moves_nothing():
 
 
 @pytest.mark.slow
-def test_shards_on_an_axis_take_the_step_of_the_whole():
+def test_shards_on_an_axis_take_the_same_step():
     """Rows, and so shards, have different weights, some of them 0."""
     inputs, targets = batches.batch(16)
     targets = targets.replace(weight=jnp.arange(16.0), value_weight=jnp.float32(np.arange(16) > 4))
@@ -130,7 +130,7 @@ def test_slices_of_a_batch_give_its_gradient(cores, monkeypatch):
         np.testing.assert_allclose(got, right, atol=1e-4 * float(np.abs(right).max()))
 
 
-def test_every_target_turns_with_the_board():
+def test_every_target_is_equivariant():
     """With an equivariant network, all losses are the same for all 8 symmetries of a row."""
     plain = batches.params(scale=0.5)
 

@@ -45,13 +45,13 @@ def test_bad_flags_are_refused(flags, message):
         tiny.config(**flags)
 
 
-def test_which_process_it_is_does_not_make_it_another_run(tmp_path):
+def test_the_process_number_does_not_distinguish_runs(tmp_path):
     config = tiny.config(tmp_path / "run", coordinator="here:1", processes=2, process=0)
     assert not tiny.claim(config)
     assert tiny.claim(tiny.config(config.folder, coordinator="there:2", processes=4, process=3))
 
 
-def test_one_host_agrees_with_itself():
+def test_a_single_host_needs_no_agreement():
     assert hosts.is_first()
     assert hosts.greatest(3) == 3
     assert hosts.broadcast_from_first([5, 2, 0]) == [5, 2, 0]
@@ -64,7 +64,7 @@ def full_disk():
     raise OSError("full")
 
 
-def test_a_failure_elsewhere_is_one_here(monkeypatch):
+def test_a_failure_on_another_host_is_raised_here(monkeypatch):
     monkeypatch.setattr(hosts, "greatest", lambda number: max(number, 3))
     with pytest.raises(hosts.OtherHostFailed, match="process 2 failed"):
         hosts.run_on_each(lambda: "done")
@@ -72,7 +72,7 @@ def test_a_failure_elsewhere_is_one_here(monkeypatch):
         hosts.run_on_each(full_disk)
 
 
-def test_a_folder_of_ones_own_is_not_shared(tmp_path):
+def test_an_unshared_folder_is_refused(tmp_path):
     file = tmp_path / "config.json"
     with pytest.raises(ValueError, match="give a folder that all hosts share"):
         hosts.check_shared(file, patience_s=0)
@@ -80,7 +80,7 @@ def test_a_folder_of_ones_own_is_not_shared(tmp_path):
     hosts.check_shared(file, patience_s=0)
 
 
-def test_what_the_first_host_says_is_heard_whole(monkeypatch):
+def test_broadcasts_are_not_truncated(monkeypatch):
     facts = {"--komi": [7.0, 8.5], "--weights": None, "--out": "Läufe", "--rate": 1e-4}
     assert hosts.broadcast_from_first(facts) == facts
     monkeypatch.setattr(
@@ -118,20 +118,20 @@ def test_each_process_reads_its_share_of_the_shards(tmp_path, as_here):
     later.mkdir()
     for number in range(6, len(sizes)):
         (path := bad.with_name(f"a-{number:06d}.npz")).rename(later / path.name)
-    told = reading(as_here, config.folder)
-    known = [one["known"] for one in told]
+    reports = reading(as_here, config.folder)
+    known = [one["known"] for one in reports]
     assert known[0] == known[1]
     assert (known[0]["read"], known[0]["skipped"], known[0]["rows"]) == (11, 1, sum(sizes))
     assert known[0]["progress"]["done"] == {"a": [[0, 10]], "bad": [[0, 0]]}
 
-    opened = [set(one["opened"]) for one in told]
+    opened = [set(one["opened"]) for one in reports]
     assert not opened[0] & opened[1]
     assert sorted(opened[0] | opened[1]) == sorted(f"shards/{p.name}" for p in bad.parent.iterdir())
-    assert sum(len(one["opened"]) for one in told) == 12  # none twice
+    assert sum(len(one["opened"]) for one in reports) == 12  # none twice
     dealt = [size for size, _ in known[0]["dealt"]]
     largest = max(path.stat().st_size for path in bad.parent.iterdir())
     assert abs(dealt[0] - dealt[1]) <= largest
-    check_rings(config, told)
+    check_rings(config, reports)
 
 
 def reading(env, out):
@@ -146,20 +146,20 @@ def reading(env, out):
     return [json.loads(one.stdout.splitlines()[-1]) for one in done]
 
 
-def check_rings(config, told):
+def check_rings(config, reports):
     """Each row of each shard is in exactly one ring, with its shard's number; the two rings of a
     process hold equally many rows, give or take one."""
     plan, expected = make_plan(config), []
-    for number, name, _ in told[0]["known"]["sources"]:
+    for number, name, _ in reports[0]["known"]["sources"]:
         shard = shards.read(config.folder / "shards" / name, plan.rules_record)
         rows = shard.rows.replace(game=np.full_like(shard.rows.game, -number))
         leaves = jax.tree.leaves((rows, shard.frequency.astype(np.int32)))
         expected += [
             hosts_reader_check.digest([x[i] for x in leaves]) for i in range(shard.about.rows)
         ]
-    found = [row for one in told for ring in one["rings"].values() for row in ring]
+    found = [row for one in reports for ring in one["rings"].values() for row in ring]
     assert sorted(found) == sorted(expected)
-    for one in told:
+    for one in reports:
         counts = [len(ring) for ring in one["rings"].values()]
         assert len(counts) == 2
         assert max(counts) - min(counts) <= 1
@@ -185,7 +185,7 @@ def test_two_processes_are_one_run(tmp_path, as_here):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("processes", "killed", "slurm"), [(2, 1, False), (4, 0, True)])
-def test_a_gang_comes_back_whoever_is_lost(processes, killed, slurm, tmp_path, as_here):
+def test_a_gang_resumes_after_losing_any_process(processes, killed, slurm, tmp_path, as_here):
     """When a process gets SIGTERM or is killed, the others end too; the same command then reaches,
     bit for bit, the end of an uninterrupted gang. Slurm or flags give the process numbers."""
     whole, shared = tmp_path / "whole", tmp_path / "shared"
@@ -210,7 +210,7 @@ def test_a_gang_comes_back_whoever_is_lost(processes, killed, slurm, tmp_path, a
 
 
 @pytest.mark.slow
-def test_a_run_of_one_process_goes_on_as_a_gang_of_two(tmp_path, as_here):
+def test_a_run_of_one_process_resumes_as_a_gang_of_two(tmp_path, as_here):
     """On twice as many devices, with the games and replay divided between the processes."""
     env, out = as_here | {"UNSTOPPED": "1"}, tmp_path / "run"
     (alone,) = finish([start(env | {"DEVICES": "1"}, "--out", out, "--iterations", "2")])
@@ -237,12 +237,12 @@ def slurm_gang(processes, env, *arguments):
     """Start processes as `srun` does: the coordinator's port follows from the job's number."""
     env = env | {"SLURM_JOB_ID": str(random.randrange(2**20)), "SLURM_STEP_NODELIST": "localhost"}
     env |= {"SLURM_NTASKS": str(processes), "SLURM_STEP_NUM_TASKS": str(processes)}
-    them = [env | {"SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)} for i in range(processes)]
-    return finish([start(one, *arguments, "--coordinator", "auto") for one in them])
+    launched = [env | {"SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)} for i in range(processes)]
+    return finish([start(one, *arguments, "--coordinator", "auto") for one in launched])
 
 
 @pytest.mark.slow
-def test_two_processes_that_read_shards_and_begin_from_weights_go_on_to_the_bit(tmp_path, as_here):
+def test_two_processes_with_shards_and_weights_resume_bit_for_bit(tmp_path, as_here):
     config = tiny.config(tmp_path / "whole", devices=hosts_check.DEVICES)
     shape = make_plan(config).learner.network
     params = network.init(shape, jax.random.key(7))
@@ -264,7 +264,7 @@ def test_two_processes_that_read_shards_and_begin_from_weights_go_on_to_the_bit(
 
 
 @pytest.mark.slow
-def test_two_processes_go_on_without_the_rows_of_a_poisonous_shard(tmp_path, as_here):
+def test_two_processes_continue_without_a_poisonous_shard(tmp_path, as_here):
     """In two shards every second row is bad; these shards are removed whole."""
     folders = tmp_path / "whole", tmp_path / "shared"
     config = tiny.config(devices=hosts_check.DEVICES, iterations=3, workers=True)
@@ -289,10 +289,10 @@ def test_two_processes_go_on_without_the_rows_of_a_poisonous_shard(tmp_path, as_
 def spoil(shard, config, some):
     """Give some rows of a shard a score that no game has."""
     path, rows, frequency = shard
-    said = shards.rules_of(make_plan(config, hosts_check.DEVICES).rules)
-    about = shards.read(path, said).about
+    header = shards.rules_of(make_plan(config, hosts_check.DEVICES).rules)
+    about = shards.read(path, header).about
     rows.score[some], rows.score_weight[some] = 1e38, 1
-    shards.write(path, said, about, rows, frequency)
+    shards.write(path, header, about, rows, frequency)
 
 
 def check_one_run(env, whole, shared, iterations, *flags, processes=1):

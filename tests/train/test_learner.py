@@ -89,7 +89,7 @@ def test_one_batch_overfits(rows):
     assert after.value < 0.1 * before.value
 
 
-def test_the_value_learns_the_movers_sign(rows):
+def test_the_value_is_for_the_player_to_move(rows):
     """When Black always wins, the network must look at whose turn it is."""
     black_wins = jnp.where(rows.position.to_play == 0, 1.0, -1.0)
     state, _ = train(rows.replace(outcome=black_wins), calls=75)
@@ -108,7 +108,7 @@ def test_a_zero_learning_rate_leaves_the_weights(rows):
 
 
 @pytest.mark.slow
-def test_steps_in_one_call_are_the_same_steps(rows):
+def test_steps_in_one_call_equal_separate_steps(rows):
     one, _ = train(rows, calls=4)
     four, metrics = train(rows, calls=1, num_steps=4)
     assert four.step == one.step == 4
@@ -116,7 +116,7 @@ def test_steps_in_one_call_are_the_same_steps(rows):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), one.params, four.params)
 
 
-def test_after_a_nan_nothing_moves_and_the_good_weights_stay(rows):
+def test_a_nan_stops_learning_and_keeps_the_weights(rows):
     good, _ = train(rows, calls=2)
     _, step = _trainer(1e-2)
     kept = jax.tree.map(np.asarray, good.params)

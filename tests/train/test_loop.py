@@ -76,7 +76,7 @@ def test_an_iteration_has_the_simulations_of_its_stage(made):
     assert made[1][6:] == [6, 6, 8]
 
 
-def test_a_gate_lets_through_what_scores_more(made, monkeypatch):
+def test_a_gate_accepts_networks_that_score_more(made, monkeypatch):
     """At every second iteration; a network that passed plays until another passes."""
     scores = iter([0.55, 0.56, 0.5])
 

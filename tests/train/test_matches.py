@@ -73,7 +73,7 @@ def test_training_is_the_same_bit_for_bit(plain, evaluated):
     assert not (plain / matches.MATCHES).exists()
 
 
-def test_a_line_a_match(evaluated):
+def test_each_match_has_a_line(evaluated):
     lines = lines_of(evaluated, matches.MATCHES)
     met = [(line["iteration"], line["opponent"]) for line in lines]
     assert met == [(3, RANDOM), (3, UNIFORM), (4, RANDOM), (4, UNIFORM), (4, "000003")]
@@ -124,7 +124,7 @@ def test_the_metrics_add_up(evaluated):
 
 
 @pytest.mark.thorough
-def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
+def test_a_resumed_run_plays_the_same_matches(evaluated, tmp_path):
     """The last evaluation's checkpoint is lost."""
     path = shutil.copytree(evaluated, tmp_path / "run")
     shutil.rmtree(path / "checkpoints" / "000004")
@@ -137,19 +137,17 @@ def test_a_run_that_goes_on_plays_the_same_matches(evaluated, tmp_path):
 
 
 @pytest.mark.parametrize("last", [pytest.param(3, marks=pytest.mark.slow), 4])
-def test_a_stop_leaves_an_evaluation_for_the_same_command(
-    evaluated, tmp_path, monkeypatch, capsys, last
-):
+def test_a_stop_defers_an_evaluation(evaluated, tmp_path, monkeypatch, capsys, last):
     """If SIGTERM comes when an evaluation is due, the checkpoint is written first, without it."""
     path, iterate = tmp_path / "run", Loop.iterate
 
-    def told_to_stop(loop, *how):
+    def interrupted(loop, *how):
         numbers = iterate(loop, *how)
         if loop.iteration == last:
             os.kill(os.getpid(), signal.SIGTERM)
         return numbers
 
-    monkeypatch.setattr(Loop, "iterate", told_to_stop)
+    monkeypatch.setattr(Loop, "iterate", interrupted)
     train(path, evaluate_every=3)
     assert "run the same command again to continue" in capsys.readouterr().out
     assert last not in [line["iteration"] for line in folder.read_lines(path / matches.MATCHES)]
@@ -166,7 +164,7 @@ class Killed(BaseException):
     """An exception that our code never catches."""
 
 
-def test_a_kill_in_the_middle_of_an_evaluation_costs_its_matches_alone(
+def test_a_kill_during_an_evaluation_loses_only_its_matches(
     evaluated, tmp_path, monkeypatch, capsys
 ):
     """The iteration is saved, though no checkpoint was due, and has a line in the metrics."""
@@ -198,14 +196,14 @@ def test_a_kill_in_the_middle_of_an_evaluation_costs_its_matches_alone(
     jax.tree.map(np.testing.assert_array_equal, state_of(path), state_of(evaluated))
 
 
-def test_told_to_stop_in_the_save_before_it_an_evaluation_waits(tmp_path, monkeypatch, capsys):
+def test_a_stop_during_a_save_defers_the_evaluation(tmp_path, monkeypatch, capsys):
     path, save = tmp_path / "run", checkpoint.save
 
-    def told_to_stop(*what):
+    def interrupted(*what):
         os.kill(os.getpid(), signal.SIGTERM)
         return save(*what)
 
-    monkeypatch.setattr(checkpoint, "save", told_to_stop)
+    monkeypatch.setattr(checkpoint, "save", interrupted)
     train(path, evaluate_every=1)
     assert "1 of 4 iterations" in capsys.readouterr().out
     assert not (path / matches.MATCHES).exists()
@@ -222,7 +220,7 @@ def test_the_elo_is_shown(tmp_path, monkeypatch):
     assert ["elo" in numbers for numbers in shown] == [False, False, False, True, False, True]
 
 
-def test_later_lines_are_cut_off_also_where_nothing_is_left_to_do(evaluated, tmp_path):
+def test_later_lines_are_removed_from_a_finished_run(evaluated, tmp_path):
     path = shutil.copytree(evaluated, tmp_path / "run")
     shutil.rmtree(path / "checkpoints" / "000004")
     train(path, iterations=3)
@@ -230,7 +228,7 @@ def test_later_lines_are_cut_off_also_where_nothing_is_left_to_do(evaluated, tmp
     assert len(lines_of(path, "metrics.jsonl")) == 3
 
 
-def test_lines_are_cut_off_by_iteration(tmp_path):
+def test_lines_are_removed_by_iteration(tmp_path):
     path = tmp_path / "some.jsonl"
     assert folder.cut_lines(path, 5) == []
     assert not path.exists()
@@ -265,7 +263,7 @@ def test_networks_are_compiled_once_and_are_arguments(evaluated, tmp_path, capsy
     assert networks[0].choose is networks[1].choose
 
 
-def test_evaluated_again_an_iteration_is_written_anew(evaluated, tmp_path):
+def test_a_repeated_evaluation_replaces_its_lines(evaluated, tmp_path):
     path = shutil.copytree(evaluated, tmp_path / "run")
     plan = make_plan(config_of(path))
     found = matches.evaluate(plan, 3, jax.device_get(params_of(1)))
@@ -274,7 +272,7 @@ def test_evaluated_again_an_iteration_is_written_anew(evaluated, tmp_path):
     assert found["elo_interval"][0] < found["elo"] < found["elo_interval"][1]
 
 
-def test_an_evaluation_that_is_told_to_stop_is_owed(evaluated, tmp_path):
+def test_a_stopped_evaluation_remains_due(evaluated, tmp_path):
     path = shutil.copytree(evaluated, tmp_path / "run")
     before, answers = lines_of(path, matches.MATCHES), iter([False, True])
     params = jax.device_get(params_of(1))
@@ -303,7 +301,7 @@ def boards_of(match):
     return np.asarray(jax.vmap(lambda state: go.stones(RULES, state))(match.start))
 
 
-def test_numbers_and_the_seed_say_what_is_drawn():
+def test_games_are_determined_by_number_and_seed():
     first = play(1, 0)
     again = play(1, 0)
     np.testing.assert_array_equal(again.actions, first.actions)
@@ -313,7 +311,7 @@ def test_numbers_and_the_seed_say_what_is_drawn():
         assert (boards_of(other) != boards_of(first)).any()
 
 
-def test_where_there_are_too_few_openings_they_are_played_again(capsys):
+def test_openings_are_repeated_if_too_few(capsys):
     terms = Terms(RULES, (8.5,), 24, SIMULATIONS, seed=0, openings=1)
     boards = boards_of(play(1, 0, terms=terms))[::2]
     assert "9 openings of 1 plies for 12 pairs" in capsys.readouterr().err
@@ -321,7 +319,7 @@ def test_where_there_are_too_few_openings_they_are_played_again(capsys):
     np.testing.assert_array_equal(boards[9:], boards[:3])
 
 
-def test_a_search_that_believes_nothing_knows_how_games_end():
+def test_the_uninformed_search_knows_how_games_end():
     """After a pass, the player who is ahead passes too, and the one who is behind does not."""
     state = go.init(RULES, 0.0)
     for action in (4, RULES.pass_action):

@@ -26,7 +26,7 @@ def fake_match(won):
     }
 
 
-def test_what_began_with_weights_is_rated_above_them(tmp_path, monkeypatch):
+def test_ratings_are_relative_to_the_initial_weights(tmp_path, monkeypatch):
     """Random moves and the uninformed search lose every game of the first evaluation, so they are
     not played again. Each network wins 38 of 64 games against the one before it."""
     config = tiny.config(

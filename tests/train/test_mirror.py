@@ -58,7 +58,7 @@ def keys(config):
     return [entry.key for entry in config.shared.list("")]
 
 
-def test_a_run_goes_on_elsewhere_from_its_newest_checkpoint(config, machine):
+def test_another_machine_resumes_from_the_newest_checkpoint(config, machine):
     first = machine("a")
     first.write("config.json", "{}")
     first.write("run.lock", "")
@@ -86,7 +86,7 @@ def test_a_run_goes_on_elsewhere_from_its_newest_checkpoint(config, machine):
     assert machine("c").names()[:3] == [of(n)[0] for n in (20, 30, 40)]
 
 
-def test_of_two_that_train_one_run_the_second_ends_and_overwrites_nothing(config, machine):
+def test_a_second_trainer_ends_without_overwriting(config, machine):
     first = machine("a")
     first.save(10)
     second = machine("b")
@@ -100,7 +100,7 @@ def test_of_two_that_train_one_run_the_second_ends_and_overwrites_nothing(config
         assert (third.folder / "checkpoints/000020" / name).read_text() == "b 20"
 
 
-def test_one_that_was_asleep_for_many_checkpoints_ends_too(config, machine):
+def test_a_trainer_that_missed_many_checkpoints_ends_too(config, machine):
     first = machine("a")
     first.save(10)
     second = machine("b")
@@ -123,7 +123,7 @@ def test_a_damaged_checkpoint_is_written_again(config, machine):
     assert (machine("c").folder / "checkpoints/000020/about.json").read_text() == "b 20"
 
 
-def test_of_two_that_write_one_checkpoint_at_once_the_first_is_whole(config, machine, monkeypatch):
+def test_concurrent_writes_keep_the_first_checkpoint(config, machine, monkeypatch):
     first, second = machine("a"), machine("b")
     monkeypatch.setattr(second.mirror, "push", lambda: first.save(10))
     with pytest.raises(ValueError, match=r"of iteration 10$"):

@@ -40,7 +40,7 @@ def numpy_adamw(config, params, gradients):
     return params
 
 
-def test_steps_are_adamws_of_clipped_gradients():
+def test_steps_equal_adamw_with_clipped_gradients():
     config = OptimizerConfig(0.1, 0.3, warmup_steps=2, total_steps=6, clip_norm=1.0)
     rng = np.random.default_rng(0)
     start, gradients = rng.normal(size=(3, 2)), rng.normal(size=(6, 3, 2)) * [[[0.1]]] * 5
@@ -63,7 +63,7 @@ def test_only_kernels_decay():
     np.testing.assert_allclose(updates["bias"], 0)
 
 
-def test_the_average_soon_forgets_where_it_began():
+def test_the_average_soon_forgets_its_start():
     config = OptimizerConfig(ema_decay=0.9)
     decays = [float(optimizer.ema_decay(config, jnp.int32(t))) for t in (0, 8, 80, 81, 10**6)]
     np.testing.assert_allclose(decays, [0.1, 0.5, 0.9, 0.9, 0.9], rtol=1e-6)

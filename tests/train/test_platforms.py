@@ -27,7 +27,7 @@ WITH_A_CAP = {"cheap_simulations": 2, "batch": 4}
         pytest.param(1, 16, {}, marks=pytest.mark.slow),
     ],
 )
-def test_every_platform_can_have_it(num_devices, num_steps, changes):
+def test_programs_lower_for_every_platform(num_devices, num_steps, changes):
     plan = make_plan(tiny.config(**changes), num_devices)
     mesh = AbstractMesh((num_devices,), (steps.AXIS,), axis_types=(AxisType.Auto,))
     state = tiny.placed(plan, mesh)
@@ -55,7 +55,7 @@ def taken_in(plan, mesh):
 
 
 @pytest.mark.slow
-def test_every_platform_can_have_a_worker():
+def test_workers_lower_for_every_platform():
     plan = worker.plan_of(tiny.config(workers=True, ko="positional", **WITH_A_CAP))
     # Drop the shardings, which come from whichever program asked for the shapes first.
     bare = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)

@@ -61,7 +61,7 @@ def test_searches_play_and_fill_the_buffer(cap):
     chex.assert_tree_all_finite(rows)
 
 
-def test_every_platform_can_have_it(monkeypatch):
+def test_self_play_lowers_for_every_platform(monkeypatch):
     """Everything but the search, which has its own test of invariant 7."""
     monkeypatch.setattr(selfplay, "search_states", scripted.search_states)
     shapes = jax.eval_shape(scripted.start)
@@ -69,7 +69,7 @@ def test_every_platform_can_have_it(monkeypatch):
 
 
 @pytest.mark.slow
-def test_other_numbers_of_simulations_are_compiled_once_each():
+def test_each_number_of_simulations_is_compiled_once():
     play = games.make_play(CONFIG, BUFFER, EVALUATOR, num_moves=2)
     playing = games.start(CONFIG, BUFFER, seed=2)
     for number in (None, 4, None, 4):
@@ -94,7 +94,7 @@ def test_puct_with_noise_may_be_used():
 
 
 @pytest.mark.slow
-def test_invariant_2_holds_for_what_is_carried():
+def test_invariant_2_for_loop_carries():
     """No loop copies the ring, the games in play or their past boards."""
     game = go_game(dataclasses.replace(RULES, ko="positional"))
     config = dataclasses.replace(CONFIG, game=game, batch=5)

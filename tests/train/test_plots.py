@@ -58,7 +58,7 @@ def names(paths):
     return sorted(path.stem for path in paths)
 
 
-def test_of_a_run_in_a_bucket(run, monkeypatch, capsys):
+def test_plots_of_a_run_in_a_bucket(run, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     pytest.importorskip("obstore")
     url = f"memory:///{run.name}/zero"
@@ -76,7 +76,7 @@ def test_of_a_run_in_a_bucket(run, monkeypatch, capsys):
     assert pathlib.Path("plots/zero/training.csv").exists()
 
 
-def test_what_there_is_to_show(run):
+def test_which_plots_are_drawn(run):
     pytest.importorskip("matplotlib")
     assert names(plots.draw(run)) == [
         "black_won",
@@ -151,7 +151,7 @@ class Axis:
         self.tick = text
 
 
-def test_blacks_score_is_a_curve_a_komi():
+def test_blacks_score_has_a_curve_for_each_komi():
     axis = Axis()
     plots.by_komi(lambda count: [axis], [metrics(1), metrics(2)])
     assert axis.curves["komi 7"] == ([1, 2], [62.5, 31.25])  # 2 won and 1 drawn, of 4 and of 8
@@ -159,7 +159,7 @@ def test_blacks_score_is_a_curve_a_komi():
     assert axis.curves["komi 11"] == ([1, 2], [50, 50])
 
 
-def test_the_age_of_what_is_learnt_from():
+def test_the_age_of_replayed_rows():
     """By hand: 10 rows an iteration, with a window of 10, 20, 20, 20, 25."""
     lines = [
         {"iteration": i, "rows": 10 * i, "added": 10 * i, "window": window}
@@ -170,7 +170,7 @@ def test_the_age_of_what_is_learnt_from():
     assert panels[1].curves[""] == ([1, 2, 3, 4, 5], [0, 1, 1, 1, 2])
 
 
-def test_elo_is_a_curve_a_search():
+def test_elo_has_a_curve_for_each_search():
     axis = Axis()
     lines = [
         match(1, "random", 48),
@@ -194,7 +194,7 @@ def test_elo_is_a_curve_a_search():
     assert axis.limits == pytest.approx((-300, 681.6), abs=0.3)
 
 
-def test_elo_by_hours_goes_on_as_its_later_half(run):
+def test_elo_by_hours_is_extrapolated_from_its_later_half(run):
     """By hand: with each doubling a network scores 3/4 against the one before it, +190.8 Elo."""
     axis = Axis()
     names = ["random", *(f"{2**i:06}" for i in range(5))]
@@ -263,7 +263,7 @@ def test_a_run_that_began_with_weights_is_shown_above_them(run, monkeypatch):
     assert 132 < high < 600
 
 
-def test_a_line_that_cannot_be_drawn_is_no_traceback(run):
+def test_an_invalid_line_is_one_error_line(run):
     write(run / "metrics.jsonl", [metrics(1), {"iteration": 2}])
     with pytest.raises(ValueError, match=r"a line of metrics.jsonl or .* is not of a run \(Key"):
         plots.draw(run)

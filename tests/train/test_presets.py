@@ -45,7 +45,7 @@ def test_a_presets_programs_trace(preset):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", sorted(AS_5X5 | AS_OTHERS))
-def test_a_presets_programs_trace_as_they_are(preset):
+def test_a_presets_programs_trace_at_full_size(preset):
     trace_programs(PRESETS[preset])
 
 
@@ -72,7 +72,7 @@ def test_a_workers_program_traces(preset):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", sorted(AS_5X5 | AS_OTHERS | {"3x3"}))
-def test_a_workers_program_traces_as_it_is(preset):
+def test_a_workers_program_traces_at_full_size(preset):
     traces(PRESETS[preset], TARGETS.get(preset, "cpu"))
 
 

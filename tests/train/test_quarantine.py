@@ -25,7 +25,7 @@ def write_poison(config, number, field="score", value=1e38):
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 64])
-def test_one_row_to_blame_is_found_by_halving(width):
+def test_one_bad_row_is_found_by_bisection(width):
     slots = np.arange(10, 10 + width)
     for bad in ({10}, {9 + width}, {10 + width // 2, 9 + width}, set()):
         asked = []
@@ -46,7 +46,7 @@ def lines_of(config):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_without_the_rows_of_a_poisonous_shard(tmp_path, monkeypatch, capsys):
+def test_a_run_continues_without_a_poisonous_shard(tmp_path, monkeypatch, capsys):
     """The reader refuses one such shard; two more get in while its checks are off."""
     config = worker_runs.config_in(tmp_path / "run", iterations=3, checkpoint_every=1)
     refused = write_poison(config, 0)
@@ -76,9 +76,7 @@ def test_a_run_goes_on_without_the_rows_of_a_poisonous_shard(tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_run_stops_after_too_many_of_them_and_keeps_its_checkpoints(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_run_stops_after_too_many_poisonous_shards(tmp_path, monkeypatch, capsys):
     config = worker_runs.config_in(tmp_path / "run", iterations=2, checkpoint_every=1)
     path = write_poison(config, 0)
     monkeypatch.setattr(row_checks, "check", lambda rules, rows: None)

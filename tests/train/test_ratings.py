@@ -34,7 +34,7 @@ def test_two_players(points, elo):
     assert (rating.points, rating.games) == (points, 64)
 
 
-def test_the_anchor_is_0_whoever_is_asked_for():
+def test_the_anchor_is_0():
     rating = rate([Result("a", "b", 48, 64)], "a")
     assert rating["a"][:4] == (0, 0, 0, 0)
     assert rating["b"].elo == pytest.approx(-190.85, abs=0.1)
@@ -58,9 +58,9 @@ def test_a_chain_adds_up():
 
 
 def test_matches_of_a_pair_are_one_and_the_order_does_not_matter():
-    apart = [Result("a", "o", 9, 10), Result("o", "a", 4, 10), Result("b", "a", 3, 4)]
+    separate = [Result("a", "o", 9, 10), Result("o", "a", 4, 10), Result("b", "a", 3, 4)]
     together = [Result("b", "a", 3, 4), Result("a", "o", 15, 20)]
-    for player, rating in rate(apart, "o").items():
+    for player, rating in rate(separate, "o").items():
         assert rating == pytest.approx(rate(together, "o")[player])
 
 
@@ -91,7 +91,7 @@ def test_many_games_make_an_interval_of_standard_errors():
 
 
 @pytest.mark.parametrize("points", [0, 64])
-def test_who_won_or_lost_everything_is_finite(points):
+def test_players_who_won_or_lost_everything_have_finite_ratings(points):
     result = rate([Result("a", "o", points, 64)], "o")["a"]
     sign = 1 if points else -1
     assert 1000 < sign * result.elo < 2000
@@ -102,7 +102,7 @@ def test_who_won_or_lost_everything_is_finite(points):
     assert result.low * result.high > 0
 
 
-def test_who_comes_later_does_not_move_who_won_everything():
+def test_later_players_do_not_move_one_who_won_everything():
     """In a run the first network beats chance in every game, and each later one that before it."""
     first = [Result("1", "chance", 64, 64)]
     later = [Result(str(i), str(i - 1), 40, 64) for i in range(2, 12)]
@@ -112,7 +112,7 @@ def test_who_comes_later_does_not_move_who_won_everything():
     assert rating["11"].elo == pytest.approx(alone + 10 * statistics.elo(40 / 64), abs=3)
 
 
-def test_players_apart_from_the_anchor_are_known_only_to_the_prior():
+def test_players_unconnected_to_the_anchor_get_the_prior():
     results = [Result("a", "o", 1, 2), Result("c", "d", 3, 4)]
     rating = rate(results, "o", prior=300.0)
     assert rating["c"].elo == pytest.approx(-rating["d"].elo)
@@ -120,7 +120,7 @@ def test_players_apart_from_the_anchor_are_known_only_to_the_prior():
     assert rating["c"].high > 300
 
 
-def test_results_drawn_by_known_ratings_are_found_again():
+def test_known_ratings_are_recovered_from_results():
     rng = np.random.default_rng(0)
     true = {name: 150.0 * i for i, name in enumerate("abcdefgh")}
     results = []

@@ -113,7 +113,7 @@ def test_nothing_is_lost(config, devices):
     assert (together == together[0]).all()
 
 
-def test_rows_keep_their_order_and_are_dealt_from_the_newest_on():
+def test_rows_keep_their_order_and_are_dealt_newest_first():
     """Three rings of four slots, by hand: the larger a number, the newer the row."""
     rings = np.array([[3, 4, 1, 2], [12, 0, 0, 11], [0, 0, 0, 0]])  # 1 is the oldest, then 2 ...
     cursor, size = np.array([2, 1, 0]), np.array([4, 2, 0])
@@ -125,7 +125,7 @@ def test_rows_keep_their_order_and_are_dealt_from_the_newest_on():
     assert (new.tolist(), sizes.tolist()) == ([[11, 3, 12, 4]], [4])
 
 
-def test_games_on_record_are_the_newest_that_there_is_room_for(four):
+def test_the_newest_game_records_are_kept(four):
     records = redistribute.redistribute(four, shapes(2)).lanes.resignation.records
     most = records.ply.shape[1]
     assert records.count.tolist() == [most, most]
@@ -137,7 +137,7 @@ def test_games_on_record_are_the_newest_that_there_is_room_for(four):
     assert int(resignation.rates(jax.tree.map(lambda x: x[7], records)).games) == records.count[7]
 
 
-def test_back_on_as_many_devices_each_lane_is_where_it_was(four):
+def test_going_back_restores_each_lane(four):
     there = redistribute.redistribute(four, shapes(2))
     back = redistribute.redistribute(there, shapes(4))
     np.testing.assert_array_equal(back.lanes.game, four.lanes.game)
@@ -147,7 +147,7 @@ def test_back_on_as_many_devices_each_lane_is_where_it_was(four):
     assert not (keys[2][2:, None] == keys[0]).all(axis=-1).any()
 
 
-def test_games_that_have_no_equal_parts_are_refused():
+def test_games_that_cannot_be_divided_equally_are_refused():
     with pytest.raises(ValueError, match="--devices 3: the run has 16 games in play"):
         in_parts(CONFIG, 4, 3)
     with pytest.raises(ValueError, match="cannot be divided as"):
@@ -175,12 +175,12 @@ def test_steps_are_of_the_same_run(devices):
 
 
 @pytest.mark.thorough
-def test_a_run_on_four_devices_goes_on_with_two_and_with_four_again(tmp_path, as_here):
-    said = checked(as_here, "redistribute_check", tmp_path / "run")
-    assert said == "4, 2 and 4 devices are one run"
+def test_a_run_moves_from_four_devices_to_two_and_back(tmp_path, as_here):
+    last_line = checked(as_here, "redistribute_check", tmp_path / "run")
+    assert last_line == "4, 2 and 4 devices are one run"
 
 
-def test_a_run_of_earlier_policies_goes_on(tmp_path, capsys):
+def test_a_run_with_float16_policies_is_resumed(tmp_path, capsys):
     """The policies of its games and replay are float16 and become uint8; nothing else changes."""
     config, mesh = tiny.config(tmp_path / "run"), devices.mesh_of(1)
     tiny.claim(config)
@@ -225,5 +225,5 @@ def by_lane_but_moves(playing):
 
 
 @pytest.mark.thorough
-def test_cores_share_what_is_said_of_one_device(tmp_path, as_here):
+def test_devices_for_cores_give_equal_runs(tmp_path, as_here):
     assert checked(as_here, "cores_check", tmp_path) == "stopped or not, one run"

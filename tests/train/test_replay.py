@@ -47,7 +47,7 @@ def test_a_row_is_the_position_that_was_played(folder):
     np.testing.assert_array_equal(inputs, planes)
 
 
-def test_rows_are_learnt_from_by_the_rules_they_were_played_by(tmp_path):
+def test_rows_use_the_rules_they_were_played_by(tmp_path):
     """Suicide is a network input, and with the ko rule decides what superko bans."""
     rules = Rules(size=4, ko="situational", suicide=True, max_moves=40)
     rows, _ = synthetic.random_games(rules, 2, 4)
@@ -55,7 +55,7 @@ def test_rows_are_learnt_from_by_the_rules_they_were_played_by(tmp_path):
     assert replay.load(tmp_path, 0.0, 0)[0] == rules
 
 
-def test_the_outcome_is_the_movers(folder):
+def test_the_outcome_is_for_the_player_to_move(folder):
     """In one game, Black's outcomes are the opposite of White's; their sign is the score's."""
     _, rows, _ = replay.load(folder, 0.0, 0)
     game, to_play = np.asarray(rows.game), np.asarray(rows.position.to_play)
@@ -107,7 +107,7 @@ def test_rows_that_cannot_be_trained_on(tmp_path, field, value, complaint):
         replay.load(tmp_path, 0.0, 0)
 
 
-def test_a_truncated_game_teaches_no_outcome(tmp_path):
+def test_a_truncated_game_has_no_outcome_target(tmp_path):
     rows, _ = synthetic.random_games(RULES, 2, 16)
     ended = (rows.game == 0).astype(np.float16)
     synthetic.write_shard(tmp_path, RULES, rows.replace(value_weight=ended, score_weight=ended))

@@ -56,7 +56,7 @@ def whole():
     return arrays(loop.state), numbers, loop.state.playing.buffer
 
 
-def test_what_is_replayed_may_be_learnt(whole):
+def test_replayed_rows_are_valid(whole):
     """The policy targets are distributions over legal actions, and all numbers are finite."""
     buffer, count = whole[2], whole[1][-1]["added"]
     assert (buffer.size.tolist(), buffer.added.tolist()) == ([count], [count])
@@ -71,7 +71,7 @@ def test_what_is_replayed_may_be_learnt(whole):
         assert np.isfinite(leaf).all()
 
 
-def test_what_is_played_ahead_changes_nothing(whole):
+def test_playing_ahead_changes_nothing(whole):
     mesh = devices.mesh_of(1)
     plan = make_plan(tiny.config())
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
@@ -88,14 +88,14 @@ MEMORY = pytest.param("memory://", 2, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("place", "last"), [("", 2), ("", 3), MEMORY])
-def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
+def test_sigterm_saves_and_the_same_command_resumes(
     place, last, whole, tmp_path, monkeypatch, capsys
 ):
     """A SIGTERM during the second iteration, or once the third's games have begun."""
     config = tiny.config(pathlib.Path(f"{place}{tmp_path}/run"), checkpoint_every=last + 1)
     iterate = Loop.iterate
 
-    def told_to_stop(loop, goes_on):
+    def interrupted(loop, goes_on):
         if (last, loop.iteration) == (2, 1):
             os.kill(os.getpid(), signal.SIGTERM)
         numbers = iterate(loop, goes_on)
@@ -103,7 +103,7 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
             os.kill(os.getpid(), signal.SIGTERM)
         return numbers
 
-    monkeypatch.setattr(Loop, "iterate", told_to_stop)
+    monkeypatch.setattr(Loop, "iterate", interrupted)
     assert run.run(config) == 0
     assert f"{last} of 4 iterations" in capsys.readouterr().out
     with Mirror(config):
@@ -125,7 +125,7 @@ def test_sigterm_saves_ends_well_and_the_same_command_goes_on(
     }
 
 
-def test_a_run_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
+def test_a_run_continues_while_a_checkpoint_is_written(tmp_path, monkeypatch):
     """The second iteration's is written until the third is done, with the second's weights."""
     config = tiny.config(tmp_path / "run", checkpoint_every=1)
     iterate, save, third = Loop.iterate, checkpoint.save, threading.Event()
@@ -159,7 +159,7 @@ def test_a_run_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
         jax.tree.map(np.testing.assert_array_equal, written, params)
 
 
-def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, monkeypatch):
+def test_the_averaged_parameters_play_and_are_written(tmp_path, monkeypatch):
     config = tiny.config(tmp_path / "run")
     get_play, played = Loop._play, []
 
@@ -184,7 +184,7 @@ def test_the_average_of_the_parameters_plays_and_is_what_is_written(tmp_path, mo
 
 
 @pytest.mark.parametrize("minutes", [0.0, None])
-def test_a_signal_does_not_break_off_the_last_save(tmp_path, monkeypatch, capsys, minutes):
+def test_a_signal_does_not_interrupt_the_last_save(tmp_path, monkeypatch, capsys, minutes):
     """A first signal once --minutes are over, or a second one after the one that ended the run."""
     config = tiny.config(tmp_path / "run", minutes=minutes, checkpoint_every=3)
     iterate, save = Loop.iterate, checkpoint.save
@@ -211,7 +211,7 @@ def test_a_signal_does_not_break_off_the_last_save(tmp_path, monkeypatch, capsys
     assert [one.iteration for one in checkpoint.saved_in(config.folder / "checkpoints")] == [1]
 
 
-def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tmp_path, capsys):
+def test_weights_missing_for_a_checkpoint_are_written_on_resuming(tmp_path, capsys):
     config = tiny.config(tmp_path / "run", iterations=2)
     mesh = devices.mesh_of(1)
     plan = make_plan(config)
@@ -234,7 +234,7 @@ def test_weights_that_did_not_follow_their_checkpoint_are_written_on_going_on(tm
     assert not folder.has_weights(config.folder, 2, other)
 
 
-def test_ctrl_c_is_told_apart(tmp_path, monkeypatch):
+def test_ctrl_c_has_its_own_exit_status(tmp_path, monkeypatch):
     monkeypatch.setattr(
         Loop, "iterate", lambda loop, *_: os.kill(os.getpid(), signal.SIGINT) or {"iteration": 0}
     )
@@ -242,7 +242,7 @@ def test_ctrl_c_is_told_apart(tmp_path, monkeypatch):
     assert run.run(tiny.config(tmp_path / "run")) == 130
 
 
-def test_a_full_disk_for_the_numbers_ends_the_run_with_a_word(tmp_path, monkeypatch, capsys):
+def test_a_full_disk_for_the_metrics_ends_the_run_with_a_message(tmp_path, monkeypatch, capsys):
     def full(number):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -258,7 +258,7 @@ def test_a_full_disk_for_the_numbers_ends_the_run_with_a_word(tmp_path, monkeypa
     assert f"No space left on device: '{tmp_path / 'run' / 'metrics.jsonl'}'" in said
 
 
-def test_a_full_disk_for_the_weights_is_named_and_the_new_checkpoint_kept(
+def test_a_full_disk_for_the_weights_is_reported_and_keeps_the_checkpoint(
     tmp_path, monkeypatch, capsys
 ):
     config = tiny.config(tmp_path / "run")
@@ -306,7 +306,7 @@ def numbered(shape):
     return jnp.asarray((np.arange(shape.size) % 101).reshape(shape.shape), shape.dtype)
 
 
-def test_a_checkpoint_holds_trees_that_go_on_and_past_boards(tmp_path):
+def test_a_checkpoint_holds_reused_trees_and_past_boards(tmp_path):
     plan, mesh = make_plan(tiny.config(**EVERY_OPTION)), devices.mesh_of(1)
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
     assert shapes.playing.lanes.tree.capacity == 9  # room for the kept subtree and four simulations
@@ -324,7 +324,7 @@ def test_a_checkpoint_holds_trees_that_go_on_and_past_boards(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [EVERY_OPTION, {"leaves": 2, "transpositions": True}])
-def test_a_kill_with_every_option_costs_nothing_but_time(tmp_path, as_here, options):
+def test_a_kill_with_every_option_is_replayed_identically(tmp_path, as_here, options):
     """kill -9 during an iteration: what follows the last checkpoint is replayed identically."""
     mesh, plan = devices.mesh_of(1), make_plan(tiny.config(**options))
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
@@ -386,7 +386,7 @@ def copied_in_a_save(config, monkeypatch):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_kill_in_the_middle_of_a_save_costs_what_was_played_since_the_last(
+def test_a_kill_during_a_save_resumes_from_the_previous_checkpoint(
     kill, whole, tmp_path, as_here, monkeypatch
 ):
     config = tiny.config(tmp_path / "run")
@@ -409,7 +409,7 @@ def begun(config):
     return run.begin(make_plan(config), mesh)
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, capsys):
+def test_a_damaged_checkpoint_is_reported_and_the_previous_one_used(tmp_path, capsys):
     config = tiny.config(tmp_path / "run")
     mesh = devices.mesh_of(1)
     plan = make_plan(config)
@@ -429,7 +429,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(tmp_path, cap
         run.begin(plan, mesh)
 
 
-def test_networks_of_a_future_that_is_gone_are_set_aside(tmp_path):
+def test_weights_without_a_checkpoint_are_set_aside(tmp_path):
     """Iteration 4 left weights but no checkpoint; the run resumes after 2 and ends at 3."""
     config = tiny.config(tmp_path / "run", iterations=2, checkpoint_every=1)
     assert run.run(config) == 0
@@ -455,7 +455,7 @@ def spoil(loop):
     loop.state = loop.state.replace(learner=learner.replace(params=params))
 
 
-def test_a_checkpoint_with_which_nothing_can_be_learnt_is_set_aside(tmp_path, monkeypatch, capsys):
+def test_a_checkpoint_with_a_nan_loss_is_set_aside(tmp_path, monkeypatch, capsys):
     config = tiny.config(tmp_path / "run", iterations=6)
     iterate = Loop.iterate
 
@@ -475,7 +475,7 @@ def test_a_checkpoint_with_which_nothing_can_be_learnt_is_set_aside(tmp_path, mo
     assert begun(config).iteration == 2
 
 
-def test_what_is_not_a_number_stops_with_the_last_checkpoint_kept(tmp_path, monkeypatch, capsys):
+def test_a_nan_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch, capsys):
     config = tiny.config(tmp_path / "run")
     iterate = Loop.iterate
 
@@ -531,7 +531,7 @@ def test_weights_of_a_finished_run_are_verified_and_written_again(copied, capsys
         assert newest.read_bytes() == numbered.read_bytes() == right
 
 
-def test_metrics_without_a_checkpoint_are_not_begun_over(copied):
+def test_metrics_without_a_checkpoint_are_not_overwritten(copied):
     """Later weights, or the number of lines, tell it from a kill before the first checkpoint."""
     metrics = copied.folder / folder.METRICS
     text = metrics.read_text()
@@ -542,7 +542,7 @@ def test_metrics_without_a_checkpoint_are_not_begun_over(copied):
         assert metrics.read_text() == text
 
 
-def test_a_kill_before_the_first_checkpoint_is_begun_over(copied):
+def test_a_run_killed_before_the_first_checkpoint_restarts(copied):
     metrics = copied.folder / folder.METRICS
     lines = folder.read_lines(metrics)
     files.write_lines(metrics, lines[:2])
@@ -553,7 +553,7 @@ def test_a_kill_before_the_first_checkpoint_is_begun_over(copied):
     assert [*map(untimed, folder.read_lines(metrics))] == [*map(untimed, lines)]
 
 
-def test_where_no_checkpoint_can_be_read_the_ways_on_are_said(copied):
+def test_without_a_readable_checkpoint_the_options_are_explained(copied):
     for one in checkpoint.saved_in(copied.folder / "checkpoints"):
         (one.path / "about.json").write_bytes(b"")
     newest = copied.folder / folder.NEWEST
@@ -565,7 +565,7 @@ def test_where_no_checkpoint_can_be_read_the_ways_on_are_said(copied):
 
 
 @pytest.mark.parametrize("name", ["iteration", "workers", "done"])
-def test_a_record_without_a_checksum_that_lacks_a_key_is_not_believed(copied, capsys, name):
+def test_a_record_without_checksum_and_a_key_is_refused(copied, capsys, name):
     newest, _ = checkpoint.saved_in(copied.folder / "checkpoints")
     path = newest.path / "about.json"
     record = json.loads(path.read_text()) | {"format": "gozero-run-2"}
@@ -579,7 +579,7 @@ def test_a_record_without_a_checksum_that_lacks_a_key_is_not_believed(copied, ca
     assert "000004: about.json is damaged" in capsys.readouterr().err
 
 
-def test_damaged_lines_are_named_and_kept_beside(copied, capsys):
+def test_damaged_lines_are_reported_and_kept(copied, capsys):
     path = copied.folder / folder.METRICS
     whole = path.read_bytes()
     odd = [b"\xff", b"12", b"null", b"{}", b'{"iteration": "2"}', b"[" * 100_000]
@@ -596,7 +596,7 @@ def test_damaged_lines_are_named_and_kept_beside(copied, capsys):
 
 @pytest.mark.parametrize("name", ["config.json", "manifest.json"])
 @pytest.mark.parametrize("text", ["12", "[" * 100_000, '{"a":' * 985 + "1" + "}" * 985])
-def test_settings_that_are_none_are_named_in_a_line(copied, name, text):
+def test_invalid_settings_files_are_one_line(copied, name, text):
     path = copied.folder / name
     path.write_text(text)
     with pytest.raises(

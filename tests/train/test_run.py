@@ -19,7 +19,7 @@ from train.presets import PRESETS
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
-def test_presets_are_whole(config):
+def test_presets_are_valid(config):
     plan = make_plan(config)
     assert plan.simulations(0) == (config.first_simulations or config.simulations)
     assert plan.simulations(config.iterations - 1) == config.simulations
@@ -33,7 +33,7 @@ def test_flags_override_a_preset():
     assert config == dataclasses.replace(PRESETS["3x3"], komi=(7.5, 8.5), batch=64)
 
 
-def test_only_puct_draws_moves_by_visits_unless_told():
+def test_only_puct_draws_moves_by_visits_by_default():
     drawn = {
         root: make_plan(tiny.config(root=root, temperature_moves=None)).play.schedule.moves
         for root in ("gumbel", "puct")
@@ -49,7 +49,7 @@ def test_simulations_double_over_equal_parts_of_a_run():
 CAPPED = {"iterations": 40, "cheap_simulations": 1, "full_share": 0.25, "opening_plies": 0}
 
 
-def test_cheap_searches_leave_nothing_to_take_steps_of():
+def test_cheap_searches_add_no_steps():
     config = tiny.config(**CAPPED)
     positions = 40 * 6 * 8
     assert num_steps(dataclasses.replace(config, cheap_simulations=0), 1) == positions // 16
@@ -58,7 +58,7 @@ def test_cheap_searches_leave_nothing_to_take_steps_of():
 
 
 @pytest.mark.slow
-def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
+def test_the_learning_rate_schedule_with_a_playout_cap():
     """Approximately: cheap searches are drawn at random, and some games do not finish."""
     config = tiny.config(**CAPPED)
     plan, mesh = make_plan(config), devices.mesh_of(1)
@@ -71,7 +71,7 @@ def test_the_learning_rate_falls_over_the_steps_that_a_run_with_a_cap_takes():
     assert 0.75 * num_steps(config, 1) < taken < 1.25 * num_steps(config, 1)
 
 
-def test_a_preset_for_a_gpu_says_so_on_a_cpu(monkeypatch, capsys):
+def test_a_gpu_preset_warns_on_a_cpu(monkeypatch, capsys):
     def stop(plan):
         raise ValueError("no further")
 
@@ -85,7 +85,7 @@ def test_a_preset_for_a_gpu_says_so_on_a_cpu(monkeypatch, capsys):
         assert sum("--preset 9x9-gpu is for a GPU" in line for line in lines) == said
 
 
-def test_the_last_preset_counts_with_its_settings():
+def test_the_last_preset_wins():
     config = run.parse(["--preset", "3x3", "--preset=5x5"])
     assert (config.preset, config.size) == ("5x5", 5)
 
@@ -145,7 +145,7 @@ def test_bad_flags_are_one_line(arguments, message, capsys):
         ({"leaves": 3}, "leaves: 3 does not divide 4 simulations; use 6"),
     ],
 )
-def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):
+def test_invalid_settings_leave_no_folder(changes, message, tmp_path):
     config = tiny.config(tmp_path / "run", **changes)
     with pytest.raises(ValueError, match=message):
         run.run(config)
@@ -153,7 +153,7 @@ def test_settings_that_cannot_be_leave_no_folder(changes, message, tmp_path):
 
 
 @pytest.mark.parametrize("preset", ["9x9-cpu", pytest.param("19x19-slice", marks=pytest.mark.slow)])
-def test_all_that_a_run_goes_on_from_is_counted(preset):
+def test_the_whole_state_is_counted(preset):
     plan, mesh = make_plan(PRESETS[preset]), devices.mesh_of(1)
     parts = {part.name: part.num_bytes for part in memory.parts_of(plan)}
     state = jax.eval_shape(lambda: steps.begin(plan, mesh))
@@ -166,7 +166,7 @@ def test_all_that_a_run_goes_on_from_is_counted(preset):
     assert kept == pytest.approx(num_bytes(state), rel=0.01)
 
 
-def test_what_does_not_fit_is_refused_with_its_bytes_and_what_to_lower():
+def test_too_much_memory_is_refused_with_advice():
     plan = make_plan(tiny.config(capacity=10**6))
     parts = {part.name: part.num_bytes for part in memory.parts_of(plan)}
     with pytest.raises(ValueError, match=r"lower --capacity$") as error:
@@ -243,7 +243,7 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path):
 
 
 @pytest.mark.parametrize(("argv", "status"), [(["--help"], 0), ([], 2)])
-def test_the_works_are_named(argv, status, capsys):
+def test_the_subcommands_are_listed(argv, status, capsys):
     assert command.main(argv) == status
     said = capsys.readouterr().out
     for work in ("--preset NAME", "evaluate", "plots", "worker", "--data DIR"):

@@ -128,7 +128,7 @@ def test_four_devices_get_equal_parts():
     assert done.stdout == "all rows are where they belong\n"
 
 
-def test_bad_shards_are_named_once_counted_and_passed_over(run, capsys):
+def test_bad_shards_are_reported_once_counted_and_skipped(run, capsys):
     cut, flipped, foreign, renamed = (write_shard(run.config, "bad", i, 9)[0] for i in range(4))
     cut.write_bytes(cut.read_bytes()[:-100])
     data = bytearray(flipped.read_bytes())
@@ -157,7 +157,7 @@ def test_bad_shards_are_named_once_counted_and_passed_over(run, capsys):
     assert half.read_bytes() == b"half"
 
 
-def test_a_run_that_goes_on_loses_none_and_reads_none_twice(run):
+def test_a_resumed_run_reads_each_shard_once(run):
     for number in range(3):
         run.write("a", number, 10)
     run.take()
@@ -176,7 +176,7 @@ def test_a_run_that_goes_on_loses_none_and_reads_none_twice(run):
     run.check()
 
 
-def test_a_shard_that_shows_late_is_not_lost(run):
+def test_a_late_shard_is_not_lost(run):
     held = run.write("a", 0, 5)
     shutil.move(held, run.config.folder / "held")
     run.expected[0].clear()
@@ -190,7 +190,7 @@ def test_a_shard_that_shows_late_is_not_lost(run):
     run.check()
 
 
-def test_only_the_newest_versions_are_read_and_what_is_late_is_counted(run, tmp_path, capsys):
+def test_only_the_newest_versions_are_read_and_late_shards_are_counted(run, tmp_path, capsys):
     kept = exchange.KEPT
 
     def publish(version):
@@ -231,7 +231,7 @@ def test_only_the_newest_versions_are_read_and_what_is_late_is_counted(run, tmp_
     assert capsys.readouterr().err == ""
 
 
-def test_every_version_is_looked_at_in_a_minute_and_the_newest_each_time(run, monkeypatch):
+def test_every_version_is_listed_within_a_minute_and_the_newest_always(run, monkeypatch):
     clock = types.SimpleNamespace(now=1000.0)
     monkeypatch.setattr(shard_reader, "SWEEP_S", 60)
     monkeypatch.setattr(shard_reader, "time", types.SimpleNamespace(monotonic=lambda: clock.now))
@@ -265,7 +265,7 @@ def test_every_version_is_looked_at_in_a_minute_and_the_newest_each_time(run, mo
     assert [which[-1] for which in asked[-3:]] == expected
 
 
-def test_a_key_beyond_the_versions_that_no_store_allows_stops_nothing(run, monkeypatch, capsys):
+def test_a_refused_listing_stops_nothing(run, monkeypatch, capsys):
     monkeypatch.setattr(exchange, "newest", lambda shared: exchange.Newest(1, 0, ""))
     shared = run.shard_reader.shared
     listed = shared.list
@@ -284,7 +284,7 @@ def test_a_key_beyond_the_versions_that_no_store_allows_stops_nothing(run, monke
     assert "no such key can be" in line
 
 
-def test_names_that_hide_a_shard_are_refused(run, capsys):
+def test_invalid_shard_names_are_refused(run, capsys):
     path = run.write("a-1", 0, 5, version=1)
     for name in ("a-1-0000000.npz", "x/00000001/a-1-000000.npz", "00000000/a-1-000000.npz"):
         other = run.config.folder / "shards" / name
@@ -299,7 +299,7 @@ def test_names_that_hide_a_shard_are_refused(run, capsys):
     assert all("expected a name such as" in line for line in lines)
 
 
-def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch, capsys):
+def test_a_shard_with_a_read_error_is_retried(run, monkeypatch, capsys):
     held = run.write("a", 0, 5)
     opened = store.files.open_regular
 
@@ -324,7 +324,7 @@ def test_a_shard_that_the_disk_does_not_give_is_asked_for_again(run, monkeypatch
     run.check()
 
 
-def test_a_folder_that_the_disk_does_not_list_is_asked_for_again(run, monkeypatch, capsys):
+def test_a_folder_with_a_listing_error_is_retried(run, monkeypatch, capsys):
     run.write("a", 0, 5)
 
     def stale(path, onerror):
@@ -342,7 +342,7 @@ def test_a_folder_that_the_disk_does_not_list_is_asked_for_again(run, monkeypatc
     run.check()
 
 
-def test_the_ledger_is_short():
+def test_the_ledger_is_compact():
     ledger = Ledger()
     for number in (3, 0, 1, 2, 7, 9, 8, 3):
         ledger.add(Place(number, "a"))

@@ -55,7 +55,7 @@ def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
         tiny.claim(dataclasses.replace(config, weights=None))
 
 
-def test_a_run_begins_again_from_the_same_weights_only(given, tmp_path, monkeypatch):
+def test_a_run_restarts_only_from_the_same_weights(given, tmp_path, monkeypatch):
     path, params = given
     config = tiny.config(tmp_path / "run", weights=path)
     manifest = config.folder / "manifest.json"
@@ -100,21 +100,21 @@ def test_a_larger_network_is_grown_from_weights(given, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"channels": 4}, r"another shape; give --channels 8$"),
         ({"channels": 16, "pool_every": 0}, r"another shape; give --channels 8 --pool-every 1$"),
         ({"auxiliary": False}, r"another shape; give --auxiliary$"),
     ],
 )
-def test_weights_of_another_shape_are_refused(given, tmp_path, changes, said):
+def test_weights_of_another_shape_are_refused(given, tmp_path, changes, message):
     config = tiny.config(tmp_path / "run", weights=given[0], **changes)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         run.run(config)
     assert not config.folder.exists()
 
 
-def test_weights_of_other_features_are_refused_and_the_flag_is_advised(tmp_path):
+def test_weights_of_other_features_are_refused_with_advice(tmp_path):
     shape = dataclasses.replace(make_plan(tiny.config()).learner.network, features="full")
     params = network.init(shape, jax.random.key(7))
     path = weights.save(tmp_path / "full.npz", params, shape, 3)
@@ -124,14 +124,14 @@ def test_weights_of_other_features_are_refused_and_the_flag_is_advised(tmp_path)
     assert not config.folder.exists()
 
 
-def test_weights_that_are_not_there_are_refused(tmp_path):
+def test_missing_weights_are_refused(tmp_path):
     config = tiny.config(tmp_path / "run", weights=tmp_path / "none.npz")
     with pytest.raises(ValueError, match=r"there is no file .*none\.npz"):
         run.run(config)
     assert not config.folder.exists()
 
 
-def test_a_teacher_is_of_any_shape_counted_and_the_same_on_going_on(tmp_path):
+def test_a_teacher_has_any_shape_and_stays_the_same_on_resuming(tmp_path):
     """Its planes and channels differ from the student's, so simple ko must keep past boards."""
     shape = dataclasses.replace(
         make_plan(tiny.config()).learner.network, features="zero", channels=4
@@ -154,7 +154,7 @@ def test_a_teacher_is_of_any_shape_counted_and_the_same_on_going_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_teacher_is_learnt_from(tmp_path):
+def test_rows_have_the_teachers_targets(tmp_path):
     """The rows in the ring have the teacher's policy and value, as evaluated from each row."""
     shape = dataclasses.replace(make_plan(tiny.config()).learner.network, features="zero")
     params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(7))

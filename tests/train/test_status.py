@@ -51,7 +51,7 @@ def test_a_run_and_its_workers(tmp_path, capsys):
     }
 
 
-def test_of_an_earlier_version_that_did_not_count_what_came_late(tmp_path):
+def test_a_run_of_an_earlier_version_without_late_counts(tmp_path):
     config = worker_runs.config_in(tmp_path / "run")
     lines = [f'{{"seconds": {i}, "shards_read": 2, "shards_rows": {9 * i}}}\n' for i in (1, 3)]
     (config.folder / "metrics.jsonl").write_text("".join(lines))
@@ -61,7 +61,7 @@ def test_of_an_earlier_version_that_did_not_count_what_came_late(tmp_path):
     assert (said["rows read a second"], said["share of shards too late"]) == (9.0, 0.0)
 
 
-def test_metrics_are_served_until_told_to_stop(tmp_path):
+def test_metrics_are_served_until_stopped(tmp_path):
     """In OpenMetrics' format: one type per name, and # EOF; missing things get an error status."""
     config = worker_runs.config_in(tmp_path / "run")
     (config.folder / "metrics.jsonl").write_text('{"iteration": 11, "elo": -57.5}\n')
@@ -94,7 +94,7 @@ def test_metrics_are_served_until_told_to_stop(tmp_path):
     ]
 
 
-def test_a_port_that_is_taken_is_a_line(tmp_path, capsys):
+def test_a_used_port_is_one_line(tmp_path, capsys):
     config = worker_runs.config_in(tmp_path / "run")
     asked = status.StatusConfig(config.folder, port=0)
     with status.server(asked) as server, pytest.raises(SystemExit) as stop:

@@ -64,7 +64,7 @@ def test_a_run_of_the_program(folder, tmp_path):
     assert weights.load(tmp_path / "w.safetensors", 5)[0] == network.NetworkConfig(1, 8)
 
 
-def test_losses_fall_and_are_written_down(trained):
+def test_losses_fall_and_are_recorded(trained):
     output, messages, out = trained
     about = weights.load(out)[2]
     before, after = about["losses_before"], about["losses"]
@@ -97,7 +97,7 @@ def test_weights_read_back_give_the_same_outputs(trained, tmp_path):
 
 
 @pytest.mark.parametrize("larger", [(), ("--blocks", "2", "--channels", "9")])
-def test_training_goes_on_from_weights(folder, trained, tmp_path, larger):
+def test_training_continues_from_weights(folder, trained, tmp_path, larger):
     """A larger network begins as the smaller one computes."""
     *_, old = trained
     argv = ["--data", str(folder), "--steps", "2", "--batch-size", "32", "--weights", str(old)]
@@ -129,18 +129,18 @@ def test_a_full_disk_is_one_line(folder, tmp_path, capsys, n, alone):
             status = command.main(argv)
         except SystemExit as stop:
             status = stop.code
-    said = capsys.readouterr().err.splitlines()
+    stderr_lines = capsys.readouterr().err.splitlines()
     assert not list(tmp_path.glob("*.part"))
     if alone and n in FOLDERS:
         assert (status, disk.count) == (0, WRITES)
         return
     assert status == (2 if n <= CLAIM else 1)
-    told = [line for line in said if "No space left on device" in line]
-    assert told == said[-1:]
+    disk_errors = [line for line in stderr_lines if "No space left on device" in line]
+    assert disk_errors == stderr_lines[-1:]
     if alone and n in METRICS:
         assert weights.load(out)[2]["steps"] == 1 + METRICS.index(n)
-        assert "w.metrics.jsonl" in told[0]
-        assert told[0].endswith(f"stopped after step {1 + METRICS.index(n)}")
+        assert "w.metrics.jsonl" in disk_errors[0]
+        assert disk_errors[0].endswith(f"stopped after step {1 + METRICS.index(n)}")
 
 
 def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
@@ -246,7 +246,7 @@ def test_a_damaged_shard(folder, tmp_path, capsys, damage):
     gc.unfreeze()
 
 
-def test_a_real_mistake_has_no_traceback():
+def test_a_wrong_command_has_no_traceback():
     done = run_program(["--data", "nowhere"])
     assert done.returncode == 2
     assert done.stdout == ""

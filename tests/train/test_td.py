@@ -21,9 +21,9 @@ SMALL = ["--size", "5", "--games", "32", "--steps", "200", "--seed", "3"]
 def test_it_learns_to_beat_random_moves(tmp_path, capsys):
     out = tmp_path / "new" / "w.safetensors"
     assert command.main([*SMALL, "--out", str(out)]) == 0
-    said = capsys.readouterr()
-    assert "200/200 steps" in said.err
-    assert "TD error" in said.err
+    captured = capsys.readouterr()
+    assert "200/200 steps" in captured.err
+    assert "TD error" in captured.err
     learnt = shape_weights.read(out)
     assert learnt.about["wins_against_random"] > 0.75
     assert learnt.about["steps"] == 200
@@ -32,7 +32,7 @@ def test_it_learns_to_beat_random_moves(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_it_goes_on_where_it_stopped(tmp_path):
+def test_it_resumes_where_it_stopped(tmp_path):
     """The first half, then the second from its checkpoint, give the same weights as one run."""
     out = tmp_path / "w.safetensors"
     assert command.main([*SMALL, "--out", str(out)]) == 0
@@ -50,28 +50,28 @@ def test_it_goes_on_where_it_stopped(tmp_path):
     )
 
 
-def test_checkpoints_are_read_also_those_of_earlier_versions(tmp_path):
-    asked = TdFlags(tmp_path / "w.safetensors", size=3, games=2, seed=3, resume=True)
-    config = command.config_of(asked)
-    task = command.task_of(config, asked.komi)
-    fresh = command.begin(dataclasses.replace(asked, resume=False), config, task)
+def test_checkpoints_of_this_and_earlier_versions_are_read(tmp_path):
+    settings = TdFlags(tmp_path / "w.safetensors", size=3, games=2, seed=3, resume=True)
+    config = command.config_of(settings)
+    task = command.task_of(config, settings.komi)
+    fresh = command.begin(dataclasses.replace(settings, resume=False), config, task)
     state = fresh._replace(taken=fresh.taken + 7)
     leaves = {f"leaf_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
 
     def old(flags):
-        with asked.checkpoint.open("wb") as file:
+        with settings.checkpoint.open("wb") as file:
             np.savez(file, flags=flags, **leaves)
 
-    for write in (lambda: command.save_checkpoint(asked, state), lambda: old(asked.same)):
+    for write in (lambda: command.save_checkpoint(settings, state), lambda: old(settings.same)):
         write()
-        restored = command.begin(asked, config, task)
+        restored = command.begin(settings, config, task)
         jax.tree.map(np.testing.assert_array_equal, restored, state)
     old("other")
     with pytest.raises(ValueError, match="was made with other"):
-        command.begin(asked, config, task)
-    asked.checkpoint.write_bytes(asked.checkpoint.read_bytes()[:-40])
+        command.begin(settings, config, task)
+    settings.checkpoint.write_bytes(settings.checkpoint.read_bytes()[:-40])
     with pytest.raises(ValueError, match="damaged or not checkpoint"):
-        command.begin(asked, config, task)
+        command.begin(settings, config, task)
 
 
 @pytest.mark.parametrize(
@@ -92,21 +92,21 @@ def test_bad_input_is_one_line(argv, message, capsys, tmp_path, monkeypatch):
     with pytest.raises(SystemExit) as stop:
         command.main([*argv])
     assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch, capsys):
-    def full(asked, state):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(asked.checkpoint))
+    def full(flags, state):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(flags.checkpoint))
 
-    monkeypatch.setattr(command, "_learn", lambda asked, config, task, state, stop: state)
+    monkeypatch.setattr(command, "_learn", lambda flags, config, task, state, stop: state)
     monkeypatch.setattr(command, "save_checkpoint", full)
     with pytest.raises(SystemExit) as stop:
         command.main([*SMALL, "--out", str(tmp_path / "w.safetensors")])
     assert stop.value.code == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"{command.PROG}: [Errno 28] No space left on device")
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert stderr.startswith(f"{command.PROG}: [Errno 28] No space left on device")
+    assert stderr.count("\n") == 1

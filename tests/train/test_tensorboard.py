@@ -20,7 +20,7 @@ LINE = {
 }
 
 
-def test_a_run_that_goes_on_has_one_curve(tmp_path):
+def test_a_resumed_run_has_one_curve(tmp_path):
     with EventWriter(tmp_path) as events:
         events.add(LINE)
         events.add(LINE | {"iteration": 2, "games": 9})
@@ -35,7 +35,7 @@ def test_a_run_that_goes_on_has_one_curve(tmp_path):
     }
 
 
-def test_a_full_disk_is_said_at_once(tmp_path):
+def test_a_full_disk_is_reported_at_once(tmp_path):
     with EventWriter(tmp_path) as events:
         recorded = events._writer._py_recordio_writer
         with open("/dev/full", "wb", buffering=0) as full, pytest.MonkeyPatch.context() as patch:
@@ -44,7 +44,7 @@ def test_a_full_disk_is_said_at_once(tmp_path):
                 events.add(LINE)
 
 
-def test_without_the_writer_it_is_one_line_and_no_folder(tmp_path, monkeypatch, capsys):
+def test_a_missing_writer_is_one_line_and_leaves_no_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     monkeypatch.setattr(run, "parse", lambda argv: tiny.config(tmp_path / "run", tensorboard=True))
     with pytest.raises(SystemExit) as status:

@@ -96,7 +96,7 @@ def joined(read):
     return rows, np.concatenate([shard.frequency for shard in read])
 
 
-def test_shards_hold_what_a_runs_own_self_play_has_in_its_ring(lives, loop, plan, source):
+def test_shards_equal_the_ring_of_a_runs_own_self_play(lives, loop, plan, source):
     name, shards_ = next(iter(lives.items()))
     writer = Writer(plan, store.at(plan.config.folder))
     writer.name = name
@@ -132,13 +132,13 @@ def test_games_are_whole_and_in_one_shard(lives):
             assert shard.about.iteration == 3
 
 
-def test_no_life_plays_the_games_of_another(lives):
+def test_restarted_workers_play_different_games(lives):
     assert len(lives) == 3
     whole = {rows.policy_target.tobytes()[:4000] for rows, _ in map(joined, lives.values())}
     assert len(whole) == 3
 
 
-def test_a_run_learns_from_all_lives_and_reads_no_shard_twice(lives, loop, config, capsys):
+def test_a_run_reads_each_shard_of_all_workers_once(lives, loop, config, capsys):
     total = sum(len(joined(read)[1]) for read in lives.values())
     count = sum(len(read) for read in lives.values())
     first = loop.iterate()
@@ -236,7 +236,7 @@ def test_published_versions_never_go_back(tmp_path, monkeypatch):
     assert exchange.newest(shared) == found
 
 
-def test_newer_weights_are_taken_and_bad_ones_are_named(tmp_path, capsys):
+def test_newer_weights_are_loaded_and_bad_ones_reported(tmp_path, capsys):
     config = worker_runs.config_in(tmp_path / "run")
     own, shared = make_plan(config), store.at(config.folder)
     source = Source(own, shared)
@@ -276,7 +276,7 @@ def one_line(capsys):
     return lines[0]
 
 
-def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkeypatch, capsys):
+def test_it_waits_for_a_run_and_weights_and_stops_on_request(tmp_path, monkeypatch, capsys):
     out, stop, events = tmp_path / "run", Stop(), []
 
     class Fake:
@@ -314,7 +314,7 @@ def test_it_waits_for_a_run_and_its_weights_and_stops_when_told(tmp_path, monkey
     assert [place[::2] for place in found] == [(0, 1), (1, 1)]
 
 
-def test_without_newer_weights_it_pauses_and_says_so_once(tmp_path, monkeypatch, capsys):
+def test_without_newer_weights_it_pauses_with_one_message(tmp_path, monkeypatch, capsys):
     """It plays 30 calls of one minute, then waits; newer weights come at 90 minutes."""
     config, stop, now, played = worker_runs.config_in(tmp_path / "run"), Stop(), [0.0], []
     plan = make_plan(config)
@@ -344,7 +344,7 @@ def test_without_newer_weights_it_pauses_and_says_so_once(tmp_path, monkeypatch,
     assert writer.rows == 120
 
 
-def test_the_ring_of_a_worker_holds_all_that_a_call_may_end(plan):
+def test_a_workers_ring_holds_all_games_of_a_call(plan):
     assert plan.buffer.capacity == 8 * (18 + 6)
     ring = jax.eval_shape(lambda: buffers.start(plan.play.game, plan.buffer))
     assert num_bytes(ring) < 2**20

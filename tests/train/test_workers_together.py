@@ -90,9 +90,9 @@ def programs(request, tmp_path):
     else:
         out = f"file://{tmp_path}/run"
     (tmp_path / "logs").mkdir()
-    them = Programs(out, tmp_path / "logs")
-    yield them
-    for program in them.started:
+    started = Programs(out, tmp_path / "logs")
+    yield started
+    for program in started.started:
         program.kill()
         program.wait()
 
@@ -104,7 +104,7 @@ def kill(program):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("programs", ["file", "s3"], indirect=True)
-def test_each_shard_is_read_once_whoever_is_killed(programs):
+def test_each_shard_is_read_once_despite_kills(programs):
     rng, began = random.Random(0), time.monotonic()
     learner = programs.start(*FLAGS)
     workers = [programs.start("worker") for _ in range(WORKERS)]

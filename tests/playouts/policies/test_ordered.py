@@ -23,7 +23,7 @@ def played(order, positions, key):
     return engine.play_out(ordered.policy(order), RULES, positions, key), clock
 
 
-def test_whole_playouts_are_those_of_the_reference():
+def test_whole_playouts_match_the_reference():
     games = random_games(5, 24, seed=2)
     rank = np.array([np.random.RandomState(colour).permutation(25) for colour in (0, 1)])
     for temperature in (0.0, 4.0):
@@ -49,7 +49,7 @@ def test_how_far_down_a_point_is_moved():
         assert abs(np.corrcoef(down[:2])[0, 1]) < 0.06  # four deviations
 
 
-def test_a_pass_only_if_there_is_nothing_else():
+def test_a_pass_only_without_other_moves():
     order = ordered.Order(jnp.zeros((2, 25, 1)), jnp.zeros((2, 25, 1)))
     ended, _ = played(order, positions_of([game_of(SETTLED, BLACK)]), jax.random.key(0))
     assert ended.moves.tolist() == [2]

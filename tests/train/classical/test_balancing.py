@@ -84,7 +84,7 @@ def sampled():
     return np.array([float(mean) for mean, _ in result]), slopes
 
 
-def test_the_gradient_is_that_of_all_playouts():
+def test_the_gradient_matches_an_enumeration_of_playouts():
     value, slope = exact()
     means, slopes = sampled()
     error = means.std() / np.sqrt(len(means))
@@ -100,7 +100,7 @@ def test_the_gradient_is_that_of_all_playouts():
 
 
 @pytest.mark.slow
-def test_playouts_that_are_kept_come_to_what_the_others_do():
+def test_kept_playouts_have_the_same_mean():
     one = positions_of([DIAGRAM], [1])
     many = jax.tree.map(lambda x: jnp.repeat(x, 2**14, axis=0), one)
     run = jax.jit(lambda logs, key: gradient.values(RULES, logs, many, key, jnp.float32(KOMI), CAP))

@@ -45,7 +45,7 @@ def test_of_games(tmp_path):
         jax.tree.map(np.testing.assert_array_equal, one, want)
 
 
-def test_what_cannot_be(tmp_path):
+def test_invalid_flags(tmp_path):
     for flags in ({}, {"data": tmp_path, "sgf": tmp_path}):
         with pytest.raises(ValueError, match="give either --data, a folder of self-play, or --sgf"):
             config_of(tmp_path, **flags)

@@ -71,7 +71,7 @@ def test_the_objective_never_falls():
     assert gains.sum() > 3000
 
 
-def test_known_strengths_are_found_again():
+def test_known_strengths_are_recovered():
     played, steps = learnt(8192)
     found, quality = steps[-1]
     assert np.abs(np.log(found.contiguity / truth().contiguity)).max() < 0.15
@@ -93,7 +93,7 @@ def test_known_strengths_are_found_again():
     assert abs(quality.log_likelihood - fresh.log_likelihood) < 0.1
 
 
-def test_updates_are_those_of_the_reference():
+def test_updates_match_the_reference():
     played = jax.tree.map(lambda x: x[:60], learnt(8192)[0])
     actual = features(played)
     shape, contiguity, may = map(np.asarray, actual)
@@ -158,18 +158,18 @@ def near(p, previous):
     return {1: 1, 2: 2}.get(int(np.sum(apart**2)), 0)
 
 
-def test_a_ko_may_be_filled_when_the_opponent_has_passed_and_the_record_does_not_say():
+def test_a_ko_may_be_filled_after_an_unrecorded_pass():
     taken, filled = (0, 7), (0, 6)
     stones = {"black_stones": (1, 5, 11), "white_stones": (2, 8, 12, 6)}
     silent = GameRecord(SIZE, 7.0, (taken, filled), **stones)
-    said = GameRecord(SIZE, 7.0, (taken, (1, SIZE * SIZE), filled), **stones)
+    recorded = GameRecord(SIZE, 7.0, (taken, (1, SIZE * SIZE), filled), **stones)
     retaken = GameRecord(SIZE, 7.0, (taken, (1, 6)), **stones)
-    result = choice.of_games(go.Rules(SIZE, ko="simple"), [silent, said, retaken])
+    result = choice.of_games(go.Rules(SIZE, ko="simple"), [silent, recorded, retaken])
     assert result.illegal == {2: 2}
     assert sorted(result.choices.played.tolist()) == [6, 6, 7, 7]
 
 
-def test_choices_of_games_are_those_of_the_reference():
+def test_choices_of_games_match_the_reference():
     records = [random_record(seed) for seed in range(6)]
     setup = GameRecord(SIZE, 7.0, ((1, 7),), black_stones=(6, 12, 8), white_stones=(2,))
     illegal = GameRecord(SIZE, 7.0, ((0, 3), (1, 3)))
@@ -203,17 +203,17 @@ def test_choices_of_games_are_those_of_the_reference():
 # --- the command ----------------------------------------------------------------------
 
 
-def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsys):
+def test_the_command_writes_strengths_and_reports_their_quality(tmp_path, capsys):
     for number in range(20):
         sgf.write(tmp_path / f"{number}.sgf", random_record(number))
     (tmp_path / "bad.sgf").write_text("(;GM[1]SZ[5];B[zz])")
     out = tmp_path / "strengths.safetensors"
     flags = ["--sgf", str(tmp_path), "--out", str(out), "--size", "5", "--iterations", "2"]
     assert fit.main(flags) == 0
-    said = capsys.readouterr()
-    assert "skipped: sgf" in said.err
-    assert "held out log-likelihood" in said.err
-    assert "4 updates; held out log-likelihood" in said.out
+    captured = capsys.readouterr()
+    assert "skipped: sgf" in captured.err
+    assert "held out log-likelihood" in captured.err
+    assert "4 updates; held out log-likelihood" in captured.out
     found, about = strengths.load(out)
     assert found.shape.std() > 0
     assert about["games"] == 20
@@ -224,7 +224,7 @@ def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsy
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--sgf", "nowhere", "--out", "a.safetensors"], "there is no *.sgf file"),
         (["--sgf", ".", "--out", "a.txt"], "not a .safetensors"),
@@ -232,8 +232,8 @@ def test_the_command_writes_strengths_and_says_how_good_they_are(tmp_path, capsy
         (["--sgf", ".", "--out", "a.safetensors", "--holdout-fraction", "1"], "below 1"),
     ],
 )
-def test_bad_flags_are_one_line_and_status_2(flags, said, tmp_path, capsys, monkeypatch):
+def test_bad_flags_are_one_line_and_status_2(flags, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="2"):
         fit.main(flags)
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

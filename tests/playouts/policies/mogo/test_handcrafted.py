@@ -46,7 +46,7 @@ def check(games: list[ReferenceGame], nakade: bool = False) -> list[int]:
     return [reference.choices(g, p, nakade)[0] for g, p in zip(games, known, strict=True)]
 
 
-def test_good_and_bad_moves_are_those_of_the_reference():
+def test_good_and_bad_moves_match_the_reference():
     rules = check(random_games(5, 120, seed=1))
     assert set(rules) == {reference.SAVE, reference.PATTERN, reference.CAPTURE, reference.ANY}
 
@@ -75,7 +75,7 @@ def test_of_two_extensions_the_one_that_saves_is_good():
     assert np.flatnonzero(values == -1).tolist() == [25]  # the pass
 
 
-def test_to_capture_beside_saves_and_an_eye_is_bad():
+def test_a_saving_capture_is_good_and_filling_an_eye_is_bad():
     """Black's stone at the edge runs nowhere, but a white one beside it can be taken."""
     game = game_of(".XO.. ..X.. ..... ...XX ...X.", to_play=WHITE)
     game.play(6)
@@ -85,7 +85,7 @@ def test_to_capture_beside_saves_and_an_eye_is_bad():
     assert np.flatnonzero(values == -1).tolist() == [24, 25]
 
 
-def test_what_no_playout_plays():
+def test_moves_that_no_playout_plays():
     game = game_of(".XO.. ..X.. ..... ...XX ...X.", to_play=BLACK)
     never = handcrafted.never_played(go.Rules(5), positions_in_atari([game]))
     assert np.flatnonzero(never[0]).tolist() == [24, 25]

@@ -149,7 +149,7 @@ def games_to_watch(size: int, count: int, seed: int) -> list[ReferenceGame]:
     return empty + random_games(size, count - len(empty), seed)
 
 
-def test_every_move_is_the_references():
+def test_every_move_matches_the_reference():
     check_ranks_and_rules(check_against_reference(games_to_watch(SIZE, 60, 1), STEPS, seed=1))
 
 
@@ -168,7 +168,7 @@ def test_every_move_is_the_references():
         (19, 8, 700),
     ],
 )
-def test_every_move_is_the_references_at_more_sizes(size, count, steps):
+def test_every_move_matches_the_reference_at_more_sizes(size, count, steps):
     watched = check_against_reference(games_to_watch(size, count, size), steps, seed=size)
     if size > 4:
         check_ranks_and_rules(watched)
@@ -187,7 +187,7 @@ def assert_same(ours, theirs):
 
 
 @pytest.mark.thorough
-def test_playouts_are_what_the_steps_play():
+def test_whole_playouts_equal_their_steps():
     rules, key = go.Rules(SIZE), jax.random.key(1)
     positions, last = batch(SIZE, 60, seed=1)
     answered, seen = stepper(rules, STEPS)(positions, last, key)
@@ -225,7 +225,7 @@ def test_playouts_are_what_the_steps_play():
 
 
 @pytest.mark.parametrize("lanes", [16, pytest.param(1, marks=pytest.mark.slow)])
-def test_results_depend_on_neither_lanes_nor_neighbours(lanes):
+def test_results_do_not_depend_on_lanes_or_neighbours(lanes):
     rules, key = go.Rules(SIZE), jax.random.key(1)
     positions, last = batch(SIZE, 60, seed=1)
     whole = compiled(rules, ends=True, first_plays=True)(positions, last, key)
@@ -355,7 +355,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_first_action_is_even_over_the_moves_of_the_first_rule_that_has_some(name):
+def test_the_first_action_is_uniform_over_the_first_applicable_rule(name):
     case, lanes = CASES[name], 4000
     rules = go.Rules(SIZE)
     one = (positions_in_atari([case.game]), jnp.array([case.last]))
@@ -368,7 +368,7 @@ def test_first_action_is_even_over_the_moves_of_the_first_rule_that_has_some(nam
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_reference_knows_the_cases(name):
+def test_the_reference_on_golden_cases(name):
     case = CASES[name]
     holds_theirs = case.last >= 0 and case.game.board[case.last] == -case.game.to_play
     last = case.last if holds_theirs else None

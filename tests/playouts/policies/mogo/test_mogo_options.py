@@ -78,7 +78,7 @@ def test_vital_points_by_hand():
 @pytest.mark.parametrize(
     "size", [5, 13, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 7, 9, 10, 19))]
 )
-def test_vital_points_are_those_of_the_reference(size, as_array):
+def test_vital_points_match_the_reference(size, as_array):
     rng, games, last, seen = np.random.default_rng(size), [], [], 0
     for _ in range(600 if size < 19 else 200):
         game = ReferenceGame(size)
@@ -94,7 +94,7 @@ def test_vital_points_are_those_of_the_reference(size, as_array):
     assert size == 2 or seen > 20
 
 
-def test_open_points_and_how_often_one_is_tried():
+def test_open_points_and_their_frequency():
     games = [
         game_of(d)
         for d in (
@@ -130,7 +130,7 @@ def test_tries_out_of_range_are_refused():
     ("size", "count", "steps"),
     [(5, 60, 110), pytest.param(9, 40, 200, marks=pytest.mark.slow)],
 )
-def test_every_move_with_the_options_is_the_references(size, count, steps):
+def test_every_move_with_the_options_matches_the_reference(size, count, steps):
     config = MogoConfig(nakade=True, diversity=3)
     watched = check_against_reference(games_to_watch(size, count, size), steps, 1, config)
     rules = sum((one.rules for one in watched), start=type(watched[0].rules)())

@@ -41,7 +41,7 @@ def found(games: list[ReferenceGame], points) -> np.ndarray:
     "size",
     [2, 3, 7, 9, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 13, 15, 16, 19, 25))],
 )
-def test_patterns_stand_where_the_reference_sees_them(size):
+def test_patterns_match_where_the_reference_has_them(size):
     rng = np.random.default_rng(size)
     games, last, seen = [], [], 0
     for _ in range(200):
@@ -62,7 +62,7 @@ def test_patterns_stand_where_the_reference_sees_them(size):
     assert size == 2 or seen > 100
 
 
-def test_nothing_stands_beside_no_move():
+def test_no_pattern_matches_without_a_last_move():
     game = game_of("..... .X... .O... ..... .....")
     assert found([game] * 2, [11, bb.NO_POINT]).any(axis=1).tolist() == [True, False]
 

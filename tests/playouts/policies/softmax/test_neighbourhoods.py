@@ -56,7 +56,7 @@ def test_codes_by_hand(point, around, code):
     assert reference.shape_of(code) == tuple(around.split())
 
 
-def test_the_other_player_sees_the_colours_swapped():
+def test_codes_of_the_other_player_swap_the_colours():
     seen = codes_of([game_of(BOARD, WHITE)], 5)[0]
     assert seen[1, 2] == reference.code_of(".X. O*. ..X")
     swapped = reference.code_of("OX# .*# .O#") ^ 0b01000011 * 257
@@ -64,7 +64,7 @@ def test_the_other_player_sees_the_colours_swapped():
 
 
 @pytest.mark.parametrize("size", [2, 5, pytest.param(9, marks=slow), pytest.param(19, marks=slow)])
-def test_classes_are_those_of_the_reference(size):
+def test_classes_match_the_reference(size):
     games = random_games(size, 6, seed=size)
     result = neighbourhoods.classes()[codes_of(games, size)].reshape(len(games), -1)
     for game, classes in zip(games, result, strict=True):
@@ -73,7 +73,7 @@ def test_classes_are_those_of_the_reference(size):
             assert reference.canonical(lines) == reference.shape_at(game, p)
 
 
-def test_there_are_as_many_classes_as_burnside_says():
+def test_the_number_of_classes_by_burnsides_lemma():
     # Fixed by: the identity, two quarter turns, a half turn, four mirrors.
     inside = (3**8 + 2 * 3**2 + 3**4 + 4 * 3**5) // 8
     side, corner = (3**5 + 3**3) // 2, (3**3 + 3**2) // 2

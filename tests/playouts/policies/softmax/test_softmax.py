@@ -70,7 +70,7 @@ def previous_of(games, seed):
 
 
 @pytest.mark.parametrize("size", [2, 5, 9, pytest.param(19, marks=pytest.mark.slow)])
-def test_weights_are_those_of_the_reference(size):
+def test_weights_match_the_reference(size):
     games = random_games(size, 12, seed=size)
     previous = previous_of(games, size)
     actual = np.asarray(weighing(size)(POLICY, positions_of(games), previous))
@@ -88,7 +88,7 @@ def test_weights_are_those_of_the_reference(size):
 
 
 @pytest.mark.parametrize("size", [5, pytest.param(9, marks=pytest.mark.slow)])
-def test_weights_turn_with_the_board_and_do_not_know_black_from_white(size):
+def test_weights_are_equivariant_and_colour_blind(size):
     games = random_games(size, 12, seed=size)
     positions, previous = positions_of(games), previous_of(games, size)
     weigh = functools.partial(weighing(size), POLICY)
@@ -115,9 +115,9 @@ def test_weights_turn_with_the_board_and_do_not_know_black_from_white(size):
 def test_whole_numbers_keep_the_ratios_and_their_sum_fits():
     rng = np.random.default_rng(0)
     shape = np.exp(rng.normal(0, 1.5, 1107)).astype(np.float32)
-    given = strengths.Strengths(shape, np.array([7.0, 100.0], np.float32))  # 31.9 at most
+    learned = strengths.Strengths(shape, np.array([7.0, 100.0], np.float32))  # 31.9 at most
     for size in (2, 9, 19, 25):
-        policy = softmax.softmax_policy(given, size)
+        policy = softmax.softmax_policy(learned, size)
         most = int(policy.shape.max()) * int(policy.contiguity.max())
         assert size * size * most < 2**32
         parts = np.asarray(policy.shape).astype(np.int64)
@@ -163,7 +163,7 @@ def first_actions(policy, games):
 
 
 @pytest.mark.parametrize("weigh", [weight_of, lambda shape: 5])
-def test_first_moves_are_as_frequent_as_the_reference_says(weigh):
+def test_first_moves_have_the_references_frequencies(weigh):
     actions = first_actions(policy_for(weigh), FIRST_MOVES)
     for game, first in zip(FIRST_MOVES, actions, strict=True):
         expected = reference.weights(game, None, weigh, CONTIGUITY)
@@ -171,7 +171,7 @@ def test_first_moves_are_as_frequent_as_the_reference_says(weigh):
         assert chi_square(np.bincount(first, minlength=26), expected) > 1e-3
 
 
-def test_other_strengths_compile_nothing_anew():
+def test_other_strengths_do_not_recompile():
     run = playing(5)
     first_actions(POLICY, FIRST_MOVES)
     before = run._cache_size()
@@ -179,7 +179,7 @@ def test_other_strengths_compile_nothing_anew():
     assert run._cache_size() == before
 
 
-def test_a_pass_only_if_there_is_nothing_else():
+def test_a_pass_only_without_other_moves():
     games = [game_of(SETTLED, BLACK, 0), game_of(SETTLED, WHITE, 1)] * 2
     assert np.all(first_actions(POLICY, games) == 25)
 
@@ -218,7 +218,7 @@ def recorded():
     return games, actions, played, positions
 
 
-def test_every_move_is_allowed_and_comes_as_often_as_the_reference_says():
+def test_every_move_is_allowed_and_has_the_references_frequency():
     """Whole games on the reference: beside each move, how surprising the reference finds it.
 
     The log-probabilities of the moves sum to what the entropies say, within four deviations.
@@ -247,7 +247,7 @@ def test_every_move_is_allowed_and_comes_as_often_as_the_reference_says():
     assert np.sqrt(variance) < 0.05 * expected  # it can fail
 
 
-def test_a_second_move_knows_the_first():
+def test_a_second_move_depends_on_the_first():
     _, actions, played, _ = recorded()
     assert np.all(played[:2, REPLAYED:])  # no try is in doubt there
     first, second = actions[:2, REPLAYED:]
@@ -264,14 +264,14 @@ def test_a_policy_may_be_a_constant_of_the_program():
     """XLA has stopped the process at that."""
     positions = positions_of([ReferenceGame(3, ko="simple")] * 300)
     shape = np.linspace(0.1, 9, 1107, dtype=np.float32)
-    given = strengths.Strengths(shape, np.array([2, 3], np.float32))
+    values = strengths.Strengths(shape, np.array([2, 3], np.float32))
 
-    def run(given, positions):
-        policy, key = softmax.softmax_policy(given, 3), jax.random.key(0)
+    def run(values, positions):
+        policy, key = softmax.softmax_policy(values, 3), jax.random.key(0)
         return softmax.softmax_playouts(go.Rules(3), positions, key, policy, lanes=100)
 
-    constant = jax.jit(functools.partial(run, given))(positions)
-    jax.tree.map(np.testing.assert_array_equal, constant, jax.jit(run)(given, positions))
+    constant = jax.jit(functools.partial(run, values))(positions)
+    jax.tree.map(np.testing.assert_array_equal, constant, jax.jit(run)(values, positions))
 
 
 def test_it_exports_for_all_platforms():
@@ -286,17 +286,17 @@ def test_it_exports_for_all_platforms():
 # --- files ----------------------------------------------------------------------------
 
 
-def test_strengths_come_back_from_a_file(tmp_path):
+def test_strengths_round_trip(tmp_path):
     shape = np.linspace(0.1, 9, 1107, dtype=np.float32)
-    given = strengths.Strengths(shape, np.array([2, 3], np.float32))
-    strengths.save(tmp_path / "a.safetensors", given, command="x", size=9)
+    saved = strengths.Strengths(shape, np.array([2, 3], np.float32))
+    strengths.save(tmp_path / "a.safetensors", saved, command="x", size=9)
     found, about = strengths.load(tmp_path / "a.safetensors")
-    jax.tree.map(np.testing.assert_array_equal, found, given)
+    jax.tree.map(np.testing.assert_array_equal, found, saved)
     assert about["command"] == "x"
     assert about["size"] == 9
 
 
-def test_those_shipped_say_how_they_were_made():
+def test_packaged_strengths_record_how_they_were_made():
     for name in strengths.SHIPPED:
         found, about = strengths.load(name)
         assert about["command"][0].startswith("python -m train.classical.")
