@@ -76,7 +76,7 @@ def test_lines_that_are_not_objects(line):
 
 
 def test_a_query_of_katrain():
-    asked = query.read(
+    parsed = query.read(
         {
             "rules": "japanese",
             "priority": 1,
@@ -102,14 +102,14 @@ def test_a_query_of_katrain():
             "allowMoves": [{"moves": ["A1"], "player": "B", "untilDepth": 2}],
         }
     )
-    assert (asked.ko, asked.suicide, asked.mover(0), asked.mover(2)) == ("simple", False, 1, 1)
-    assert asked.warnings == (
+    assert (parsed.ko, parsed.suicide, parsed.mover(0), parsed.mover(2)) == ("simple", False, 1, 1)
+    assert parsed.warnings == (
         ("rules", "The score is counted by area; other scoring is not supported"),
     )
-    assert {key for key in asked.avoid if key[0] == 1} == {(1, 18 * 19), (1, 361)}
-    assert [asked.avoid[key] for key in ((1, 361), (0, 0))] == [1, 2]
-    assert len(asked.avoid) == 2 + 361
-    assert (asked.max_time, asked.winrates_as, asked.visits) == (8.0, "BLACK", 500)
+    assert {key for key in parsed.avoid if key[0] == 1} == {(1, 18 * 19), (1, 361)}
+    assert [parsed.avoid[key] for key in ((1, 361), (0, 0))] == [1, 2]
+    assert len(parsed.avoid) == 2 + 361
+    assert (parsed.max_time, parsed.winrates_as, parsed.visits) == (8.0, "BLACK", 500)
     assert query.read(ask(surprise=1)).warnings[0][0] == "surprise"
 
 
@@ -136,7 +136,7 @@ def serve(lines, **settings):
 def answers():
     """The answers of a session."""
     wall = [["B", "A2"], ["B", "B2"], ["B", "C2"], ["B", "B1"]]
-    told = serve(
+    messages = serve(
         [
             {"id": "v", "action": "query_version"},
             ask(id="late", priority=-1, moves=[["B", "B2"]], maxVisits=6),
@@ -166,12 +166,12 @@ def answers():
             {"id": "c", "action": "clear_cache"},
         ]
     )
-    return {(one.get("id"), one.get("turnNumber")): one for one in told}, told
+    return {(one.get("id"), one.get("turnNumber")): one for one in messages}, messages
 
 
 def test_every_query_is_answered_once(answers):
-    by_id, told = answers
-    assert len(by_id) == len(told) == 14
+    by_id, messages = answers
+    assert len(by_id) == len(messages) == 14
     assert by_id["v", None]["version"] == run.__version__
     assert "Illegal move 1: B2 (B2 is occupied)" in by_id["occupied", None]["error"]
     assert by_id["dead", None]["field"] == "initialStones"
@@ -179,7 +179,7 @@ def test_every_query_is_answered_once(answers):
     assert by_id["x", None] == {"error": "Unknown action: dance", "field": "action", "id": "x"}
     assert by_id["never", 1]["noResults"] is True
     assert by_id["t", None] == {"id": "t", "action": "terminate", "terminateId": "never"}
-    assert [one["id"] for one in told if "moveInfos" in one][-1] == "late"
+    assert [one["id"] for one in messages if "moveInfos" in one][-1] == "late"
 
 
 @pytest.mark.parametrize("turn", [0, 2])
@@ -251,16 +251,16 @@ def _told():
     ],
 )
 def test_numbers_are_from_the_requested_perspective(moves, view, winrate, lead, first):
-    asked = query.read(ask(moves=moves, includeOwnership=True, includePVVisits=True))
-    said = answer.answer(asked, len(moves), _told(), view, during=True)
-    assert said["isDuringSearch"] is True
-    assert said["rootInfo"]["winrate"] == winrate
-    assert said["rootInfo"]["scoreLead"] == lead
-    best = said["moveInfos"][0]
+    parsed = query.read(ask(moves=moves, includeOwnership=True, includePVVisits=True))
+    reply = answer.answer(parsed, len(moves), _told(), view, during=True)
+    assert reply["isDuringSearch"] is True
+    assert reply["rootInfo"]["winrate"] == winrate
+    assert reply["rootInfo"]["scoreLead"] == lead
+    best = reply["moveInfos"][0]
     assert (best["move"], best["winrate"], best["pv"]) == ("A3", first, ["A3", "B3", "pass"])
     assert best["pvVisits"] == [3, 2, 1]
     black = view == "BLACK" or (view == "SIDETOMOVE" and not moves)
-    assert said["ownership"][0] == (-1 if black else 1)
+    assert reply["ownership"][0] == (-1 if black else 1)
     # The bound is worse for the player to move, from whichever side the winrate is told.
     worse = best["lcb"] < best["winrate"]
     mover = "B" if not moves else "W"
@@ -276,10 +276,10 @@ def test_reports_during_a_search_and_its_time_limit():
     lines = [ask(id="long", reportDuringSearchEvery=3, overrideSettings={"maxTime": 12})]
     server.listen(io.StringIO(json.dumps(lines[0])))
     server.serve()
-    told = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [one["isDuringSearch"] for one in told] == [True] * (len(told) - 1) + [False]
-    assert len(told) >= 2
-    visits = [one["rootInfo"]["visits"] for one in told]
+    messages = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [one["isDuringSearch"] for one in messages] == [True] * (len(messages) - 1) + [False]
+    assert len(messages) >= 2
+    visits = [one["rootInfo"]["visits"] for one in messages]
     assert visits == sorted(visits)
     assert visits[-1] < VISITS  # the time was up
 

@@ -56,8 +56,8 @@ def test_players(capsys):
 @pytest.mark.parametrize("command", [["gtp", "--selftest"], ["warmup"]])
 def test_a_working_engine_is_reported(command, capsys):
     assert cli.main([*command, "--player", "random", "--size", "5"]) == 0
-    told = capsys.readouterr().out
-    assert re.match(r"ok: random moves plays [A-E][1-5] on 5x5, [\d.]+ s from the start", told)
+    stdout = capsys.readouterr().out
+    assert re.match(r"ok: random moves plays [A-E][1-5] on 5x5, [\d.]+ s from the start", stdout)
 
 
 def test_a_failing_engine_is_explained(tmp_path, capsys):

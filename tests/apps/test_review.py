@@ -43,28 +43,28 @@ QUIET = sgf.GameRecord(3, moves=moves("pass", "pass"), result="B+8.5", black="An
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
     """Reviews with the same settings share their compiled program."""
-    make, made = analyse._make_review, {}
+    make, cache = analyse._make_review, {}
 
     def review_of(rules, config):
         key = rules, dataclasses.replace(config, games=("any",), out=None)
-        if key not in made:
-            made[key] = make(rules, config)
-        return made[key]
+        if key not in cache:
+            cache[key] = make(rules, config)
+        return cache[key]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analyse, "_make_review", review_of)
-        yield made
+        yield cache
 
 
 @pytest.fixture(scope="module")
 def reviewed():
     some = {"simulations": 64, "batch": 4, "score_playouts": 8}
     config = ReviewConfig(games=("a", "b"), search="puct", **some)
-    told = []
+    messages = []
     games = analyse.analyse(
-        config, [("blunder", BLUNDER), ("quiet", QUIET)], lambda *x: told.append(x)
+        config, [("blunder", BLUNDER), ("quiet", QUIET)], lambda *x: messages.append(x)
     )
-    assert told == [(4, 7), (7, 7)]
+    assert messages == [(4, 7), (7, 7)]
     return games
 
 
@@ -238,9 +238,9 @@ def test_invalid_arguments(arguments, complaint, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main(["review", *arguments])
     assert stopped.value.code == 2
-    said = capsys.readouterr().err
-    assert complaint in said
-    assert len(said.splitlines()) == 1
+    stderr = capsys.readouterr().err
+    assert complaint in stderr
+    assert len(stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

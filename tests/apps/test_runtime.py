@@ -13,40 +13,40 @@ from gozero.compile import mode, stages
 
 
 @pytest.mark.parametrize(
-    ("given", "then"),
+    ("flags", "expected"),
     [
         (None, runtime.VECTOR_WIDTH),
         ("--xla_dump_to=/x", f"--xla_dump_to=/x {runtime.VECTOR_WIDTH}"),
         ("--xla_cpu_prefer_vector_width=256", "--xla_cpu_prefer_vector_width=256"),
     ],
 )
-def test_prepare_selects_wide_vectors_unless_the_user_set_flags(monkeypatch, given, then):
+def test_prepare_selects_wide_vectors_unless_the_user_set_flags(monkeypatch, flags, expected):
     for name in ("TF_CPP_MIN_LOG_LEVEL", "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.setenv(name, "set")
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
     monkeypatch.setenv("XLA_FLAGS", "")
-    if given is None:
+    if flags is None:
         monkeypatch.delenv("XLA_FLAGS")
     else:
-        monkeypatch.setenv("XLA_FLAGS", given)
+        monkeypatch.setenv("XLA_FLAGS", flags)
     runtime.prepare()
-    assert runtime.os.environ["XLA_FLAGS"] == then
+    assert runtime.os.environ["XLA_FLAGS"] == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "then"),
+    ("flags", "expected"),
     [
         ("", f"{runtime.VECTOR_WIDTH} {runtime.FEW_LANES}"),
         ("--xla_backend_optimization_level=3", f"=3 {runtime.VECTOR_WIDTH}"),
     ],
 )
-def test_prepare_reduces_llvm_optimization_for_one_game(monkeypatch, given, then):
+def test_prepare_reduces_llvm_optimization_for_one_game(monkeypatch, flags, expected):
     for name in ("TF_CPP_MIN_LOG_LEVEL", "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.setenv(name, "set")
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
-    monkeypatch.setenv("XLA_FLAGS", given)
+    monkeypatch.setenv("XLA_FLAGS", flags)
     runtime.prepare(one_game=True)
-    assert runtime.os.environ["XLA_FLAGS"].endswith(then)
+    assert runtime.os.environ["XLA_FLAGS"].endswith(expected)
     assert runtime.os.environ["XLA_FLAGS"].count("optimization_level") == 1
 
 
@@ -67,14 +67,14 @@ def test_prepare_refuses_an_unknown_compile_mode(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("given", "then"),
+    ("settings", "expected"),
     [
         ({}, "3"),
         ({"JAX_NUM_CPU_DEVICES": "2"}, "2"),
         ({"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "4"),
     ],
 )
-def test_each_core_is_a_device_unless_the_user_says_otherwise(given, then):
+def test_each_core_is_a_device_unless_the_user_says_otherwise(settings, expected):
     program = (
         "import os; os.sched_getaffinity = lambda _: {0, 1, 5}; "
         "from gozero.apps import runtime; runtime.cores_as_devices(); "
@@ -82,9 +82,9 @@ def test_each_core_is_a_device_unless_the_user_says_otherwise(given, then):
         "jax.config.values['jax_num_cpu_devices'] = -1; runtime.cores_as_devices(); "
         "print(jax.device_count())"
     )
-    env = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""} | given
+    env = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""} | settings
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
-    assert done.stdout.split() == [then, then], done.stderr
+    assert done.stdout.split() == [expected, expected], done.stderr
 
 
 def test_a_platform_without_a_device_is_one_line(tmp_path):
@@ -110,9 +110,9 @@ def test_gtp_reports_a_missing_device_in_one_line():
         capture_output=True,
         text=True,
     )
-    said = "JAX_PLATFORMS=tpu: JAX finds no such device here; unset it or use cpu"
-    assert (done.returncode, done.stdout) == (0, f"? {said}\n\n= gozero\n\n")
-    assert done.stderr.splitlines()[-1] == f"gozero gtp: play: {said}"
+    message = "JAX_PLATFORMS=tpu: JAX finds no such device here; unset it or use cpu"
+    assert (done.returncode, done.stdout) == (0, f"? {message}\n\n= gozero\n\n")
+    assert done.stderr.splitlines()[-1] == f"gozero gtp: play: {message}"
 
 
 PROGRAM = """

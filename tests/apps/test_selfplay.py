@@ -70,10 +70,10 @@ def test_a_full_disk_is_one_line_and_keeps_complete_files(tmp_path, monkeypatch,
     monkeypatch.setattr(app_writer.sgf, "write", full)
     out = tmp_path / "run"
     assert selfplay(out) == 1
-    said = capsys.readouterr().err
-    assert "compiling for 5x5, about 10 s the first time\n" in said
-    assert "\ncompiled in " in said
-    assert f"gozero selfplay: out: {out} cannot be written (No space left on device); " in said
+    stderr = capsys.readouterr().err
+    assert "compiling for 5x5, about 10 s the first time\n" in stderr
+    assert "\ncompiled in " in stderr
+    assert f"gozero selfplay: out: {out} cannot be written (No space left on device); " in stderr
     assert sorted((out / "games").iterdir()) == sorted(written)
 
 
@@ -85,11 +85,11 @@ def test_random_weights_are_announced(evaluator, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(app, "_compile", stop)
     with pytest.raises(RuntimeError, match="no further"):
         selfplay(tmp_path / "run", "--evaluator", evaluator)
-    said = (
+    stderr = (
         "no --weights: the network has random weights and knows nothing of Go"
         in capsys.readouterr().err
     )
-    assert said == (evaluator == "network")
+    assert stderr == (evaluator == "network")
 
 
 def test_reuse_enlarges_the_capacity():
@@ -287,7 +287,7 @@ sys.exit(cli.main(sys.argv[1:]))
 """
     out = ["--out", str(tmp_path / "run")]
     network = ["--player.evaluator", "network", "--opponent.simulations", "2"]
-    for command, said in {
+    for command, expected in {
         ("selfplay", *out): [
             "no --weights: the network has random weights and knows nothing of Go"
         ],
@@ -300,7 +300,7 @@ sys.exit(cli.main(sys.argv[1:]))
         run = [sys.executable, "-c", code, *command]
         done = subprocess.run(run, capture_output=True, text=True, cwd=ROOT)
         *lines, compiling, stopped = done.stderr.splitlines()
-        assert all(line.startswith(start) for line, start in zip(lines, said, strict=True))
+        assert all(line.startswith(start) for line, start in zip(lines, expected, strict=True))
         assert compiling.startswith("compiling for ")
         assert compiling.endswith(" s the first time")
         assert stopped == "gozero: stopped"

@@ -24,40 +24,40 @@ def play(capsys, text, *flags):
 
 def test_a_game_is_played_and_saved(capsys, tmp_path):
     path = tmp_path / "game.sgf"
-    said = play(capsys, f"c3\nundo\nC4\nscore\n\n# nothing\nsave {path}\nquit\nD4\n")
-    assert " 5(O). . . . 5\n 4 . . X . . 4\n" in said
-    assert "move 2: White A5\nBlack to play" in said
-    assert "as it stands W+0.5; expected W+1.5" in said
-    assert f"written: {path}" in said
+    output = play(capsys, f"c3\nundo\nC4\nscore\n\n# nothing\nsave {path}\nquit\nD4\n")
+    assert " 5(O). . . . 5\n 4 . . X . . 4\n" in output
+    assert "move 2: White A5\nBlack to play" in output
+    assert "as it stands W+0.5; expected W+1.5" in output
+    assert f"written: {path}" in output
     root = sgfmill.Sgf_game.from_bytes(path.read_bytes()).get_root()
     assert [node.get_move() for node in root] == [("b", (2, 2)), ("b", (3, 2))]
-    assert said.count("to play") == 4, "nothing is played after quit"
-    assert "move 4: White A5" not in said
+    assert output.count("to play") == 4, "nothing is played after quit"
+    assert "move 4: White A5" not in output
     again = play(capsys, f"load {path}\npass\npass\nscore\nC1")
     assert "as it stands W+0.5" in again
     assert "? the game is over; type undo, new or quit" in again
 
 
 def test_invalid_input_is_reported_and_the_game_continues(capsys):
-    said = play(
+    output = play(
         capsys, "I5\nC3\nC3\nload\nload /none.sgf\ndance\nsave /none/game.sgf\nundo\nundo\nD4"
     )
-    complaints = [line for line in said.splitlines() if line.startswith("? ")]
+    complaints = [line for line in output.splitlines() if line.startswith("? ")]
     assert len(complaints) == 7
     assert "C3 is occupied" in complaints[1]
     assert "load: expected a file: load FILE.sgf" in complaints[2]
     assert "there is no move to take back" in complaints[6]
-    assert "move 2: White A5" in said.splitlines()[-2]
+    assert "move 2: White A5" in output.splitlines()[-2]
 
 
 def test_hint_analysis_and_help(capsys):
-    said = play(capsys, "hint\nanalysis\nhelp\nresign\nhint\n", ("colour", "white"))
-    assert "move 1: Black A5\nWhite to play\n" in said
-    assert "\nA5\n" in said, "the first point, which the stub says"
-    assert "White wins 74.0%, W+1.5, 10 visits" in said
-    assert "undo           take back" in said
-    assert "B+R" in said
-    assert said.endswith("? the game is over\n")
+    output = play(capsys, "hint\nanalysis\nhelp\nresign\nhint\n", ("colour", "white"))
+    assert "move 1: Black A5\nWhite to play\n" in output
+    assert "\nA5\n" in output, "the first point, which the stub says"
+    assert "White wins 74.0%, W+1.5, 10 visits" in output
+    assert "undo           take back" in output
+    assert "B+R" in output
+    assert output.endswith("? the game is over\n")
 
 
 def test_two_engines_play_to_the_end(capsys):

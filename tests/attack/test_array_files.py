@@ -50,8 +50,8 @@ def files(tmp_path_factory):
         (folder / name).write_bytes((OLD / name).read_bytes())
     config = worker_runs.config_in(folder / "run")
     shard, _, _ = worker_runs.write_shard(config, "a", 0, 20)
-    said = shards.rules_of(make_plan(config).rules)
-    kinds["run/shards/a-000000.npz"] = lambda path: shards.read(path, said).rows
+    rules_record = shards.rules_of(make_plan(config).rules)
+    kinds["run/shards/a-000000.npz"] = lambda path: shards.read(path, rules_record).rows
     assert (folder / "run/shards/a-000000.npz") == shard
     return {n: (folder / n, (folder / n).read_bytes(), read) for n, read in kinds.items()}
 
@@ -165,9 +165,9 @@ def attack(files, count):
             beside = path.with_suffix(".json")
             about = json.loads(beside.read_text()) | {"sha256": hashlib.sha256(data).hexdigest()}
             beside.write_text(json.dumps(about))
-        said = complaint(read, path)
-        counts[name, "refused" if said else "read"] += 1
-        assert said is None or (str(path) in said and len(said) < 900), (turn, said)
+        message = complaint(read, path)
+        counts[name, "refused" if message else "read"] += 1
+        assert message is None or (str(path) in message and len(message) < 900), (turn, message)
         path.write_bytes(whole)
     return counts
 
@@ -209,8 +209,8 @@ def test_any_description_of_weights(tmp_path):
     for name in sorted(about.keys() - {"sha256", "digest", "format"}):
         for value in VALUES:
             arrays.write(path, "weights", held, about | {name: value})
-            said = complaint(weights.load, path)
-            assert said is None or str(path) in said
+            message = complaint(weights.load, path)
+            assert message is None or str(path) in message
 
 
 def test_any_description_of_shapes(tmp_path):

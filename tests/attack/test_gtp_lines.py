@@ -89,9 +89,9 @@ def damage(rng: random.Random, line: bytearray) -> None:
 
 
 def asks_for_another_board(line: bytes) -> bool:
-    asked = protocol.parse_line(line.replace(b"\n", b" "))
-    is_size = asked is not None and asked.name == "boardsize" and asked.arguments
-    return bool(is_size) and not all(x.isdigit() and x in SIZES for x in asked.arguments)
+    request = protocol.parse_line(line.replace(b"\n", b" "))
+    is_size = request is not None and request.name == "boardsize" and request.arguments
+    return bool(is_size) and not all(x.isdigit() and x in SIZES for x in request.arguments)
 
 
 class Answers(io.StringIO):
@@ -139,12 +139,12 @@ class Typed(io.BytesIO):
 def attack(lines: list[bytes], engine: Engine, patience: float = 0.02) -> list[str]:
     out = Answers()
     protocol.serve(gtp.commands(engine), Typed(lines, out, patience), out)
-    given = answers(out.getvalue())
+    responses = answers(out.getvalue())
     requests = [protocol.parse_line(line) for line in lines]
-    assert len(given) == sum(request is not None for request in requests)
-    assert not [answer for answer in given if "internal" in answer]
-    assert all(len(answer) < 400 for answer in given if answer.startswith("?"))
-    return given
+    assert len(responses) == sum(request is not None for request in requests)
+    assert not [answer for answer in responses if "internal" in answer]
+    assert all(len(answer) < 400 for answer in responses if answer.startswith("?"))
+    return responses
 
 
 SEARCHING = ("genmove", "reg_genmove", "time_settings", "time_left", "final_status_list")
@@ -153,8 +153,8 @@ NO_SEARCH.append("gogui-analyze_commands")
 
 
 def test_lines_without_a_search(capsys):
-    given = attack(lines_of(1, 1_000, NO_SEARCH), Engine(SMALL))
-    assert 100 < sum(answer.startswith("=") for answer in given) < 900
+    responses = attack(lines_of(1, 1_000, NO_SEARCH), Engine(SMALL))
+    assert 100 < sum(answer.startswith("=") for answer in responses) < 900
     assert all("compiling for" in line for line in capsys.readouterr().err.splitlines())
 
 
@@ -168,8 +168,8 @@ def test_lines_with_searches():
         assert sum("\ninfo move " in answer for answer in compiled) == 5
     used = [round(resident(), 1)]
     for seed in range(4):
-        given = attack(lines_of(seed, LINES // 4, NAMES), engine)
-        good += sum(answer.startswith("=") for answer in given)
+        responses = attack(lines_of(seed, LINES // 4, NAMES), engine)
+        good += sum(answer.startswith("=") for answer in responses)
         used.append(round(resident(), 1))
     print(f"{LINES} lines, seeds 0 to 3: {good} answered with =; MB before, and after each {used}")
     assert max(used) - used[0] < 20

@@ -191,10 +191,10 @@ def attack(shard, count):
         write(path, arrays)
         with pytest.raises(ValueError, match="shard") as error:
             shards.read(path, rules)
-        said = str(error.value)
-        assert said.startswith(f"shard {path}: ")
-        assert names.partition("[")[0].partition(".")[0] in said, (names, said)
-        assert len(said) < 600
+        message = str(error.value)
+        assert message.startswith(f"shard {path}: ")
+        assert names.partition("[")[0].partition(".")[0] in message, (names, message)
+        assert len(message) < 600
 
 
 def test_each_invalid_number_is_refused(shard):
@@ -209,16 +209,16 @@ def test_each_invalid_number_of_many_shards_is_refused(shard):
 SAID = (None, "", [], {}, -1, 2**63, 2**80, 1.5, "x" * 300, True, [[]], {"size": 3}, "1e999")
 
 
-def said_of(held, name, value):
-    said = json.loads(held["about"].tobytes()) | {name: value}
-    return np.frombuffer(json.dumps(said).encode(), np.uint8)
+def header_with(held, name, value):
+    header = json.loads(held["about"].tobytes()) | {name: value}
+    return np.frombuffer(json.dumps(header).encode(), np.uint8)
 
 
 def test_invalid_metadata_is_refused(shard):
     rules, path, held = shard
     for name in ("format", "rules", "worker", "number", "rows"):
         for value in SAID:
-            arrays = {**held, "about": said_of(held, name, value)}
+            arrays = {**held, "about": header_with(held, name, value)}
             del arrays["sha256"]
             write(path, arrays)
             with pytest.raises(ValueError, match="shard") as error:

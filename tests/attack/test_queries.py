@@ -87,17 +87,19 @@ def attack(server: run.Server, out: io.StringIO, lines: list[bytes]) -> list[dic
     server.serve()
     listener.join()
     out.seek(begun)
-    told = [json.loads(line) for line in out.read().splitlines()]
-    assert not [one for one in told if "internal" in str(one.get("error"))]
-    assert all(len(str(one["error"])) < 400 for one in told if "error" in one)
+    messages = [json.loads(line) for line in out.read().splitlines()]
+    assert not [one for one in messages if "internal" in str(one.get("error"))]
+    assert all(len(str(one["error"])) < 400 for one in messages if "error" in one)
     for line in lines:
         asked = accepted(line)
         if asked is not None:
-            last = [x for x in told if x.get("id") == asked.id and not x.get("isDuringSearch", 1)]
-            is_illegal = any("error" in x for x in told if x.get("id") == asked.id)
+            last = [
+                x for x in messages if x.get("id") == asked.id and not x.get("isDuringSearch", 1)
+            ]
+            is_illegal = any("error" in x for x in messages if x.get("id") == asked.id)
             turns = sorted(x["turnNumber"] for x in last)
             assert is_illegal or turns == list(asked.turns), asked
-    return told
+    return messages
 
 
 def accepted(line: bytes) -> query.Query | None:

@@ -55,11 +55,11 @@ def fill_up(whole, out, n, capsys):
     with pytest.MonkeyPatch.context() as patch:
         disk = FullDisk(patch.setattr, n)
         status = selfplay(out)
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     assert disk.count >= n
     assert status != 0
-    assert "Traceback" not in said
-    assert "No space left on device" in said.splitlines()[-1]
+    assert "Traceback" not in stderr
+    assert "No space left on device" in stderr.splitlines()[-1]
     begun = (out / "config.json").exists()
     if begun:
         check_part(out, whole)

@@ -58,8 +58,8 @@ def digest_of(loop: Loop) -> str:
         plain = np.asarray(jax.random.key_data(leaf) if is_key else leaf)
         found.update(f"{jax.tree_util.keystr(path)} {plain.dtype} {plain.shape}\n".encode())
         found.update(plain.tobytes())
-    told = {name: value for name, value in loop.progress.items() if name != "seconds"}
-    found.update(json.dumps(told).encode())
+    progress = {name: value for name, value in loop.progress.items() if name != "seconds"}
+    found.update(json.dumps(progress).encode())
     return found.hexdigest()
 
 
@@ -170,10 +170,10 @@ def full(scratch: pathlib.Path, *only: str) -> dict:
 
 def check_said(status: int, said: str, where: tuple[str, int]) -> None:
     """A full disk gives at most one line, which is the last one if the run failed; no traceback."""
-    told = [line for line in said.splitlines() if "No space left" in line]
+    disk_errors = [line for line in said.splitlines() if "No space left" in line]
     assert "Traceback" not in said, (where, said)
-    assert len(told) <= 1, (where, said)
-    assert status == 0 or (status in (1, 2) and said.splitlines()[-1] in told), (where, said)
+    assert len(disk_errors) <= 1, (where, said)
+    assert status == 0 or (status in (1, 2) and said.splitlines()[-1] in disk_errors), (where, said)
 
 
 def power(scratch: pathlib.Path) -> dict:
@@ -257,8 +257,8 @@ def in_child(work: Callable[[], Any]) -> Any:
             traceback.print_exc()
             os._exit(1)
     os.close(write)
-    with os.fdopen(read, "rb") as said:
-        text = said.read()
+    with os.fdopen(read, "rb") as pipe:
+        text = pipe.read()
     assert os.waitpid(pid, 0)[1] == 0
     return json.loads(text)
 
@@ -269,7 +269,7 @@ def train_and_kill(scratch: pathlib.Path, draw: random.Random) -> bool:
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
-        train_aloud(scratch, write)
+        train_in_child(scratch, write)
     os.close(write)
     if early:
         select.select([read], [], [], share * STARTED)
@@ -283,11 +283,11 @@ def train_and_kill(scratch: pathlib.Path, draw: random.Random) -> bool:
     return status == 0
 
 
-def train_aloud(scratch: pathlib.Path, ready: int) -> NoReturn:
+def train_in_child(scratch: pathlib.Path, ready: int) -> NoReturn:
     """Run the command and end this process; tells the parent when the training begins."""
-    said = os.open(scratch / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    log = os.open(scratch / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
-        os.dup2(said, stream)
+        os.dup2(log, stream)
     iterate, status = Loop.iterate, 1
 
     def iterates(loop, *how):

@@ -60,15 +60,17 @@ def test_a_row_of_a_local_target_is_measured_too(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def asked(tmp_path):
+def accelerators_config(tmp_path):
     return AcceleratorsConfig(out=tmp_path / "rows.jsonl", target=("cpu", "h100"), timeout=60)
 
 
-def test_rows_are_added_one_by_one_and_existing_ones_skipped(monkeypatch, asked, capsys):
-    made = []
+def test_rows_are_added_one_by_one_and_existing_ones_skipped(
+    monkeypatch, accelerators_config, capsys
+):
+    computed = []
 
     def in_child(config, name, target, here):
-        made.append((name, target.name, here))
+        computed.append((name, target.name, here))
         missing = "JAX's CUDA plugin is not installed: pip install 'gozero[gpu-ahead]'"
         error = missing if target.name == "h100" else "no" if name == "b" else None
         numbers = {} if error else {"compile_s": 1.0, "temp_bytes": 0, "argument_bytes": 0}
@@ -76,36 +78,39 @@ def test_rows_are_added_one_by_one_and_existing_ones_skipped(monkeypatch, asked,
 
     monkeypatch.setattr(run, "in_child", in_child)
     monkeypatch.setattr(run, "device_here", lambda targets: "cpu")
-    targets = [ahead.target(name) for name in asked.target]
-    run.work(asked, ["a", "b"], targets)
-    assert made == [("a", "cpu", True), ("b", "cpu", True), ("a", "h100", False)]
+    targets = [ahead.target(name) for name in accelerators_config.target]
+    run.work(accelerators_config, ["a", "b"], targets)
+    assert computed == [("a", "cpu", True), ("b", "cpu", True), ("a", "h100", False)]
     assert "h100: JAX's CUDA plugin is not installed" in capsys.readouterr().err
-    rows = run.read(asked.out)
+    rows = run.read(accelerators_config.out)
     assert [(one["program"], one["error"]) for one in rows] == [("a", None), ("b", "no")]
     assert {one["code"] for one in rows} == {run.code_hash()}
 
-    made.clear()
-    run.work(dataclasses.replace(asked, skip=True), ["a", "c"], targets[:1])
-    assert [name for name, *_ in made] == ["c"]
+    computed.clear()
+    run.work(dataclasses.replace(accelerators_config, skip=True), ["a", "c"], targets[:1])
+    assert [name for name, *_ in computed] == ["c"]
     monkeypatch.setattr(run, "code_hash", lambda: "other")
-    made.clear()
-    run.work(dataclasses.replace(asked, skip=True), ["a"], targets[:1])
-    assert [name for name, *_ in made] == ["a"]
+    computed.clear()
+    run.work(dataclasses.replace(accelerators_config, skip=True), ["a"], targets[:1])
+    assert [name for name, *_ in computed] == ["a"]
 
 
-def test_errors_in_a_child_process_are_recorded_in_the_row(asked):
+def test_errors_in_a_child_process_are_recorded_in_the_row(accelerators_config):
     """The real child process, for an unknown program and for one that times out."""
-    result = run.in_child(asked, "chess", ahead.target("cpu"), True)
+    result = run.in_child(accelerators_config, "chess", ahead.target("cpu"), True)
     assert result["error"] == "KeyError: 'chess'"
     result = run.in_child(
-        dataclasses.replace(asked, timeout=0.01), "rules-9x9", ahead.target("cpu"), True
+        dataclasses.replace(accelerators_config, timeout=0.01),
+        "rules-9x9",
+        ahead.target("cpu"),
+        True,
     )
     assert result["error"] == "not finished within 0.01 s"
 
 
-def test_a_child_that_crashes_is_a_row_with_an_error(asked, monkeypatch):
+def test_a_child_that_crashes_is_a_row_with_an_error(accelerators_config, monkeypatch):
     monkeypatch.setattr(run.sys, "executable", "false")
-    result = run.in_child(asked, "rules-9x9", ahead.target("cpu"), True)
+    result = run.in_child(accelerators_config, "rules-9x9", ahead.target("cpu"), True)
     assert result["error"].startswith("the compiler's process ended with status 1")
 
 

@@ -13,26 +13,26 @@ NETWORK = pathlib.Path("a network.bin.gz")
 
 def test_every_match_is_valid(tmp_path):
     config = KataGoConfig(weights=NETWORK, katago="/there/katago", out=tmp_path)
-    asked = {name: config.match(name) for name in MATCHES}
-    assert all(match.games == 200 for match in asked.values())
+    matches = {name: config.match(name) for name in MATCHES}
+    assert all(match.games == 200 for match in matches.values())
     for name in ("gnugo-1", "gnugo-1-symmetries", "gnugo-16"):
-        assert asked[name].opponent.command == GNUGO
-        assert asked[name].player.simulations == (15 if name == "gnugo-16" else 1)
-    by_score = {name: match.player.effective_score_utility for name, match in asked.items()}
+        assert matches[name].opponent.command == GNUGO
+        assert matches[name].player.simulations == (15 if name == "gnugo-16" else 1)
+    by_score = {name: match.player.effective_score_utility for name, match in matches.items()}
     assert by_score["gnugo-16"] == by_score["katago-9x9"] == by_score["katago-13x13"] == "on"
-    seen_in = {name: match.player.effective_symmetries for name, match in asked.items()}
+    seen_in = {name: match.player.effective_symmetries for name, match in matches.items()}
     assert (seen_in["gnugo-1"], seen_in["gnugo-1-symmetries"]) == ("one", "all")
     assert seen_in["gnugo-16"] == seen_in["katago-9x9"] == "random"
     command = ["/there/katago", "gtp", "-model", str(NETWORK), "-config", str(PEER)]
     for name, size in (("katago-9x9", 9), ("katago-13x13", 13), ("katago-reduced", 9)):
-        match = asked[name]
+        match = matches[name]
         assert (match.size, match.paired) == (size, True)
         assert match.opponent.words() == command
         if name != "katago-reduced":
             assert (match.player.weights, match.player.simulations) == (NETWORK, 199)
             assert match.player.effective_final_move == "bound"
-    assert asked["katago-reduced"].player.words() == [*command, "-override-config", REDUCTIONS]
-    prior, mean = (asked[f"katago-{name}"] for name in ("gnugo-1", "gnugo-1-symmetries"))
+    assert matches["katago-reduced"].player.words() == [*command, "-override-config", REDUCTIONS]
+    prior, mean = (matches[f"katago-{name}"] for name in ("gnugo-1", "gnugo-1-symmetries"))
     assert prior.opponent.command == mean.opponent.command == GNUGO
     *_, one = prior.player.words()
     assert {"maxVisits=1", "chosenMoveTemperatureEarly=0"} < set(one.split(","))

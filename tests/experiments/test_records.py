@@ -19,23 +19,23 @@ PAGES = [
 
 
 def test_tables_are_made_from_the_records():
-    made = 0
+    num_tables = 0
     for path in records.pages():
         text = path.read_text()
         assert text == records.regenerated(path), f"{path}: run python -m experiments.records"
-        made += text.count("<!-- end -->")
+        num_tables += text.count("<!-- end -->")
         if path.name == "README.md":  # every comment belongs to a generated table
             assert text.count("<!--") == 2 * len(records._BLOCK.findall(text)), path
-    assert made > 20
+    assert num_tables > 20
 
 
 def test_claims_with_an_interval_are_in_a_record():
-    known, said = records.recorded(), 0
+    known, num_claims = records.recorded(), 0
     for path in PAGES:
         for line, words, claim in records.claims(path.read_text()):
             assert claim in known, f"{path.relative_to(ROOT)}:{line}: no record says {words}"
-            said += 1
-    assert said > 100
+            num_claims += 1
+    assert num_claims > 100
 
 
 @pytest.mark.parametrize(

@@ -143,11 +143,11 @@ def test_equal_time_gives_faster_players_more_simulations(tmp_path):
 
 
 def test_speeds_are_measured_once_and_beside_the_opponent(tmp_path, monkeypatch):
-    players, asked = playout_policies.contestants(PlayoutPoliciesConfig()), []
+    players, measured = playout_policies.contestants(PlayoutPoliciesConfig()), []
     rates = {players["MoGo"]: 100.0, players["uniform"]: 300.0, players["MM"]: 50.0}
 
     def measure(rules, contestants, num_trees, komi, seed):
-        asked.append([rates[one] for one in contestants])
+        measured.append([rates[one] for one in contestants])
         return [speed.Speed(rates[one], 1.0, 0.0, 0.0) for one in contestants]
 
     monkeypatch.setattr(speed, "measure", measure)
@@ -162,7 +162,7 @@ def test_speeds_are_measured_once_and_beside_the_opponent(tmp_path, monkeypatch)
     rates[players["MM"]] = 100.0
     assert speeds("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
     assert speeds("uniform", "MoGo", "MM") == {"MoGo": 100, "uniform": 300, "MM": 50}
-    assert asked == [[100.0, 300.0], [200.0, 100.0]]
+    assert measured == [[100.0, 300.0], [200.0, 100.0]]
 
 
 def test_all_resign_or_none():

@@ -30,6 +30,6 @@ def test_throughput_lists_its_measurements(argv, capsys):
     with pytest.raises(SystemExit) as stop:
         throughput.main(argv)
     assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "experiments.throughput.run rules|playouts|search|thinking|selfplay|features" in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert "experiments.throughput.run rules|playouts|search|thinking|selfplay|features" in stderr

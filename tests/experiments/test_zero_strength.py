@@ -13,13 +13,13 @@ ROOT = pathlib.Path(__file__).parents[2]
 def test_every_match_is_valid(tmp_path):
     config = ZeroStrengthConfig(out=tmp_path)
     for name, match in MATCHES.items():
-        asked = config.match(name)
-        assert asked.paired
+        match_config = config.match(name)
+        assert match_config.paired
         fewer = {"13x13-rave": 50, "13x13-gnugo": 100}
-        assert asked.games == fewer.get(name, 400 if asked.size == 9 else 200)
-        assert (asked.player.simulations, asked.player.search) == (200, "katago")
-        assert asked.player.weights.name == f"{match.size}x{match.size}.safetensors"
-        assert (ROOT / asked.player.weights).is_file()
+        assert match_config.games == fewer.get(name, 400 if match_config.size == 9 else 200)
+        assert (match_config.player.simulations, match_config.player.search) == (200, "katago")
+        assert match_config.player.weights.name == f"{match.size}x{match.size}.safetensors"
+        assert (ROOT / match_config.player.weights).is_file()
     assert config.match("7x7-rave").opponent.heuristic == "shape"
     assert config.match("7x7-gnugo").opponent.command == GNUGO
     assert config.match("7x7-gnugo").komi == 9.0

@@ -92,12 +92,12 @@ def test_weights_of_a_game_round_trip(tmp_path):
     assert (about["size"], about["game"], about["planes"]) == (ROWS, "toy", CHANNELS)
     jax.tree.map(np.testing.assert_array_equal, params, waves(config))
     network_evaluator(toy(3), found, params)
-    for given, says in (
+    for other, says in (
         (toy(6), r"with 3 actions; this game needs one for .* with 6 actions"),
         (Rules(size=3), "a game other than Go"),
     ):
         with pytest.raises(ValueError, match=says):
-            network_evaluator(given, found, params)
+            network_evaluator(other, found, params)
 
 
 def test_evaluators_of_a_game_by_name(tmp_path):

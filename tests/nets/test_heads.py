@@ -25,12 +25,12 @@ def waves(config):
     """Parameters from a formula, so that no layer is zero or equals another."""
     leaves, tree = jax.tree.flatten(network.shapes(config))
     ends = np.cumsum([int(np.prod(leaf.shape)) for leaf in leaves])
-    made = []
+    filled = []
     for leaf, end in zip(leaves, ends, strict=True):
         begin = end - int(np.prod(leaf.shape))
         values = 0.4 * np.sin(1.7 * np.arange(begin, end) + begin)
-        made.append(values.reshape(leaf.shape).astype(np.float32))
-    return jax.tree.unflatten(tree, made)
+        filled.append(values.reshape(leaf.shape).astype(np.float32))
+    return jax.tree.unflatten(tree, filled)
 
 
 def some_planes(count, size):
@@ -172,8 +172,8 @@ def test_a_search_does_not_compute_auxiliary_heads():
         text = jax.jit(function).lower(*arguments).compile().as_text()
         return text.count(" convolution(") + text.count(" dot(")
 
-    given = (evaluator.params, jax.random.key(0), some_planes(2, 3))
+    inputs = (evaluator.params, jax.random.key(0), some_planes(2, 3))
     plain = network_evaluator(rules, NetworkConfig(1, 4))
-    everything = products(lambda params, _, planes: network.apply(config, params, planes), *given)
-    asked = products(evaluator.evaluate, *given)
-    assert asked == products(plain.evaluate, plain.params, *given[1:]) == everything - 2
+    everything = products(lambda params, _, planes: network.apply(config, params, planes), *inputs)
+    evaluated = products(evaluator.evaluate, *inputs)
+    assert evaluated == products(plain.evaluate, plain.params, *inputs[1:]) == everything - 2

@@ -27,12 +27,12 @@ def test_a_convolution_by_hand():
     kernel = np.zeros((3, 3, 1, 2), np.float32)
     kernel[1, 1, 0] = 0.5, -2.0  # quantized to 127 and -127
     conv = {"kernel": jnp.asarray(kernel), "bias": jnp.asarray([0.0, 1.0])}
-    made = int8.quantized(conv, jnp.float32(2.54))  # 50 steps to 1
+    quantized = int8.quantized(conv, jnp.float32(2.54))  # 50 steps to 1
 
-    np.testing.assert_array_equal(made["kernel"][1, 1, 0], [127, -127])
-    np.testing.assert_allclose(made["per_unit"], 50.0)
+    np.testing.assert_array_equal(quantized["kernel"][1, 1, 0], [127, -127])
+    np.testing.assert_allclose(quantized["per_unit"], 50.0)
     module = int8.Int8Conv(1, 2)
-    for name, value in made.items():
+    for name, value in quantized.items():
         getattr(module, name)[...] = value
     for x, counts in ((1.0, 1.0), (1.009, 1.0), (3.0, 2.54)):  # exact; rounded; clipped
         out = module(jnp.full((1, 1, 1, 1), x, jnp.float32))

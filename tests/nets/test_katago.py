@@ -51,14 +51,14 @@ def test_files_of_every_version_are_read(put, version):
     kinds_of = [files.ORDINARY, files.GPOOL]
     kinds_of += [files.NESTED, files.LEARNT, files.FIXED, files.FEED] if version >= 11 else []
     tip = "board" if version >= 17 else "batch"
-    made = files.model(version, kinds_of, tip=tip)
-    config, params, about = weights.load(put(files.data(made, packed=True), "net.bin.gz"), 5)
+    model = files.model(version, kinds_of, tip=tip)
+    config, params, about = weights.load(put(files.data(model, packed=True), "net.bin.gz"), 5)
     assert (about["version"], about["name"], config.version) == (version, "tiny", version)
-    assert config.scales == made["scales"]
+    assert config.scales == model["scales"]
     shape = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
     assert shape(params) == shape(network.shapes(config))
-    np.testing.assert_array_equal(params["trunk"]["conv"]["kernel"], made["stem"][0])
-    plain = model_file.read(put(files.data(made)))
+    np.testing.assert_array_equal(params["trunk"]["conv"]["kernel"], model["stem"][0])
+    plain = model_file.read(put(files.data(model)))
     jax.tree.map(np.testing.assert_array_equal, plain.params, jax.device_get(params))
     assert plain.config == config
     assert hash(config) == hash(plain.config)
@@ -88,21 +88,21 @@ def damaged(data):
 
 
 def test_invalid_files_are_refused_by_name_and_field(put):
-    made = files.model(8)
-    for name, (data, said) in damaged(files.data(made)).items():
+    model = files.model(8)
+    for name, (data, said) in damaged(files.data(model)).items():
         path = put(data, f"{name}.bin")
         with pytest.raises(ValueError, match=said) as error:
             model_file.read(path)
         assert str(path) in str(error.value)
-    stem = made["stem"][0].astype("<f4").tobytes()
+    stem = model["stem"][0].astype("<f4").tobytes()
     for number in (np.nan, np.inf):
-        data = files.data(made).replace(stem[:4], np.float32(number).tobytes(), 1)
+        data = files.data(model).replace(stem[:4], np.float32(number).tobytes(), 1)
         with pytest.raises(ValueError, match="first convolution: has numbers that are not finite"):
             model_file.read(put(data))
     with pytest.raises(ValueError, match=r"there is no file .*missing\.bin"):
         weights.load(put(b"").with_name("missing.bin"))
     with pytest.raises(ValueError, match=r"boards up to 19x19"):
-        weights.load(put(files.data(made)), 20)
+        weights.load(put(files.data(model)), 20)
 
 
 def test_a_katago_network_cannot_be_trained(put):
@@ -139,10 +139,10 @@ def test_mutated_files_are_read_or_raise_value_error(put):
             wrong[at] ^= 1 << int(rng.integers(8))
         try:
             model_file.read(put(bytes(wrong)))
-            said = "read"
+            outcome = "read"
         except ValueError as error:
-            said = "refused" if "net.bin" in str(error) else f"not named: {error}"
-        outcomes[said] += 1
+            outcome = "refused" if "net.bin" in str(error) else f"not named: {error}"
+        outcomes[outcome] += 1
     assert set(outcomes) == {"read", "refused"}
     assert min(outcomes["read"], outcomes["refused"]) > 8
 
@@ -177,15 +177,15 @@ ALL = [files.ORDINARY, files.NESTED, files.LEARNT, files.FEED, files.FIXED]
     ("version", "blocks", "tip"), [(8, (files.ORDINARY, files.GPOOL), "batch"), (17, ALL, "board")]
 )
 def test_networks_equal_plain_numpy(put, version, blocks, tip):
-    made, size = files.model(version, blocks, tip=tip, seed=version), 5
-    config, params, _ = weights.load(put(files.data(made)))
+    model, size = files.model(version, blocks, tip=tip, seed=version), 5
+    config, params, _ = weights.load(put(files.data(model)))
     rng = np.random.default_rng(0)
     planes = rng.normal(size=(2, size, size, 22)).astype(np.float32)
     numbers = rng.normal(size=(2, 19)).astype(np.float32)
     numbers[:, 6], numbers[:, 9] = (0, 1), 0  # simple ko, then superko
     result = jax.jit(functools.partial(network.apply, config))(params, Inputs(planes, numbers))
     for i in range(2):
-        policy, value, score, owners = files.evaluate(made, planes[i], numbers[i])
+        policy, value, score, owners = files.evaluate(model, planes[i], numbers[i])
         close = functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=2e-4)
         close(result.policy_logits[i], policy[:, 0])
         close(result.ownership_logits[i], owners.reshape(-1))
@@ -193,7 +193,7 @@ def test_networks_equal_plain_numpy(put, version, blocks, tip):
         win, loss, nothing = shares / shares.sum()
         close([result.win[i], result.loss[i], result.no_result[i]], [win, loss, nothing])
         close(result.value[i], win - loss)
-        by = made["scales"]
+        by = model["scales"]
         close(result.score[i], score[2] * by[3] * (1 - nothing), rtol=1e-3)
         close(result.score_mean[i], score[0] * by[1] * (1 - nothing), rtol=1e-3)
         spread = np.log1p(np.exp(score[1])) * by[2]
@@ -262,9 +262,9 @@ def games_by_rules():
     rows = [json.loads(line) for line in POSITIONS.read_text().splitlines()]
     result = collections.defaultdict(list)
     for row in rows:
-        said = row["rules"]
-        assert (said["scoring"], said["tax"], said["hasButton"]) == ("AREA", "NONE", False)
-        key = row["size"], said["ko"].lower(), said["suicide"], said["friendlyPassOk"]
+        rules = row["rules"]
+        assert (rules["scoring"], rules["tax"], rules["hasButton"]) == ("AREA", "NONE", False)
+        key = row["size"], rules["ko"].lower(), rules["suicide"], rules["friendlyPassOk"]
         result[key].append(row)
     return result
 

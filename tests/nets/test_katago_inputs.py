@@ -51,7 +51,7 @@ def seeing(config, rules):
     return play, see
 
 
-def check(rules, games, config=CONFIG, told=5, tax="none"):
+def check(rules, games, config=CONFIG, num_past_moves=5, tax="none"):
     play, see = seeing(config, rules)
     states, komis = [], [-3.0, 0.5, 6.5, 7.0, 400.0]
     for number, (_, moves) in enumerate(games):
@@ -61,7 +61,7 @@ def check(rules, games, config=CONFIG, told=5, tax="none"):
         states.append(state)
     actual = jax.device_get(see(jax.tree.map(lambda *x: jnp.stack(x), *states)))
     for number, (game, moves) in enumerate(games):
-        most = told if game.passes else 5
+        most = num_past_moves if game.passes else 5
         expected = boards_of(reference.planes(game, moves, tax, most), rules.size)
         for plane in range(22):
             wrong = np.argwhere(actual.planes[number, ..., plane] != expected[..., plane])
@@ -155,9 +155,9 @@ def test_played_stones_count_in_territory_scoring_and_the_button_once():
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *[s.position for s in states[split:]])
         for at in range(split, 6):
             trail = Trail(stacked, jnp.int32(at - split))
-            asked = rules, states[split], states[at].position, trail
-            assert inputs._bonus(territory, *asked)[0] == bonus[at]
-            points, kept = inputs._bonus(button, *asked)
+            arguments = rules, states[split], states[at].position, trail
+            assert inputs._bonus(territory, *arguments)[0] == bonus[at]
+            points, kept = inputs._bonus(button, *arguments)
             assert (float(points), bool(kept.available)) == (half[at], at < 2)
             assert int(kept.in_row) == (at == 2)
 

@@ -32,9 +32,9 @@ def begin(params, states):
 def choose(params, key, turn, memory):
     """An action that depends on all the player is told of a game, now and earlier."""
     count = turn.legal.sum(axis=1)
-    told = turn.recent[0] + 3 * turn.recent[1] + 5 * turn.states.position.ply.astype(jnp.int32)
+    observed = turn.recent[0] + 3 * turn.recent[1] + 5 * turn.states.position.ply.astype(jnp.int32)
     known = memory.reshape(-1, ROWS)
-    known = known + jnp.stack([told, 7 * told + 1, known[:, 0]], axis=1)
+    known = known + jnp.stack([observed, 7 * observed + 1, known[:, 0]], axis=1)
     nth = (known.sum(axis=1) + params) % count
     action = jnp.argmax(jnp.cumsum(turn.legal, axis=1) > nth[:, None], axis=1)
     return Choice(action.astype(jnp.int32), action >= 0, known.reshape(-1), action == 8)
@@ -90,16 +90,16 @@ def lanes_go_on_alike(fewest: int):
     games = [go.init(RULES)] * LANES
     widths = set()
     for turn in range(6):
-        asked = np.flatnonzero(rng.random(LANES) < (1, 0.5, 0.2)[turn % 3])
-        states = {int(lane): games[lane] for lane in asked}
+        selected = np.flatnonzero(rng.random(LANES) < (1, 0.5, 0.2)[turn % 3])
+        states = {int(lane): games[lane] for lane in selected}
         since = {lane: rng.integers(0, 9, 2).tolist() for lane in states}
         found = []
         for i, player in enumerate(players):
             moves, memories[i] = player.choose(states, memories[i], since)
-            found.append(np.stack([np.asarray(x)[asked] for x in moves]))
+            found.append(np.stack([np.asarray(x)[selected] for x in moves]))
         np.testing.assert_array_equal(*found)
         np.testing.assert_array_equal(*memories)
-        widths.add(players[1]._batch(np.isin(np.arange(LANES), asked)).shape)
+        widths.add(players[1]._batch(np.isin(np.arange(LANES), selected)).shape)
         for lane, action in zip(states, found[0][0], strict=True):
             games[lane] = PLAY(games[lane], jnp.int32(action))
     return widths

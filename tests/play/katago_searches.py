@@ -105,14 +105,14 @@ def main(katago: str, network: str) -> None:
         config = pathlib.Path(folder) / "analysis.cfg"
         lines = [f"{name} = {json.dumps(value)}" for name, value in SETTINGS.items()]
         config.write_text("\n".join([*lines, f"logDir = {folder}"]).replace('"', ""))
-        said = subprocess.run(
+        stdout = subprocess.run(
             [katago, "analysis", "-config", str(config), "-model", network],
             input="\n".join(map(json.dumps, queries)) + "\n",
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-    answers = {answer["id"]: answer for answer in map(json.loads, said.splitlines())}
+    answers = {answer["id"]: answer for answer in map(json.loads, stdout.splitlines())}
     rows = [json.dumps(_row(answers[query["id"]])) for query in queries]
     FILE.write_text("[\n" + ",\n".join(rows) + "\n]\n")
 

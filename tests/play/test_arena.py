@@ -273,10 +273,10 @@ def test_players_that_differ_by_parameters_share_a_program():
 
 
 def test_progress_is_reported():
-    told = []
-    match = play(seed=1, progress=lambda ply, num_open: told.append((ply, num_open)))
-    plies, num_open = zip(*told, strict=True)
-    assert list(plies) == list(range(1, len(told) + 1))
+    reports = []
+    match = play(seed=1, progress=lambda ply, num_open: reports.append((ply, num_open)))
+    plies, num_open = zip(*reports, strict=True)
+    assert list(plies) == list(range(1, len(reports) + 1))
     lengths = match.plies - match.opening_plies
     assert list(num_open) == [(lengths > ply).sum() for ply in plies]
     assert num_open[-1] == 0
@@ -404,11 +404,11 @@ def test_a_lane_starts_the_next_game_with_fresh_memory():
         lambda x: np.stack([x] * len(numbers)), jax.device_get(game.init(jax.random.key(0)))
     )
     begins = {0: 0, 1: 1, 3: 0, 4: 0, 5: 0, 6: 1, 7: 0, 8: 0, 11: 0}
-    told = []
+    reports = []
 
     def play():
         players = searching, player.random_player(game)
-        key, progress = jax.random.key(4), lambda ply, num_open: told.append((ply, num_open))
+        key, progress = jax.random.key(4), lambda ply, num_open: reports.append((ply, num_open))
         games = arena.play_games(game, players, key, [*begins], begins.get, 2, start, progress)
         return {one.number: one for one in games}
 
@@ -422,9 +422,9 @@ def test_a_lane_starts_the_next_game_with_fresh_memory():
         assert min(one.seconds) > 0
         won += one.outcome * (1 if begins[number] == 0 else -1)
     assert won > 4
-    assert [ply for ply, _ in told] == list(range(1, len(told) + 1))
-    assert told[-1][1] == 0
-    assert len(told) > max(len(one.actions) for one in played.values())
+    assert [ply for ply, _ in reports] == list(range(1, len(reports) + 1))
+    assert reports[-1][1] == 0
+    assert len(reports) > max(len(one.actions) for one in played.values())
     again = play()
     assert {n: one.actions for n, one in again.items()} == {
         n: one.actions for n, one in played.items()

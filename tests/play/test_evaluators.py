@@ -150,9 +150,9 @@ def test_bad_requests(tmp_path):
 def test_any_policy_of_playouts_may_be_given():
     """Uniform playouts given as a policy, and playouts that always pass."""
     states, own = new_games(RULES, 50, 3.5), uniform.policy(RULES.layout)
-    given = playout_evaluator(RULES, own)
-    assert given.about == {"evaluator": "playout", "policy": "given"}
-    found, expected = (evaluate(x, states).value for x in (given, playout_evaluator(RULES)))
+    evaluator = playout_evaluator(RULES, own)
+    assert evaluator.about == {"evaluator": "playout", "policy": "given"}
+    found, expected = (evaluate(x, states).value for x in (evaluator, playout_evaluator(RULES)))
     assert found.tolist() == expected.tolist()
     passing = own._replace(init=lambda *args: _ended(own.init(*args)))
     assert evaluate(playout_evaluator(RULES, passing), states).value.tolist() == [-1.0] * 50
@@ -208,14 +208,14 @@ def test_a_mean_over_symmetries_is_equivariant(k):
         return Evaluation(jnp.pad(logits, ((0, 0), (0, 1))), inputs[:, 0, 1, 3])
 
     mean = over_symmetries(RULES, Evaluator(by_point))
-    said = mean.evaluate(None, jax.random.key(0), planes)
+    averaged = mean.evaluate(None, jax.random.key(0), planes)
     images = jax.vmap(symmetry.map_planes, in_axes=(0, None))(planes, jnp.int32(k))
     of_images = mean.evaluate(None, jax.random.key(0), images)
-    np.testing.assert_allclose(of_images.value, said.value, rtol=1e-6)
-    moved = jax.vmap(symmetry.map_actions, in_axes=(None, 0, None))(3, said.prior_logits, k)
+    np.testing.assert_allclose(of_images.value, averaged.value, rtol=1e-6)
+    moved = jax.vmap(symmetry.map_actions, in_axes=(None, 0, None))(3, averaged.prior_logits, k)
     np.testing.assert_allclose(of_images.prior_logits, moved, rtol=1e-6)
     edges = planes[:, [0, 1, 1, 2], [1, 0, 2, 1], 3]  # plane 3 is read at each of these, twice
-    np.testing.assert_allclose(said.value, edges.mean(1), rtol=1e-6)
+    np.testing.assert_allclose(averaged.value, edges.mean(1), rtol=1e-6)
 
 
 def test_a_score_of_two_symmetries_by_hand():

@@ -160,8 +160,8 @@ def test_without_reuse_there_are_no_trees(monkeypatch):
     assert make(reuse_subtree=False).new_memory() is None
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     for reuse, nodes in ((False, SIMULATIONS + 1), (True, 2 * SIMULATIONS + 1)):
-        made = setups.make_player(RULES, PlayerConfig(), reuse=reuse)
-        assert made.describe_memory(3).startswith(f"3 trees of {nodes} nodes: ")
+        made_player = setups.make_player(RULES, PlayerConfig(), reuse=reuse)
+        assert made_player.describe_memory(3).startswith(f"3 trees of {nodes} nodes: ")
 
 
 def test_a_player_without_memory_moves_in_selected_lanes():

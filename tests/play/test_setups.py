@@ -127,12 +127,12 @@ def test_forms_of_the_paper():
 
 
 def test_the_even_heuristic_option(monkeypatch):
-    asked, beside = [], heuristics.add_heuristic
+    calls, beside = [], heuristics.add_heuristic
     monkeypatch.setattr(
-        heuristics, "add_heuristic", lambda *args: asked.append(args) or beside(*args)
+        heuristics, "add_heuristic", lambda *args: calls.append(args) or beside(*args)
     )
     make_setup(RULES, PlayerConfig(search="rave", heuristic="even", heuristic_eyes=True))
-    assert asked[0][-1] is False
+    assert calls[0][-1] is False
 
 
 def test_gumbel_has_no_noise_in_matches():
@@ -201,14 +201,14 @@ def test_the_classical_player_counts_playouts_and_good_moves():
 
 @pytest.mark.parametrize("nakade", [False, True])
 def test_heuristics_and_playouts_have_the_same_rules(nakade, monkeypatch):
-    asked, beside = [], heuristics.add_heuristic
+    calls, beside = [], heuristics.add_heuristic
     monkeypatch.setattr(
-        heuristics, "add_heuristic", lambda *args: asked.append(args) or beside(*args)
+        heuristics, "add_heuristic", lambda *args: calls.append(args) or beside(*args)
     )
     flags = PlayerConfig(search="rave", nakade=nakade, heuristic="mogo", heuristic_visits=3)
     policy = make_setup(RULES, flags).evaluator.about["policy"]
     assert policy == ({"mogo": {"nakade": True, "diversity": 0}} if nakade else "mogo")
-    assert asked[0][2:] == ("mogo", 3, 50, MogoConfig(nakade=nakade), 0, None, True)
+    assert calls[0][2:] == ("mogo", 3, 50, MogoConfig(nakade=nakade), 0, None, True)
 
 
 def test_trees_share_the_simulations():
@@ -236,8 +236,8 @@ def test_strengths_from_a_file(tmp_path):
     path = tmp_path / "mine.safetensors"
     strengths.save(path, strengths.uniform())
     evaluator = make_setup(RULES, PlayerConfig(playouts="mm", strengths=path)).evaluator
-    said = {"policy": "mm", "strengths": str(path), "strengths_sha256": sha256(path)}
-    assert evaluator.about == {"evaluator": "playout", **said}
+    about = {"policy": "mm", "strengths": str(path), "strengths_sha256": sha256(path)}
+    assert evaluator.about == {"evaluator": "playout", **about}
     expected = softmax_policy(strengths.uniform(), 3)
     jax.tree.map(np.testing.assert_array_equal, evaluator.params, expected)
     shipped = make_setup(RULES, PlayerConfig(playouts="balanced")).evaluator.about
@@ -269,31 +269,31 @@ def test_reused_trees_have_prior_counts():
     states = jax.tree.map(lambda x: jnp.asarray(x)[None], init(RULES))
     rooms = {}
     for heuristic, more in ((None, {}), ("even", {"heuristic_visits": 5})):
-        made = make_player(RULES, PlayerConfig(heuristic=heuristic, **more), reuse=True)
-        trees = jax.eval_shape(made.player.begin, made.player.params, states)
+        player = make_player(RULES, PlayerConfig(heuristic=heuristic, **more), reuse=True)
+        trees = jax.eval_shape(player.player.begin, player.player.params, states)
         assert (trees.prior_counts is not None) == (heuristic is not None)
-        rooms[heuristic] = made.describe_memory(3)
+        rooms[heuristic] = player.describe_memory(3)
     assert rooms[None] != rooms["even"]
 
 
 def test_several_trees_of_a_game_are_reused():
     states = jax.tree.map(lambda x: jnp.stack([x] * 3), init(RULES))
-    made = make_player(RULES, PlayerConfig(trees=2, simulations=100), reuse=True)
-    trees = jax.eval_shape(made.player.begin, made.player.params, states)
+    player = make_player(RULES, PlayerConfig(trees=2, simulations=100), reuse=True)
+    trees = jax.eval_shape(player.player.begin, player.player.params, states)
     assert (trees.num_trees, trees.capacity) == (6, 101)
     assert trees.last_sync is not None
-    assert made.describe_memory(3).startswith("6 trees of 101 nodes: ")
+    assert player.describe_memory(3).startswith("6 trees of 101 nodes: ")
 
 
 def test_temporal_difference_search(tmp_path):
     path, chosen = tmp_path / "mine.safetensors", shapes.Shapes(3, largest=1)
     shape_weights.save(path, chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32))
     flags = PlayerConfig(search="td", simulations=8, shapes=path)
-    made = make_player(RULES, flags)
-    said = {"shapes": str(path), "shapes_sha256": sha256(path)}
-    assert made.about == {"evaluator": "local shapes", **said}
-    assert made.player.begin is None
-    assert made.describe_memory(4) == "4 games, one after the other"
+    player = make_player(RULES, flags)
+    about = {"shapes": str(path), "shapes_sha256": sha256(path)}
+    assert player.about == {"evaluator": "local shapes", **about}
+    assert player.player.begin is None
+    assert player.describe_memory(4) == "4 games, one after the other"
     assert flags.text == "local shapes td 8"
     with pytest.raises(ValueError, match="search: td has neither a tree nor"):
         make_setup(RULES, flags)

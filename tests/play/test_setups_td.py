@@ -39,8 +39,8 @@ def test_learned_weights_are_kept_until_the_game_ends():
 
     def turn(memory, recent):
         legal = jax.vmap(lambda state: legal_actions(rules, state))(states)
-        asked = Turn(states, legal, jnp.array(recent))
-        return np.asarray(choose(player.params, jax.random.key(0), asked, memory).memory)
+        the_turn = Turn(states, legal, jnp.array(recent))
+        return np.asarray(choose(player.params, jax.random.key(0), the_turn, memory).memory)
 
     new, going_on = [[-1, -1], [-1, -1]], [[-1, 4], [-1, 5]]
     first = turn(player.begin(player.params, states), new)

@@ -44,10 +44,10 @@ def contents(path):
         return {name: archive[name] for name in archive.files}
 
 
-def rewrite(path, arrays, *, said=None, sign=True):
+def rewrite(path, arrays, *, header=None, sign=True):
     """Change a shard's arrays and its header."""
-    if said:
-        about = json.loads(arrays["about"].tobytes()) | said
+    if header:
+        about = json.loads(arrays["about"].tobytes()) | header
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     if sign:
         unsigned = {name: array for name, array in arrays.items() if name != "sha256"}
@@ -111,7 +111,7 @@ def test_a_cut_file_is_refused(written, left):
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("header", "complaint"),
     [
         ({"format": "gozero-rows-3"}, "its format is 'gozero-rows-3'; this version reads 'gozero"),
         ({"rules": {"size": 5}}, "its games have size 5; this run's have 3"),
@@ -122,9 +122,9 @@ def test_a_cut_file_is_refused(written, left):
         ({"rows": COUNT + 1}, r"expected .*\[38"),
     ],
 )
-def test_invalid_headers_are_refused(written, said, complaint):
+def test_invalid_headers_are_refused(written, header, complaint):
     config, path, _, _ = written
-    rewrite(path, contents(path), said=said)
+    rewrite(path, contents(path), header=header)
     with pytest.raises(ValueError, match=complaint) as error:
         read(config, path)
     assert str(error.value).startswith(f"shard {path}: ")
@@ -252,9 +252,9 @@ def test_shards_of_any_policy_dtype_are_read_as_requested(tmp_path):
         rules = shards.rules_of(make_plan(config).rules)
         same = shards.read(path, rules, dtype).rows
         assert same.policy_target.tobytes() == rows.policy_target.tobytes()
-        for asked in ("uint8", "float16", "float32"):
-            read = shards.read(path, rules, asked).rows
-            assert read.policy_target.dtype == asked
+        for requested in ("uint8", "float16", "float32"):
+            read = shards.read(path, rules, requested).rows
+            assert read.policy_target.dtype == requested
             shares = policy_shares(np, read.policy_target)
             expected = policy_shares(np, rows.policy_target)
             np.testing.assert_allclose(shares, expected, atol=0.004)
@@ -289,8 +289,8 @@ def test_games_of_several_writers_have_distinct_numbers(tmp_path):
         about = shards.About(worker, number, start, 0, 2, 4)
         path = shards.path_of(tmp_path, Place(number, worker))
         shards.write(path, rules, about, rows, np.full(4, 64))
-    said, rows = shards.read_folder(tmp_path)
-    assert said == rules
+    record, rows = shards.read_folder(tmp_path)
+    assert record == rules
     assert rows.game.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert rows.komi is None
 
@@ -327,8 +327,8 @@ EARLIER = pathlib.Path(__file__).parent / "earlier"
 
 def test_selfplay_shards_of_version_0_1_are_read():
     """Written by version 0.1: `gozero selfplay --size 3 --games 2 --ko situational ...`."""
-    said, rows = shards.read_folder(EARLIER / "selfplay")
-    assert said == shards.rules_of(Rules(3, "situational", max_moves=12))
+    record, rows = shards.read_folder(EARLIER / "selfplay")
+    assert record == shards.rules_of(Rules(3, "situational", max_moves=12))
     with np.load(EARLIER / "selfplay" / "shards" / "000000.npz") as held:
         arrays = dict(held)
     same = {name: getattr(rows, name) for name in ("komi", "legal", "outcome", "game", "score")}
@@ -359,6 +359,6 @@ def test_worker_shards_of_version_0_1_are_read():
     shard = shards.read(path, shards.rules_of(Rules(3, "simple")), "float16")
     assert shard.about.rows == len(shard.frequency) == len(shard.rows.game)
     assert shard.rows.ownership_weight.any()
-    said, rows = shards.read_folder(EARLIER / "worker")
-    assert said["ko"] == "simple"
+    record, rows = shards.read_folder(EARLIER / "worker")
+    assert record["ko"] == "simple"
     chex.assert_trees_all_equal(rows, shard.rows)

@@ -164,8 +164,10 @@ def test_equal_to_the_plain_search_with_a_reused_tree():
         # The heuristic differs from action to action, so that there are no ties, which the two
         # searches might break differently.
         evaluated = random_tree.with_more(EVALUATE, True, True)(params, key, codes)
-        said, none = evaluated.heuristic, jnp.zeros_like(evaluated.heuristic.visits)
-        return evaluated._replace(heuristic=Heuristic(said.value, none, said.amaf_value, none + 3))
+        heuristic, none = evaluated.heuristic, jnp.zeros_like(evaluated.heuristic.visits)
+        return evaluated._replace(
+            heuristic=Heuristic(heuristic.value, none, heuristic.amaf_value, none + 3)
+        )
 
     num_trees, ancestor = 5, 8
     codes = np.random.RandomState(1).randint(1, 2**31, num_trees).astype(np.uint32)

@@ -118,9 +118,9 @@ def test_a_search_without_kept_trees_gives_equal_results(platform, more, monkeyp
 
     in_rows, brought_back = lanes.in_rows, []
 
-    def spoilt(*given):
-        brought_back.append(given)
-        return in_rows(*given).replace(num_children=given[1].num_children * 0)
+    def spoilt(*arguments):
+        brought_back.append(arguments)
+        return in_rows(*arguments).replace(num_children=arguments[1].num_children * 0)
 
     monkeypatch.setattr(lanes, "in_rows", spoilt)
     with form_of("tpu", monkeypatch) if platform == "tpu" else contextlib.nullcontext():

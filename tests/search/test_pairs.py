@@ -247,8 +247,8 @@ REFUSED = {
 
 def test_which_pairs_are_refused():
     """Exactly those in the table. (Nothing is compiled.)"""
-    said = {" ".join(pair): refusal(both(pair)) for pair in PAIRS}
-    result = {name: text for name, text in said.items() if text}
+    refusals = {" ".join(pair): refusal(both(pair)) for pair in PAIRS}
+    result = {name: text for name, text in refusals.items() if text}
     assert set(result) == REFUSED
     for text in result.values():
         assert any(reason in text for reason in REASONS), text

@@ -29,11 +29,11 @@ def params(scale: float = 0.0) -> dict:
 
 @jax.jit
 def _params(scale) -> dict:
-    made = network.init(CONFIG.network, jax.random.key(0))
-    leaves, tree = jax.tree.flatten(made)
+    initial = network.init(CONFIG.network, jax.random.key(0))
+    leaves, tree = jax.tree.flatten(initial)
     keys = jax.random.split(jax.random.key(7), len(leaves))
     noise = [scale * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
-    return jax.tree.map(jnp.add, made, jax.tree.unflatten(tree, noise))
+    return jax.tree.map(jnp.add, initial, jax.tree.unflatten(tree, noise))
 
 
 @functools.cache

@@ -46,10 +46,10 @@ def stopped_in_the_second(iterate):
 
 
 def played(out: pathlib.Path) -> None:
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
+    stderr = io.StringIO()
+    with contextlib.redirect_stderr(stderr):
         assert run.run(tiny.config(out, **CORES), on_cores=True) == 0
-    assert "not bit for bit" not in said.getvalue()
+    assert "not bit for bit" not in stderr.getvalue()
     newest, *_ = checkpoint.saved_in(out / "checkpoints")
     assert checkpoint.lanes_of(newest) == (4, 8)
     assert json.loads((out / "manifest.json").read_text())["devices"] == 4

@@ -29,10 +29,10 @@ def main(out: pathlib.Path) -> None:
         config = dataclasses.replace(config, devices=number, iterations=iterations)
         if before is not None:
             equal_except_for_placement(before, state_of(config))
-        said = io.StringIO()
-        with contextlib.redirect_stderr(said):
+        stderr = io.StringIO()
+        with contextlib.redirect_stderr(stderr):
             assert run.run(config) == 0
-        assert ("not bit for bit" in said.getvalue()) == (before is not None), said.getvalue()
+        assert ("not bit for bit" in stderr.getvalue()) == (before is not None), stderr.getvalue()
         before = state_of(config)
         steps_now = int(before.learner.step)
         assert steps_now > steps_before, f"no step was taken on {number} devices"

@@ -112,8 +112,8 @@ def test_a_run_learns_resumes_and_is_rated(tmp_path, capsys, monkeypatch):
 def test_training_on_a_folder_of_another_game(tmp_path):
     path = shards.path_of(tmp_path, shards.Place(0, "a"))
     path.parent.mkdir()
-    said = make_plan(config_in(tmp_path)).rules_record
-    game = shards.game_of(said)
+    record = make_plan(config_in(tmp_path)).rules_record
+    game = shards.game_of(record)
     rows = jax.tree.map(lambda x: np.ones((8, *x.shape), x.dtype), row_shapes(game))
     new = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 8))
     rows = rows.replace(
@@ -122,7 +122,7 @@ def test_training_on_a_folder_of_another_game(tmp_path):
         policy_target=np.full((8, 7), 255, np.uint8),
         game=np.arange(8, dtype=np.int32),
     )
-    shards.write(path, said, shards.About("a", 0, 1, 0, 8, 8), rows, np.ones(8))
+    shards.write(path, record, shards.About("a", 0, 1, 0, 8, 8), rows, np.ones(8))
     argv = ["--data", tmp_path, "--steps", 2, "--channels", 8, "--blocks", 1, "--batch-size", 4]
     assert supervised.main([*map(str, argv)]) == 0
     shape, _, about = weights.load(tmp_path / "weights.safetensors")

@@ -73,6 +73,6 @@ def test_lines_are_printed_occasionally_and_at_an_elo(one, monkeypatch, capsys):
     monkeypatch.setattr(progress.time, "monotonic", lambda: 100.0)
     for line in (numbers(1), numbers(2, elo=5.0), numbers(3), numbers(4)):
         one.add(line)
-    said = capsys.readouterr().err.splitlines()
-    assert [line.split()[0] for line in said] == ["1/4", "2/4", "4/4"]
-    assert said[1].endswith("0:00:48 to go")
+    stderr_lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in stderr_lines] == ["1/4", "2/4", "4/4"]
+    assert stderr_lines[1].endswith("0:00:48 to go")

@@ -44,30 +44,30 @@ def here(tmp_path, monkeypatch):
 
 def test_a_dry_run_compiles_and_writes_nothing(here, capsys):
     assert command.main([*TINY, "--target", "cpu"]) == 0
-    said = capsys.readouterr()
-    lines = said.out.splitlines()
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
     assert lines[0] == "3x3 on cpu, devices: 1; nothing is run"
     assert lines[1].startswith("memory by the flags: ")
     assert [line.partition(":")[0] for line in lines[2:4]] == ["self-play", "learning"]
     assert " MiB a device: arguments " in lines[2]
     assert lines[4].startswith("times: the compiler gives no estimate")
-    assert said.err.splitlines()[0] == "compiling self-play, which takes minutes"
+    assert captured.err.splitlines()[0] == "compiling self-play, which takes minutes"
     assert list(here.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("v5e", "--target v5e: libtpu is not installed: pip install 'gozero[tpu-ahead]'"),
         ("v4", "target v4: expected one of v5e, v6e, v5p, h100, cpu, optionally with a topology"),
     ],
 )
-def test_invalid_targets_are_one_line(here, monkeypatch, capsys, target, said):
+def test_invalid_targets_are_one_line(here, monkeypatch, capsys, target, message):
     monkeypatch.setattr(ahead.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit) as end:
         command.main([*TINY, "--target", target])
     assert end.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_times_games_and_cost_by_hand():
@@ -86,22 +86,22 @@ def test_times_games_and_cost_by_hand():
     kernel = step(0.0, 0)._replace(is_custom=True)
     learn = LoopEstimate("", "", 1.0, True, (step(0.8, 16 * 2**20), kernel))
     result = dry_run.times(config, play, learn, 16)
-    told = list(dry_run._speed_report(plan, config, target, result))
+    lines = list(dry_run._speed_report(plan, config, target, result))
     # 256 games a chip, 32 moves: 524,288 positions. A quarter of the searches have 32 simulations,
     # the others 8: 14 on average, so 14 / 32 of 3.2 s.
-    assert told[0] == (
+    assert lines[0] == (
         "self-play, estimated: 1.4 s for 32 moves of 16,384 games, 5,242,880 simulations/s"
     )
     # 524,288 / 4 rows, each used 4 times, in steps of 2,048: 256 steps of 0.05 s.
-    assert told[1].startswith("learning, estimated: 12.8 s for 256.0 steps of 2,048 positions; ")
-    assert told[1].endswith("1.0 MiB in all between devices")
+    assert lines[1].startswith("learning, estimated: 12.8 s for 256.0 steps of 2,048 positions; ")
+    assert lines[1].endswith("1.0 MiB in all between devices")
     # 524,288 / 200 games in 14.2 s: 184.6 a second; a million in 1.505 hours of 64 chips.
-    assert told[2] == (
+    assert lines[2] == (
         "games, estimated: 184.6 games/s of 200 moves, a million in 1.5 hours; at $1.5 a "
         "chip-hour $144"
     )
-    assert told[3] == "Pallas kernels, whose time these estimates exclude: 1"
-    assert "searches of 14 simulations on average" in told[4]
+    assert lines[3] == "Pallas kernels, whose time these estimates exclude: 1"
+    assert "searches of 14 simulations on average" in lines[4]
 
 
 def test_too_much_memory_is_refused():
@@ -110,8 +110,8 @@ def test_too_much_memory_is_refused():
     with pytest.raises(ValueError, match=r"self-play: a device would need 17,408.0 .* and has 16"):
         dry_run._memory("self-play", compiled, ahead.target("v5e"), 0)
     compiled.temp_bytes = 2**30
-    said = dry_run._memory("self-play", compiled, ahead.target("v5e"), 2**20)
-    assert said.startswith("self-play: 1,025.0 MiB a device of 16,384.0 MiB: arguments 0.0 MiB")
+    report = dry_run._memory("self-play", compiled, ahead.target("v5e"), 2**20)
+    assert report.startswith("self-play: 1,025.0 MiB a device of 16,384.0 MiB: arguments 0.0 MiB")
 
 
 def test_memory_beside_each_program():

@@ -155,17 +155,22 @@ def test_a_program_is_rated_too(out, capsys):
 
 def test_a_missing_program_is_named_before_any_game(out, capsys, monkeypatch):
     monkeypatch.setattr(matches, "play", None)
-    said = refused(capsys, "--out", out, *SMALL, "--command", "no-such-program --mode gtp")
-    assert "'no-such-program' is not a program on the PATH" in said
+    message = refused(capsys, "--out", out, *SMALL, "--command", "no-such-program --mode gtp")
+    assert "'no-such-program' is not a program on the PATH" in message
 
 
 def test_a_program_plays_at_the_most_frequent_komi(tmp_path):
     terms = matches.Terms(Rules(size=5, ko="simple"), (8.5, 24.5, 24.5), 6, 2, seed=3)
     paths = [tmp_path / "weights" / f"00000{i}.npz" for i in (1, 2)]
-    asked = [gtp_opponent.match_of(tmp_path, "gnugo --mode gtp", terms, path) for path in paths]
-    assert (asked[0].komi, asked[0].ko, asked[0].size, asked[0].seed) == (24.5, "simple", 5, 3)
-    assert asked[0].out != asked[1].out
-    assert asked[0].player.search == "gumbel"
+    opponents = [gtp_opponent.match_of(tmp_path, "gnugo --mode gtp", terms, path) for path in paths]
+    assert (opponents[0].komi, opponents[0].ko, opponents[0].size, opponents[0].seed) == (
+        24.5,
+        "simple",
+        5,
+        3,
+    )
+    assert opponents[0].out != opponents[1].out
+    assert opponents[0].player.search == "gumbel"
     other = gtp_opponent.match_of(
         tmp_path,
         "gnugo --mode gtp",
@@ -173,12 +178,12 @@ def test_a_program_plays_at_the_most_frequent_komi(tmp_path):
         paths[0],
     )
     assert (other.player.search, other.openings) == ("puct", 3)
-    assert other.out not in [one.out for one in asked]
+    assert other.out not in [one.out for one in opponents]
     few = gtp_opponent.match_of(
         tmp_path, "gnugo --mode gtp", dataclasses.replace(terms, considered=4), paths[0]
     )
-    assert [one.player.considered for one in (asked[0], other, few)] == [16, None, 4]
-    assert few.out != asked[0].out
+    assert [one.player.considered for one in (opponents[0], other, few)] == [16, None, 4]
+    assert few.out != opponents[0].out
 
 
 @pytest.fixture
@@ -205,12 +210,14 @@ def test_a_sequential_test_stops_early(out, capsys, scored):
     the bound of 2.94 lies between."""
     calls = scored([1.0])
     run(out, "--sprt")
-    said = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     assert calls == [(64, (5, 1000)), (64, (5, 1001))]
-    assert said.startswith("000005 against 000004: +128 =0 -0 of 128, log-likelihood ratio +3.58 ")
-    assert said.endswith(": stronger, by +20 Elo rather than +0\n")
+    assert stdout.startswith(
+        "000005 against 000004: +128 =0 -0 of 128, log-likelihood ratio +3.58 "
+    )
+    assert stdout.endswith(": stronger, by +20 Elo rather than +0\n")
     run(out, "--sprt")
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == stdout
     assert len(calls) == 2  # no match is played again
     assert games_of_pieces(out) == [64, 64]
 
@@ -219,9 +226,9 @@ def test_a_sequential_test_of_equals_ends_with_h0(out, tmp_path, capsys, scored)
     other = save(tmp_path / "older.npz", 1)
     scored([1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0])
     run(out, "--sprt", "--openings", "6", "--against", str(other))
-    said = capsys.readouterr().out
-    assert said.startswith(f"000005 against {other}: ")
-    assert said.endswith(": not stronger, +0 Elo rather than +20\n")
+    stdout = capsys.readouterr().out
+    assert stdout.startswith(f"000005 against {other}: ")
+    assert stdout.endswith(": not stronger, +0 Elo rather than +20\n")
 
 
 def test_a_sequential_test_may_stay_undecided(out, capsys, scored):
@@ -235,8 +242,8 @@ def test_a_sequential_test_ends_when_its_openings_are_used_up(out, capsys, score
     calls = scored([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     run(out, "--sprt", "--openings", "2")
     assert [games for games, _ in calls] == [64, 64, 16]
-    said = capsys.readouterr().out
-    assert said.endswith(
+    stdout = capsys.readouterr().out
+    assert stdout.endswith(
         ": undecided, and all 72 openings have been played; give a larger --openings\n"
     )
 

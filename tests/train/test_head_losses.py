@@ -55,8 +55,8 @@ def test_ownership_is_the_formula_and_so_is_its_gradient(seed):
     known = rng.random(25) < 0.7
     owned, odds = (1 + target) / 2, 1 / (1 + np.exp(-2 * logits))
     points = -(owned * np.log(odds) + (1 - owned) * np.log(1 - odds))
-    given = (jnp.float32(logits), jnp.where(known, jnp.float32(target), jnp.nan), known)
-    loss, gradient = jax.value_and_grad(losses.ownership_cross_entropy)(*given)
+    arguments = (jnp.float32(logits), jnp.where(known, jnp.float32(target), jnp.nan), known)
+    loss, gradient = jax.value_and_grad(losses.ownership_cross_entropy)(*arguments)
     np.testing.assert_allclose(loss, points[known].mean(), rtol=1e-5)
     expected = np.where(known, 2 * (odds - owned) / known.sum(), 0)
     np.testing.assert_allclose(gradient, expected, atol=1e-6)

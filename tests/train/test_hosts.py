@@ -90,12 +90,14 @@ def test_broadcasts_are_not_truncated(monkeypatch):
 
 
 def test_a_host_with_other_flags_is_refused_by_name(tmp_path, monkeypatch):
-    told = []
-    monkeypatch.setattr(hosts, "broadcast_from_first", lambda facts: told.append(facts) or facts)
+    broadcast = []
+    monkeypatch.setattr(
+        hosts, "broadcast_from_first", lambda facts: broadcast.append(facts) or facts
+    )
     own = tiny.config(tmp_path / "a", coordinator="here:1", processes=2, process=0)
     hosts.check_flags(own)
-    assert told[0].keys() > {"--batch", "--learning-rate", "--weights", "--processes"}
-    monkeypatch.setattr(hosts, "broadcast_from_first", lambda _: told[0])
+    assert broadcast[0].keys() > {"--batch", "--learning-rate", "--weights", "--processes"}
+    monkeypatch.setattr(hosts, "broadcast_from_first", lambda _: broadcast[0])
     own = dataclasses.replace(own, out=tmp_path / "b", coordinator="there:1", process=1)
     hosts.check_flags(own)
     wrong = r"^--batch is 16 here, and 8 at process 0; give the same value at every host$"
@@ -246,8 +248,8 @@ def test_two_processes_with_shards_and_weights_resume_bit_for_bit(tmp_path, as_h
     config = tiny.config(tmp_path / "whole", devices=hosts_check.DEVICES)
     shape = make_plan(config).learner.network
     params = network.init(shape, jax.random.key(7))
-    given = weights.save(tmp_path / "given.npz", params, shape, 5)
-    config = dataclasses.replace(config, iterations=2, workers=True, weights=given)
+    weights_path = weights.save(tmp_path / "given.npz", params, shape, 5)
+    config = dataclasses.replace(config, iterations=2, workers=True, weights=weights_path)
     folders = tmp_path / "whole", tmp_path / "shared"
     for path in folders:
         own = dataclasses.replace(config, out=path)
@@ -255,11 +257,11 @@ def test_two_processes_with_shards_and_weights_resume_bit_for_bit(tmp_path, as_h
         (path / "shards").mkdir()
         for number, count in enumerate((30, 1, 47)):
             worker_runs.write_shard(own, "a", number, count)
-    flags = ("--iterations", "2", "--workers", "--weights", str(given))
+    flags = ("--iterations", "2", "--workers", "--weights", str(weights_path))
     lines = check_one_run(as_here, *folders, 2, *flags, processes=2)
     assert [(line["shards_read"], line["shards_rows"]) for line in lines] == [(3, 78)] * 2
     found = [json.loads((path / "manifest.json").read_text()) for path in folders]
-    sha256 = hashlib.sha256(given.read_bytes()).hexdigest()
+    sha256 = hashlib.sha256(weights_path.read_bytes()).hexdigest()
     assert [one["weights_sha256"] for one in found] == [sha256] * 2
 
 

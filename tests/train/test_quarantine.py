@@ -19,8 +19,8 @@ def write_poison(config, number, field="score", value=1e38):
     ones = np.ones_like(rows.score_weight)
     rows = rows.replace(**{field: np.full_like(rows.score, value), "score_weight": ones})
     path = shards.path_of(config.folder, Place(number, "bad"))
-    said = shards.rules_of(worker_runs._plan(config).rules)
-    shards.write(path, said, About("bad", number, 1, 7, 3, 40), rows, frequency)
+    header = shards.rules_of(worker_runs._plan(config).rules)
+    shards.write(path, header, About("bad", number, 1, 7, 3, 40), rows, frequency)
     return path
 
 
@@ -28,16 +28,16 @@ def write_poison(config, number, field="score", value=1e38):
 def test_one_bad_row_is_found_by_bisection(width):
     slots = np.arange(10, 10 + width)
     for bad in ({10}, {9 + width}, {10 + width // 2, 9 + width}, set()):
-        asked = []
+        calls = []
 
-        def examine(some, bad=bad, asked=asked):
+        def examine(some, bad=bad, calls=calls):
             assert len(some) == width  # one compiled shape for all
-            asked.append(some)
+            calls.append(some)
             return quarantine.FINE if bad.isdisjoint(some.tolist()) else -int(some[0])
 
         result = quarantine._bad_source(examine, slots)
         assert -result in bad if bad else result == quarantine.FINE
-        assert len(asked) <= 1 + 2 * np.ceil(np.log2(width))
+        assert len(calls) <= 1 + 2 * np.ceil(np.log2(width))
 
 
 def lines_of(config):
@@ -61,11 +61,11 @@ def test_a_run_continues_without_a_poisonous_shard(tmp_path, monkeypatch, capsys
 
     monkeypatch.setattr(loop.Loop, "iterate", unchecked)
     assert run.run(config) == 0
-    said = capsys.readouterr().err
-    assert f"skipped: shard {refused}: score of row 0 is not a score of that board" in said
+    stderr = capsys.readouterr().err
+    assert f"skipped: shard {refused}: score of row 0 is not a score of that board" in stderr
     for number in (1, 2):
         named = f"quarantined: shard {shards.path_of(config.folder, Place(number, 'bad'))}: "
-        assert named in said
+        assert named in stderr
     first, second, third = lines_of(config)
     assert (first["updates_dropped"], first["shards_skipped"]) == (0, 1)
     assert 0 < second["updates_dropped"] == third["updates_dropped"]
@@ -84,9 +84,9 @@ def test_a_run_stops_after_too_many_poisonous_shards(tmp_path, monkeypatch, caps
     with pytest.raises(SystemExit) as stop:
         run.run(config)
     assert stop.value.code == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert f"updates from the rows of shard {path} were not finite" in said
-    assert said.endswith("the checkpoint of iteration 1 is kept, if there is one")
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert f"updates from the rows of shard {path} were not finite" in last_line
+    assert last_line.endswith("the checkpoint of iteration 1 is kept, if there is one")
     assert [one.iteration for one in checkpoint.saved_in(config.folder / "checkpoints")] == [1]
     assert run.run(config) == 0  # on from there, without them
     assert [line["updates_dropped"] > 0 for line in lines_of(config)] == [True, True]

@@ -254,8 +254,8 @@ def test_a_full_disk_for_the_metrics_ends_the_run_with_a_message(tmp_path, monke
     with pytest.raises(SystemExit) as stop:
         run.run(tiny.config(tmp_path / "run"))
     assert stop.value.code == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert f"No space left on device: '{tmp_path / 'run' / 'metrics.jsonl'}'" in said
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert f"No space left on device: '{tmp_path / 'run' / 'metrics.jsonl'}'" in last_line
 
 
 def test_a_full_disk_for_the_weights_is_reported_and_keeps_the_checkpoint(
@@ -276,9 +276,9 @@ def test_a_full_disk_for_the_weights_is_reported_and_keeps_the_checkpoint(
     with pytest.raises(SystemExit) as stop:
         session.save()
     assert stop.value.code == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert f"No space left on device: '{file}'" in said
-    assert "the checkpoint of iteration 2 is kept" in said
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert f"No space left on device: '{file}'" in last_line
+    assert "the checkpoint of iteration 2 is kept" in last_line
     assert begun(config).iteration == 2
 
 
@@ -468,10 +468,10 @@ def test_a_checkpoint_with_a_nan_loss_is_set_aside(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(Loop, "iterate", spoilt)
     with pytest.raises(SystemExit):
         run.run(config)
-    *_, aside, said = capsys.readouterr().err.splitlines()
+    *_, aside, last_line = capsys.readouterr().err.splitlines()
     assert "renamed to 000004.damaged" in aside
-    assert "nan or infinite loss in iteration 5" in said
-    assert "the checkpoint of iteration 2 is kept" in said
+    assert "nan or infinite loss in iteration 5" in last_line
+    assert "the checkpoint of iteration 2 is kept" in last_line
     assert begun(config).iteration == 2
 
 
@@ -488,9 +488,9 @@ def test_a_nan_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch
     with pytest.raises(SystemExit) as stop:
         run.run(config)
     assert stop.value.code == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert "nan or infinite loss in iteration 4" in said
-    assert "the checkpoint of iteration 2 is kept" in said
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert "nan or infinite loss in iteration 4" in last_line
+    assert "the checkpoint of iteration 2 is kept" in last_line
     tiny.claim(dataclasses.replace(config, learning_rate=1e-4))  # as the message advises
     assert begun(config).iteration == 2
 
@@ -524,10 +524,10 @@ def test_weights_of_a_finished_run_are_verified_and_written_again(copied, capsys
         if wrong is not None:
             path.write_bytes(wrong)
         assert run.run(copied) == 0
-        said = [
+        messages = [
             line for line in capsys.readouterr().err.splitlines() if "writing them again" in line
         ]
-        assert [f"weights {path}" in line for line in said] == [True]
+        assert [f"weights {path}" in line for line in messages] == [True]
         assert newest.read_bytes() == numbered.read_bytes() == right
 
 
@@ -586,10 +586,10 @@ def test_damaged_lines_are_reported_and_kept(copied, capsys):
     damaged = b"".join(line + b"\n" for line in odd)
     path.write_bytes(damaged + whole + b'{"iteration": 5')
     assert run.run(copied) == 0
-    said = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
-    assert len(said) == 1
-    assert f"{path}, line 1 is damaged: " in said[0]
-    assert "6 damaged lines in all, moved to metrics.jsonl.damaged" in said[0]
+    messages = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
+    assert len(messages) == 1
+    assert f"{path}, line 1 is damaged: " in messages[0]
+    assert "6 damaged lines in all, moved to metrics.jsonl.damaged" in messages[0]
     assert path.read_bytes() == whole
     assert path.with_name("metrics.jsonl.damaged").read_bytes() == damaged
 

@@ -245,6 +245,6 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path):
 @pytest.mark.parametrize(("argv", "status"), [(["--help"], 0), ([], 2)])
 def test_the_subcommands_are_listed(argv, status, capsys):
     assert command.main(argv) == status
-    said = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     for work in ("--preset NAME", "evaluate", "plots", "worker", "--data DIR"):
-        assert f"\n  {work}\n" in said
+        assert f"\n  {work}\n" in stdout

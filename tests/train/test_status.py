@@ -32,9 +32,9 @@ def test_a_run_and_its_workers(tmp_path, capsys):
     for worker, number, version in (("a", 0, 1), ("b", 0, 2), ("c", 0, 3), ("c", 1, 3)):
         worker_runs.write_shard(config, worker, number, 5, version=version)
     assert status.main(["--out", str(config.folder)]) == 0
-    said = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert int(said.pop("bytes of them").replace(",", "")) > 1000
-    assert said == {
+    values = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert int(values.pop("bytes of them").replace(",", "")) > 1000
+    assert values == {
         "iteration": "35",
         "Elo": "57.5",
         "games of its own": "4",
@@ -57,22 +57,22 @@ def test_a_run_of_an_earlier_version_without_late_counts(tmp_path):
     (config.folder / "metrics.jsonl").write_text("".join(lines))
     (tmp_path / "weights").write_bytes(b"1")
     exchange.publish(config.shared, tmp_path / "weights", 10)
-    said = status.status(config.folder)
-    assert (said["rows read a second"], said["share of shards too late"]) == (9.0, 0.0)
+    report = status.status(config.folder)
+    assert (report["rows read a second"], report["share of shards too late"]) == (9.0, 0.0)
 
 
 def test_metrics_are_served_until_stopped(tmp_path):
     """In OpenMetrics' format: one type per name, and # EOF; missing things get an error status."""
     config = worker_runs.config_in(tmp_path / "run")
     (config.folder / "metrics.jsonl").write_text('{"iteration": 11, "elo": -57.5}\n')
-    asked = status.StatusConfig(config.folder, port=0)
-    with status.server(asked) as server:
+    status_config = status.StatusConfig(config.folder, port=0)
+    with status.server(status_config) as server:
         address = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         with urllib.request.urlopen(f"{address}/metrics") as answer:
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
-            said = answer.read().decode()
+            body = answer.read().decode()
         shutil.rmtree(config.folder)
         errors = []
         for path in ("", "metrics"):
@@ -83,7 +83,7 @@ def test_metrics_are_served_until_stopped(tmp_path):
         server.shutdown()
         thread.join()
     assert errors == [404, 503]
-    assert said.splitlines() == [
+    assert body.splitlines() == [
         "# TYPE gozero_iteration gauge",
         "# HELP gozero_iteration Of the run: iteration.",
         "gozero_iteration 11",
@@ -96,8 +96,8 @@ def test_metrics_are_served_until_stopped(tmp_path):
 
 def test_a_used_port_is_one_line(tmp_path, capsys):
     config = worker_runs.config_in(tmp_path / "run")
-    asked = status.StatusConfig(config.folder, port=0)
-    with status.server(asked) as server, pytest.raises(SystemExit) as stop:
+    status_config = status.StatusConfig(config.folder, port=0)
+    with status.server(status_config) as server, pytest.raises(SystemExit) as stop:
         status.main(["--out", str(config.folder), "--port", str(server.server_port)])
     assert stop.value.code == 1
     assert "Address already in use" in capsys.readouterr().err

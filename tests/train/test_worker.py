@@ -180,14 +180,14 @@ def test_a_shard_holds_the_rows_of_half_a_minute_and_one_version(tmp_path, plan,
     assert writer.number == 3
     writer.write()
     writer.write()
-    said = [
+    places = [
         shards.read(tmp_path / entry.key, plan.rules_record).about
         for entry in shared.list("shards")
     ]
-    assert [(one.number, one.iteration, one.rows) for one in said] == [
+    assert [(one.number, one.iteration, one.rows) for one in places] == [
         *((0, 10, 3), (1, 10, 9), (2, 10, 6), (3, 20, 7))
     ]
-    assert {one.worker for one in said} == {writer.name}
+    assert {one.worker for one in places} == {writer.name}
     keys = [entry.key.split("/")[1] for entry in shared.list("shards")]
     assert keys == ["00000001"] * 3 + ["00000002"]
     write_rows(writer, 2, 8)
@@ -305,11 +305,11 @@ def test_it_waits_for_a_run_and_weights_and_stops_on_request(tmp_path, monkeypat
     monkeypatch.setattr(worker, "time", clock)
     worker.work(WorkerFlags(out=out), stop)
     assert events == [worker.POLL_S] * 4 + [6] * 3
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == f"waiting for a run: there is no config.json in {out}"
-    assert told[1].startswith("memory: ")
-    assert told[2].startswith("waiting for the run's first weights")
-    assert told[-1].endswith("2 rows; next shard 1; weights of iteration 6")
+    stderr_lines = capsys.readouterr().err.splitlines()
+    assert stderr_lines[0] == f"waiting for a run: there is no config.json in {out}"
+    assert stderr_lines[1].startswith("memory: ")
+    assert stderr_lines[2].startswith("waiting for the run's first weights")
+    assert stderr_lines[-1].endswith("2 rows; next shard 1; weights of iteration 6")
     found = [shards.place_of(path) for path in sorted((out / "shards").rglob("*.npz"))]
     assert [place[::2] for place in found] == [(0, 1), (1, 1)]
 
@@ -339,8 +339,8 @@ def test_without_newer_weights_it_pauses_with_one_message(tmp_path, monkeypatch,
     worker._play_on(Fake(), source, writer, stop)
     assert [iteration for _, iteration in played] == [3] * 30 + [6] * 30
     assert played[29][0] < worker.PAUSE_S <= 5400 <= played[30][0] < 5410
-    said = capsys.readouterr().err.splitlines()
-    assert sum(line.startswith("pausing: no newer weights") for line in said) == 2
+    stderr_lines = capsys.readouterr().err.splitlines()
+    assert sum(line.startswith("pausing: no newer weights") for line in stderr_lines) == 2
     assert writer.rows == 120
 
 

@@ -33,7 +33,7 @@ WHOLE = "avoid b A1,pass 3 minmoves 2 maxmoves 5 interval 7 pvVisits true owners
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "asked"),
+    ("kind", "words", "expected"),
     [
         ("lz", "", AnalyzeOptions()),
         ("lz", "b", AnalyzeOptions(0)),
@@ -45,8 +45,8 @@ WHOLE = "avoid b A1,pass 3 minmoves 2 maxmoves 5 interval 7 pvVisits true owners
         ("lz", "w allow w A1,B1 1", AnalyzeOptions(1, avoid=((1, (0, 1, 2, 3, 4, 5, 8, 9), 1),))),
     ],
 )
-def test_arguments_are_parsed(kind, words, asked):
-    assert analyze.parse_options(3, kind, tuple(words.split())) == asked
+def test_arguments_are_parsed(kind, words, expected):
+    assert analyze.parse_options(3, kind, tuple(words.split())) == expected
 
 
 def test_genmove_without_an_interval_reports_only_at_the_end():
@@ -55,7 +55,7 @@ def test_genmove_without_an_interval_reports_only_at_the_end():
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "said"),
+    ("kind", "words", "message"),
     [
         ("lz", "ownership true", "unknown key ownership"),
         ("kata", "red", "unknown key red"),
@@ -73,8 +73,8 @@ def test_genmove_without_an_interval_reports_only_at_the_end():
         ("kata", "allow b A1 1 avoid w A1 1", "allow can be given only once, and not with avoid"),
     ],
 )
-def test_invalid_arguments_are_refused(kind, words, said):
-    with pytest.raises(GtpFailure, match=re.escape(said)):
+def test_invalid_arguments_are_refused(kind, words, message):
+    with pytest.raises(GtpFailure, match=re.escape(message)):
         analyze.parse_options(3, kind, tuple(words.split()))
 
 
@@ -85,11 +85,11 @@ LZ = (
 
 
 def test_lines_of_leela_zero():
-    told = lambda **asked: analyze.info_line(3, "lz", AnalyzeOptions(**asked), 0, _told())
-    assert told() == LZ
-    assert told(most=1) == LZ.partition(" info")[0]
+    line = lambda **asked: analyze.info_line(3, "lz", AnalyzeOptions(**asked), 0, _told())
+    assert line() == LZ
+    assert line(most=1) == LZ.partition(" info")[0]
     third = " info move C3 visits 0 winrate 6250 prior 1000 lcb 833 order 2 pv C3"
-    assert told(least=3) == LZ + third
+    assert line(least=3) == LZ + third
     nothing = _told()._replace(visits=np.zeros(10, int))
     assert (
         analyze.info_line(3, "lz", AnalyzeOptions(ownership=True, root_info=True), 0, nothing) == ""
@@ -181,8 +181,8 @@ def test_any_line_ends_an_analysis(line):
     pipe.send("1 analyze")
     assert began.wait(20)
     pipe.send(line)
-    said = pipe.end()
-    assert said == "=1\ninfo\n\n" + ("?2 unknown command\n\n" if "name" in line else "")
+    responses = pipe.end()
+    assert responses == "=1\ninfo\n\n" + ("?2 unknown command\n\n" if "name" in line else "")
 
 
 @pytest.mark.parametrize("stop", ["stop", "# interrupt"])
@@ -274,10 +274,10 @@ class Sent:
 @pytest.mark.parametrize("when", [0.0, 0.35, 2.0, 9.0])
 def test_an_analysis_runs_in_chunks_and_reports_in_time(when):
     slow, shown = Slow(), []
-    made = Analyst(go.Rules(3), GtpConfig(size=3), lambda: slow.now)
-    made.__dict__["_searches"] = slow
+    analyst = Analyst(go.Rules(3), GtpConfig(size=3), lambda: slow.now)
+    analyst.__dict__["_searches"] = slow
     show = lambda told: shown.append((slow.now, int(told.visits[0])))
-    made.analyse(None, 1, Reports(0.5, False, show), Sent(slow, when))
+    analyst.analyse(None, 1, Reports(0.5, False, show), Sent(slow, when))
     assert when <= slow.now <= when + 0.1 or when > 4.0
     assert max(slow.pieces, default=0) <= 0.1
     times = [now for now, _ in shown]
@@ -320,24 +320,24 @@ def test_reports_do_not_change_the_move(engine):
     played = told(engine, "genmove b", "undo", "clear_cache")[0]
     engine._num_searches -= 1
     for kind in ("lz", "kata"):
-        said = told(engine, f"5 {kind}-genmove_analyze b 1", "undo")[0].splitlines()
+        lines = told(engine, f"5 {kind}-genmove_analyze b 1", "undo")[0].splitlines()
         engine._num_searches -= 1
-        assert said[0] == "=5"
-        assert said[-1] == f"play {played.removeprefix('= ')}"
-        assert len(said) >= 3
-        assert re.match(r"info move \w+ visits \d+ ", said[-2])
-        visits = [int(x) for x in re.findall(r"visits (\d+)", said[-2])]
+        assert lines[0] == "=5"
+        assert lines[-1] == f"play {played.removeprefix('= ')}"
+        assert len(lines) >= 3
+        assert re.match(r"info move \w+ visits \d+ ", lines[-2])
+        visits = [int(x) for x in re.findall(r"visits (\d+)", lines[-2])]
         assert sum(visits) == 40
-    assert " scoreLead 2.000000 " in said[-2]
+    assert " scoreLead 2.000000 " in lines[-2]
 
 
 @pytest.mark.slow  # to compile
 def test_a_move_avoids_the_listed_moves(engine):
     engine.clear()
-    said = told(engine, "kata-genmove_analyze w allow w B2,C1 1 ownership true", "undo")[0]
-    assert set(re.findall(r"move (\w+)", said)) <= {"B2", "C1"}
-    assert re.search(r"\nplay (B2|C1)$", said)
-    assert said.count(" -1.000000") == 9  # Black owns all points
+    response = told(engine, "kata-genmove_analyze w allow w B2,C1 1 ownership true", "undo")[0]
+    assert set(re.findall(r"move (\w+)", response)) <= {"B2", "C1"}
+    assert re.search(r"\nplay (B2|C1)$", response)
+    assert response.count(" -1.000000") == 9  # Black owns all points
 
 
 @pytest.mark.slow  # to compile
@@ -373,12 +373,12 @@ def test_an_analysis_reports_until_a_line_arrives(engine):
 
 def test_players_without_a_tree_play_without_reports():
     one = Engine(GtpConfig(size=3, search="random"))
-    said = told(
+    responses = told(
         one, "lz-analyze", "kata-genmove_analyze b 10", "kata-genmove_analyze b avoid b A1 1"
     )
-    assert said[0] == "? cannot analyze: search random has no tree to report"
-    assert re.fullmatch(r"=\nplay [A-C][1-3]", said[1])
-    assert said[2] == "? cannot avoid moves: the player does not search a tree"
+    assert responses[0] == "? cannot analyze: search random has no tree to report"
+    assert re.fullmatch(r"=\nplay [A-C][1-3]", responses[1])
+    assert responses[2] == "? cannot avoid moves: the player does not search a tree"
 
 
 @pytest.mark.slow  # to compile

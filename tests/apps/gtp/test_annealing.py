@@ -64,5 +64,5 @@ def test_tree_flags_are_refused():
         config(leaves=2)
     with pytest.raises(ValueError, match="no tree, so it cannot avoid moves"):
         make_searcher(Rules(3), config(), avoids=True)
-    made = make_player(Rules(3), PlayerConfig(search="annealing"))
-    assert made.about == {"evaluator": "ordered playouts"}
+    player = make_player(Rules(3), PlayerConfig(search="annealing"))
+    assert player.about == {"evaluator": "ordered playouts"}

@@ -13,9 +13,9 @@ TABLE = pathlib.Path(__file__).with_name("conformance.txt")
 def cases() -> list[tuple[str, str]]:
     """[(a command, a pattern of its answer)]."""
     lines = TABLE.read_text().splitlines()
-    said = [line for line in lines if line and not line.startswith("#")]
-    assert len(said) % 2 == 0
-    return list(zip(said[::2], said[1::2], strict=True))
+    entries = [line for line in lines if line and not line.startswith("#")]
+    assert len(entries) % 2 == 0
+    return list(zip(entries[::2], entries[1::2], strict=True))
 
 
 def test_each_command_is_answered_as_in_the_table():
@@ -23,11 +23,11 @@ def test_each_command_is_answered_as_in_the_table():
     assert len(table) >= 150
     text = "".join(f"{command}\n\n# between\n" for command, _ in table)
     assert gtp.run(gtp.GtpConfig(size=5, search="random"), io.StringIO(text), out) == 0
-    given = answers(out.getvalue())
-    assert len(given) == len(table)
+    responses = answers(out.getvalue())
+    assert len(responses) == len(table)
     wrong = [
         f"{command!r}: {answer!r} is not {pattern!r}"
-        for (command, pattern), answer in zip(table, given, strict=True)
+        for (command, pattern), answer in zip(table, responses, strict=True)
         if not re.fullmatch(pattern, answer)
     ]
     assert wrong == []

@@ -17,21 +17,21 @@ def told(*lines: str) -> list[str]:
 
 
 def test_reg_genmove_plays_nothing():
-    asked = ["play b C3", "reg_genmove w", "showboard", "clear_cache", "genmove w", "showboard"]
-    given = session("\n".join(asked), GtpConfig(size=5, search="random"))
-    assert re.fullmatch(r"= [A-E][1-5]", given[1])
-    assert "Moves: 1 " in given[2]
-    assert given[3] == "="
-    assert "Moves: 2 " in given[5]
+    commands = ["play b C3", "reg_genmove w", "showboard", "clear_cache", "genmove w", "showboard"]
+    responses = session("\n".join(commands), GtpConfig(size=5, search="random"))
+    assert re.fullmatch(r"= [A-E][1-5]", responses[1])
+    assert "Moves: 1 " in responses[2]
+    assert responses[3] == "="
+    assert "Moves: 2 " in responses[5]
 
 
 def test_queries_about_the_engine():
-    given = session("komi 5.5\nget_komi\ncputime\ngogui-analyze_commands\n")
-    assert given[1] == "= 5.5"
-    assert float(given[2].removeprefix("= ")) > 0
+    responses = session("komi 5.5\nget_komi\ncputime\ngogui-analyze_commands\n")
+    assert responses[1] == "= 5.5"
+    assert float(responses[2].removeprefix("= ")) > 0
     names = {"protocol_version", "known_command", "list_commands", "quit"}
     names |= set(gtp.commands(Engine(SMALL)))
-    for line in given[3].removeprefix("= ").splitlines():
+    for line in responses[3].removeprefix("= ").splitlines():
         kind, label, command = line.split("/")
         assert kind in ("string", "hstring", "plist", "varc", "none")
         assert label
@@ -39,17 +39,19 @@ def test_queries_about_the_engine():
 
 
 def test_set_position():
-    given = told("play b A1", "set_position b C3 w C2 w B3", "showboard", "undo", "play w D3")
-    assert given[1] == "="
-    assert given[2].count("X") == 1
-    assert given[2].count("O") == 2
-    assert given[3:] == ["? cannot undo", "="]
-    given = told("set_position", "set_free_handicap C3 D4", "set_position b A1", "fixed_handicap 2")
-    assert given == ["=", "=", "=", "? board not empty"]
+    responses = told("play b A1", "set_position b C3 w C2 w B3", "showboard", "undo", "play w D3")
+    assert responses[1] == "="
+    assert responses[2].count("X") == 1
+    assert responses[2].count("O") == 2
+    assert responses[3:] == ["? cannot undo", "="]
+    responses = told(
+        "set_position", "set_free_handicap C3 D4", "set_position b A1", "fixed_handicap 2"
+    )
+    assert responses == ["=", "=", "=", "? board not empty"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("b", "syntax error: expected pairs"),
         ("x C3", "syntax error: x is not a colour"),
@@ -59,34 +61,34 @@ def test_set_position():
         ("b A1 w A2 w B1", "illegal position: stones: Black's chain A1 has no liberty"),
     ],
 )
-def test_refused_positions_leave_the_board_unchanged(words, said):
-    given = session(f"play b C3\nset_position {words}\nplay w C3\n")
-    assert given[1].startswith(f"? {said}")
-    assert given[2] == "? illegal move: C3 is occupied"
+def test_refused_positions_leave_the_board_unchanged(words, message):
+    responses = session(f"play b C3\nset_position {words}\nplay w C3\n")
+    assert responses[1].startswith(f"? {message}")
+    assert responses[2] == "? illegal move: C3 is occupied"
 
 
 def test_files_are_written_and_read(tmp_path):
     path = tmp_path / "game.sgf"
     game = ["komi 6.5", "set_position b C3 w A1", *moves("D4", "B2", "pass").splitlines()]
-    given = told(
+    responses = told(
         *game, f"printsgf {path}", "printsgf", "clear_board", f"loadsgf {path}", "printsgf"
     )
-    assert given[5] == "="
-    assert given[6] == given[-1]
+    assert responses[5] == "="
+    assert responses[6] == responses[-1]
     record = sgf.read(path)
-    assert sgf.read(given[-1].removeprefix("= ").encode()) == record
+    assert sgf.read(responses[-1].removeprefix("= ").encode()) == record
     assert (record.size, record.komi, len(record.moves)) == (5, 6.5, 3)
-    given = told("boardsize 3", f"loadsgf {path} 2", "showboard", "get_komi", "undo", "undo")
-    assert "Moves: 1  Komi: 6.5" in given[2]
-    assert given[3:] == ["= 6.5", "=", "? cannot undo"]
+    responses = told("boardsize 3", f"loadsgf {path} 2", "showboard", "get_komi", "undo", "undo")
+    assert "Moves: 1  Komi: 6.5" in responses[2]
+    assert responses[3:] == ["= 6.5", "=", "? cannot undo"]
     again = [f"printsgf {path}", f"loadsgf {path}", "printsgf"]
-    given = told("set_free_handicap C3 D4", "play w A1", *again)
+    responses = told("set_free_handicap C3 D4", "play w A1", *again)
     assert sgf.read(path).handicap == 2
-    assert "HA[2]" in given[-1]
+    assert "HA[2]" in responses[-1]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (None, "cannot load file: sgf .*: cannot be read .No such file"),
         ("(;SZ[5]", "cannot load file: sgf .*unexpected end"),
@@ -95,25 +97,25 @@ def test_files_are_written_and_read(tmp_path):
         ("(;SZ[26];B[aa])", "cannot load file: sgf .*the board is 26x26"),
     ],
 )
-def test_files_that_cannot_be_loaded(text, said, tmp_path):
+def test_files_that_cannot_be_loaded(text, message, tmp_path):
     path = tmp_path / "game.sgf"
     if text is not None:
         path.write_text(text)
-    assert re.match(rf"\? {said}", session(f"loadsgf {path}\n")[0])
+    assert re.match(rf"\? {message}", session(f"loadsgf {path}\n")[0])
 
 
 def test_a_file_with_too_many_passes_is_refused_at_once(tmp_path):
     path = tmp_path / "passes.sgf"
     path.write_text("(;SZ[5]" + ";B[];W[]" * 200 + ";B[])")
-    given = told("play b C3", f"loadsgf {path}", "play w C3", f"loadsgf {path} 3", "showboard")
-    assert given[1] == "? cannot load file: 401 moves; expected at most 400 on 5x5"
-    assert given[2] == "? illegal move: C3 is occupied"  # the board is unchanged
-    assert "Moves: 2 " in given[4]
+    responses = told("play b C3", f"loadsgf {path}", "play w C3", f"loadsgf {path} 3", "showboard")
+    assert responses[1] == "? cannot load file: 401 moves; expected at most 400 on 5x5"
+    assert responses[2] == "? illegal move: C3 is occupied"  # the board is unchanged
+    assert "Moves: 2 " in responses[4]
 
 
 def test_files_that_cannot_be_written(tmp_path):
-    (given,) = told(f"printsgf {tmp_path}/none/x.sgf")
-    assert given == "? cannot write file: No such file or directory"
+    (responses,) = told(f"printsgf {tmp_path}/none/x.sgf")
+    assert responses == "? cannot write file: No such file or directory"
     assert told("loadsgf x 0")[0].startswith("? syntax error: expected the number of a move")
 
 
@@ -123,11 +125,15 @@ def rules_of(answer: str) -> tuple[str, bool]:
 
 
 def test_rules():
-    asked = ["kata-set-rules chinese", "kgs-rules new_zealand", 'kata-set-rules {"ko": "SIMPLE"}']
-    lines = [line for one in asked for line in (one, "kata-get-rules")]
-    given = told("kata-get-rules", *lines)
-    assert given[1::2] == ["="] * 3
-    assert [rules_of(answer) for answer in given[::2]] == [
+    commands = [
+        "kata-set-rules chinese",
+        "kgs-rules new_zealand",
+        'kata-set-rules {"ko": "SIMPLE"}',
+    ]
+    lines = [line for one in commands for line in (one, "kata-get-rules")]
+    responses = told("kata-get-rules", *lines)
+    assert responses[1::2] == ["="] * 3
+    assert [rules_of(answer) for answer in responses[::2]] == [
         *(("POSITIONAL", False), ("SIMPLE", False), ("SITUATIONAL", True), ("SIMPLE", True)),
     ]
 
@@ -145,17 +151,19 @@ def test_rules_that_are_refused(words):
 def test_rules_change_for_the_game_so_far():
     """White's second stone is suicide: refused by default. Once played, no rules may ban it."""
     around = moves("A2", "pass", "B2", "pass", "C1", "A1", "pass").splitlines()
-    said = ('{"ko": "SIMPLE", "suicide": true}', '{"ko": "POSITIONAL", "suicide": false}')
-    set_rules = [f"kata-set-rules {rules}" for rules in said]
-    given = told(*around, "play w B1", set_rules[0], "play w B1", set_rules[1], "kata-get-rules")
-    given = given[len(around) :]
-    assert given[:3] == ["? illegal move: B1 is suicide", "=", "="]
-    assert given[3].endswith("is not legal under these rules: move 8: B1 is suicide")
-    assert rules_of(given[4]) == ("SIMPLE", True)
+    rules_texts = ('{"ko": "SIMPLE", "suicide": true}', '{"ko": "POSITIONAL", "suicide": false}')
+    set_rules = [f"kata-set-rules {rules}" for rules in rules_texts]
+    responses = told(
+        *around, "play w B1", set_rules[0], "play w B1", set_rules[1], "kata-get-rules"
+    )
+    responses = responses[len(around) :]
+    assert responses[:3] == ["? illegal move: B1 is suicide", "=", "="]
+    assert responses[3].endswith("is not legal under these rules: move 8: B1 is suicide")
+    assert rules_of(responses[4]) == ("SIMPLE", True)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "response"),
     [
         ("none", "="),
         ("absolute 60", "="),
@@ -168,18 +176,18 @@ def test_rules_change_for_the_game_so_far():
         ("canadian 1 1 inf", "? syntax error: cannot convert"),
     ],
 )
-def test_time_settings(words, said, monkeypatch):
+def test_time_settings(words, response, monkeypatch):
     warmed = []
     monkeypatch.setattr(Engine, "_warm_up", lambda self: warmed.append(self.game_clock.limited))
     for name in ("kgs", "kata"):
-        assert session(f"{name}-time_settings {words}\n")[0].startswith(said)
-    assert warmed == [words != "none"] * 2 * (said == "=")
+        assert session(f"{name}-time_settings {words}\n")[0].startswith(response)
+    assert warmed == [words != "none"] * 2 * (response == "=")
 
 
 def test_dead_stones_by_playouts():
     """White's stone stands in Black's area, where it has one liberty and cannot make two eyes."""
-    asked = [f"final_status_list {status}" for status in ("dead", "alive", "seki", "x")]
-    given = told("set_position b D1 b D2 b D3 b D4 b D5 b E3 w E1", *asked)
-    assert given[1] == "= E1"
-    assert set(given[2].split()) == {"=", "D1", "D2", "D3", "D4", "D5", "E3"}
-    assert given[3:] == ["=", "? syntax error: x is not alive, dead or seki"]
+    commands = [f"final_status_list {status}" for status in ("dead", "alive", "seki", "x")]
+    responses = told("set_position b D1 b D2 b D3 b D4 b D5 b E3 w E1", *commands)
+    assert responses[1] == "= E1"
+    assert set(responses[2].split()) == {"=", "D1", "D2", "D3", "D4", "D5", "E3"}
+    assert responses[3:] == ["=", "? syntax error: x is not alive, dead or seki"]

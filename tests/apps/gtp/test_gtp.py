@@ -131,17 +131,17 @@ def test_a_line_that_is_too_long_is_refused_before_it_ends(end):
 
 
 @pytest.mark.parametrize(
-    ("redirected", "said"),
+    ("redirected", "message"),
     [
         ("<&-", "standard input is closed"),
         (">&-", "standard output is closed"),
         (">/dev/full", "standard input or output: [Errno 28] No space left on device"),
     ],
 )
-def test_stream_errors_end_the_session_with_one_line(redirected, said):
+def test_stream_errors_end_the_session_with_one_line(redirected, message):
     command = f"echo name | ({sys.executable} -m gozero.apps.cli gtp {redirected})"
     done = subprocess.run(command, shell=True, text=True, capture_output=True)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"gozero gtp: {said}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"gozero gtp: {message}\n")
 
 
 def test_random_input_gets_only_gtp_responses(capsys):
@@ -157,13 +157,13 @@ def test_random_input_gets_only_gtp_responses(capsys):
     lines.append(b"play b " + b"9" * 10000)
     out = io.StringIO()
     assert gtp.run(SMALL, io.BytesIO(b"\n".join(lines)), out) == 0
-    given = answers(out.getvalue())
-    assert given
-    assert all(len(answer) < 400 for answer in given if answer.startswith("?"))
-    assert not [answer for answer in given if "internal" in answer]
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert all("compiling for" in line for line in said.err.splitlines())
+    responses = answers(out.getvalue())
+    assert responses
+    assert all(len(answer) < 400 for answer in responses if answer.startswith("?"))
+    assert not [answer for answer in responses if "internal" in answer]
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert all("compiling for" in line for line in captured.err.splitlines())
 
 
 # --- the engine -----------------------------------------------------------------------
@@ -179,9 +179,9 @@ def test_initial_queries_of_front_ends_need_no_jax():
         [sys.executable, "-W", "error", "-c", code], input=script, text=True, capture_output=True
     )
     assert (done.returncode, done.stderr) == (0, "")
-    given = answers(done.stdout)
-    assert given[:3] == ["=1 gozero", f"= {gtp.__version__}", "= 2"]
-    assert set(given[3].removeprefix("= ").split("\n")) == {
+    responses = answers(done.stdout)
+    assert responses[:3] == ["=1 gozero", f"= {gtp.__version__}", "= 2"]
+    assert set(responses[3].removeprefix("= ").split("\n")) == {
         *("protocol_version", "name", "version", "known_command", "list_commands", "boardsize"),
         *("clear_board", "komi", "play", "genmove", "undo", "showboard", "final_score", "quit"),
         *("fixed_handicap", "place_free_handicap", "set_free_handicap"),
@@ -191,7 +191,7 @@ def test_initial_queries_of_front_ends_need_no_jax():
         *("gogui-analyze_commands", "gogui-interrupt", "stop", "kata-raw-nn"),
         *("lz-analyze", "lz-genmove_analyze", "kata-analyze", "kata-genmove_analyze"),
     }
-    assert given[4:] == [
+    assert responses[4:] == [
         *("= true", "=", "=", "="),
         "? syntax error: expected play COLOUR VERTEX",
         "? unknown command",
@@ -251,47 +251,47 @@ def test_a_refused_move_changes_nothing():
 
 
 def test_either_colour_may_move_and_undo_reverts_each_move():
-    given = session("play w c3\nplay w c2\nplay b d4\nundo\nundo\nundo\nundo\nshowboard")
-    assert given[:7] == [*["="] * 6, "? cannot undo"]
-    assert given[7].endswith("Moves: 0  Komi: 7  Black to play")
+    responses = session("play w c3\nplay w c2\nplay b d4\nundo\nundo\nundo\nundo\nshowboard")
+    assert responses[:7] == [*["="] * 6, "? cannot undo"]
+    assert responses[7].endswith("Moves: 0  Komi: 7  Black to play")
 
 
 def test_showboard():
-    given = session(moves("c3", "d4", "pass", "a5") + "showboard")[-1]
-    assert given == (
+    responses = session(moves("c3", "d4", "pass", "a5") + "showboard")[-1]
+    assert responses == (
         "=\n   A B C D E\n 5(O). . . . 5\n 4 . . . O . 4\n 3 . . X . . 3\n"
         " 2 . . . . . 2\n 1 . . . . . 1\n   A B C D E\nMoves: 4  Komi: 7  Black to play"
     )
 
 
 def test_komi_survives_boardsize_and_clear_board():
-    given = session(
+    responses = session(
         "komi -0.5\nplay b c3\nfinal_score\nboardsize 4\nfinal_score\nclear_board\n"
         "komi 0\nfinal_score\nplay w a1\nkomi 20\nfinal_score"
     )
-    assert given == ["=", "=", "= B+25.5", "=", "= B+0.5", "=", "=", "= 0", "=", "=", "= W+36"]
+    assert responses == ["=", "=", "= B+25.5", "=", "= B+0.5", "=", "=", "= 0", "=", "=", "= W+36"]
 
 
 def test_a_play_resumes_a_game_that_two_passes_ended():
     ended = moves("c3", "pass", "pass")
-    given = session(ended + "genmove w\nplay b pass\ngenmove w\nshowboard")
-    assert given[3:6] == ["= pass", "=", "= pass"]
-    assert given[6].endswith("the game is over")
-    given = session(ended + "play w d3\nplay b d3\nplay b d2\nshowboard\nundo\nundo\nshowboard")
-    assert given[4] == "? illegal move: D3 is occupied"
-    assert given[6].endswith("Moves: 5  Komi: 7  White to play")
-    assert given[9].endswith("Moves: 3  Komi: 7  the game is over")
+    responses = session(ended + "genmove w\nplay b pass\ngenmove w\nshowboard")
+    assert responses[3:6] == ["= pass", "=", "= pass"]
+    assert responses[6].endswith("the game is over")
+    responses = session(ended + "play w d3\nplay b d3\nplay b d2\nshowboard\nundo\nundo\nshowboard")
+    assert responses[4] == "? illegal move: D3 is occupied"
+    assert responses[6].endswith("Moves: 5  Komi: 7  White to play")
+    assert responses[9].endswith("Moves: 3  Komi: 7  the game is over")
 
 
 @pytest.mark.usefixtures("compiled_once")
 def test_genmove_plays_for_either_colour_and_repeats_with_the_seed():
     script = "genmove b\ngenmove b\ngenmove w\nundo\ngenmove w\nclear_board\ngenmove b\n"
-    given = session(script)
-    chosen = [answer.removeprefix("= ") for answer in given if answer != "="]
+    responses = session(script)
+    chosen = [answer.removeprefix("= ") for answer in responses if answer != "="]
     assert all(coords.from_gtp(5, vertex) <= 25 for vertex in chosen)
-    assert session(script) == given
+    assert session(script) == responses
     other = gtp.GtpConfig(size=5, simulations=16, seed=4)
-    assert session(script, other) != given
+    assert session(script, other) != responses
 
 
 @pytest.mark.usefixtures("compiled_once")
@@ -310,9 +310,9 @@ def test_a_network_plays_and_its_weights_fix_the_size(tmp_path, capsys):
     path = weights.save(tmp_path / "net.safetensors", params, shape, 3)
     config = gtp.GtpConfig(ko="simple", evaluator="network", weights=path, simulations=2)
     assert config.size == 3
-    given = session("genmove b\nboardsize 9\nboardsize 3\n", config)
-    assert coords.from_gtp(3, given[0].removeprefix("= ")) <= 9
-    assert given[1:] == ["? unacceptable size: the weights are for 3x3", "="]
+    responses = session("genmove b\nboardsize 9\nboardsize 3\n", config)
+    assert coords.from_gtp(3, responses[0].removeprefix("= ")) <= 9
+    assert responses[1:] == ["? unacceptable size: the weights are for 3x3", "="]
     assert "a tree of 5 nodes" in capsys.readouterr().err
     path.write_bytes(b"no weights")
     out = io.StringIO()
@@ -349,8 +349,8 @@ def test_local_shapes_of_a_file_fix_the_size(tmp_path, capsys):
     count = shapes.sharing(chosen).num_weights
     shape_weights.save(path, chosen, np.zeros(count + 1, np.float32))
     flags = {"search": "rave", "heuristic": "shape", "shapes": path}
-    given = session("boardsize 9\nboardsize 3\n", gtp.GtpConfig(size=3, **flags))
-    assert given == ["? unacceptable size: the shapes are for 3x3", "="]
+    responses = session("boardsize 9\nboardsize 3\n", gtp.GtpConfig(size=3, **flags))
+    assert responses == ["? unacceptable size: the shapes are for 3x3", "="]
     assert gtp.GtpConfig(**flags).size == 3
     capsys.readouterr()
     with pytest.raises(SystemExit) as stop:

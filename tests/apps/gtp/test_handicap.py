@@ -15,19 +15,19 @@ from tests.apps.gtp.test_gtp import session
 
 
 def test_fixed_handicap_is_answered_and_white_begins():
-    given = session("boardsize 9\nfixed_handicap 5\nshowboard\nundo\nplay w D4\nundo\nundo")
-    assert given[1] == "= C3 G7 C7 G3 E5"
-    assert given[2].count("X") == 5
-    assert given[2].endswith("White to play")
-    assert given[3:] == ["? cannot undo", "=", "=", "? cannot undo"]
+    responses = session("boardsize 9\nfixed_handicap 5\nshowboard\nundo\nplay w D4\nundo\nundo")
+    assert responses[1] == "= C3 G7 C7 G3 E5"
+    assert responses[2].count("X") == 5
+    assert responses[2].endswith("White to play")
+    assert responses[3:] == ["? cannot undo", "=", "=", "? cannot undo"]
 
 
 def test_free_handicap():
     assert session("place_free_handicap 3\nshowboard")[-1].count("X") == 3
-    given = session("set_free_handicap a1 b1 C1\nshowboard\nclear_board\nshowboard")
-    assert given[0] == "="
-    assert " 1 X X X . . 1" in given[1]
-    assert "X" not in given[3].replace("X  ", "")
+    responses = session("set_free_handicap a1 b1 C1\nshowboard\nclear_board\nshowboard")
+    assert responses[0] == "="
+    assert " 1 X X X . . 1" in responses[1]
+    assert "X" not in responses[3].replace("X  ", "")
     assert session("set_free_handicap a1 b1\nfinal_score\nkomi 0\nfinal_score")[1:] == [
         *("= B+18", "=", "= B+25"),
     ]

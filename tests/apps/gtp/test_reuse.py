@@ -19,11 +19,11 @@ from tests.search.evaluators import hash_evaluate, observe_position
 
 
 def test_the_tree_is_reused_when_the_game_continues():
-    engine, asked = gtp_engine.Engine(gtp_config.GtpConfig(size=5)), []
+    engine, requests = gtp_engine.Engine(gtp_config.GtpConfig(size=5)), []
 
     class Clerk:
         def search(self, state, colour, number, played, seconds, look):
-            asked.append(played)
+            requests.append(played)
             action = next(p for p in range(26) if p not in [a for _, a in engine.game.moves])
             return gtp_search.SearchedMove(action, 0.0, True)
 
@@ -55,7 +55,7 @@ def test_the_tree_is_reused_when_the_game_continues():
             engine.set_komi(3.0)
         else:
             getattr(engine, line[0])(*line[1:])
-    assert asked == [None, [0], [1, 20], None, None, [], None, None, None]
+    assert requests == [None, [0], [1, 20], None, None, [], None, None, None]
 
 
 RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
@@ -107,8 +107,8 @@ def test_reused_visits_count_and_memory_stays_flat(monkeypatch, ensemble):
     ],
 )
 def test_large_steps_of_playouts_use_separate_programs(flags, kind):
-    given = {"size": 19, "search": "uct", "simulations": 64, "leaves": 8, "playouts": "uniform"}
-    config = gtp_config.GtpConfig(**{**given, **flags})
+    defaults = {"size": 19, "search": "uct", "simulations": 64, "leaves": 8, "playouts": "uniform"}
+    config = gtp_config.GtpConfig(**{**defaults, **flags})
     searcher = gtp_search.TreeSearcher(go.Rules(config.size), config)
     assert isinstance(searcher._runner._pieces, kind)
     assert isinstance(searcher._timed._pieces, kind)
@@ -143,13 +143,13 @@ def test_pondering_counts_towards_the_search(monkeypatch):
     pondered = visits()
     engine.ponder(lambda: False)
     assert visits() >= pondered + 40
-    result = engine._num_searches
+    num_searches = engine._num_searches
     engine.ponder(lambda: False)
-    assert engine._num_searches == result  # it has pondered enough
+    assert engine._num_searches == num_searches  # it has pondered enough
     engine.game.play(1, engine.choose(1))
     engine.stop()
     engine.ponder(lambda: False)
     engine.genmove(0)
     engine.stop()
     engine.ponder(lambda: False)
-    assert engine._num_searches == result + 2
+    assert engine._num_searches == num_searches + 2

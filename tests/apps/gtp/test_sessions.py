@@ -64,10 +64,10 @@ def play_on_time(engine: GtpClient, main: float, period: float, stones: int) -> 
     for number in range(MOST_MOVES):
         colour, timer = "bw"[number % 2], timers[number % 2]
         engine.send(f"time_left {colour} {timer.said()}")
-        begun, said = time.monotonic(), timer.said()
+        begun, time_left = time.monotonic(), timer.said()
         move = engine.send(f"genmove {colour}")
         took = time.monotonic() - begun
-        assert timer.spend(took), f"move {number + 1}: {took:.3f} s, of {said}"
+        assert timer.spend(took), f"move {number + 1}: {took:.3f} s, of {time_left}"
         longest, passes = max(longest, took), passes + 1 if move == "pass" else 0
         if passes == 2 or move == "resign":
             return number + 1, longest

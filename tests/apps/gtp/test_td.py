@@ -76,8 +76,8 @@ def test_learned_weights_are_kept_during_a_game(nothing, reuse, seconds):
     searcher = Engine(config(nothing, reuse=reuse), Clock()).searcher
     begun = []
     for name in ("_search", "_learn"):
-        made = getattr(searcher, name)
-        seen = lambda *args, made=made: begun.append(args[0].weights) or made(*args)
+        original = getattr(searcher, name)
+        seen = lambda *args, original=original: begun.append(args[0].weights) or original(*args)
         setattr(searcher, name, seen)
     state = init(Rules(3, ko="simple"))
     for number, since in enumerate([None, [0, 1], None]):

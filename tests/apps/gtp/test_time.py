@@ -72,7 +72,7 @@ def thinking(thinks=0.0, **settings):
 
 def test_remaining_time_is_divided_by_expected_moves():
     engine, thinker = thinking()
-    given = session(
+    responses = session(
         engine,
         "genmove b",  # no limit
         "time_settings 300 0 0",
@@ -88,7 +88,7 @@ def test_remaining_time_is_divided_by_expected_moves():
         "time_settings 0 30 0",  # means no limit in GTP
         "genmove b",
     )
-    assert not [answer for answer in given if answer.startswith("?")]
+    assert not [answer for answer in responses if answer.startswith("?")]
     expected = [300 / (60.75 / 2), 300 / (59.75 / 2), 30 / (58.75 / 2), 10.0, 0.0]
     assert thinker.asked[0] is None
     assert thinker.asked[1:-1] == pytest.approx([0.95 * x for x in expected])
@@ -189,9 +189,9 @@ def test_invalid_arguments_are_refused_and_change_nothing(line, answer):
 def test_resignation_is_an_answer_but_not_a_move():
     engine, thinker = thinking()
     thinker.resigns = True
-    given = session(engine, "genmove b", "showboard")
-    assert given[0] == "= resign"
-    assert given[1].endswith("Moves: 0  Komi: 7  Black to play")
+    responses = session(engine, "genmove b", "showboard")
+    assert responses[0] == "= resign"
+    assert responses[1].endswith("Moves: 0  Komi: 7  Black to play")
 
 
 def test_flags():

@@ -175,16 +175,16 @@ RECORD = pathlib.Path(__file__).parents[3] / "experiments/against_gnugo/results/
 def test_a_folder_of_an_earlier_version_is_resumed(tmp_path):
     out = tmp_path / "old"
     shutil.copytree(RECORD, out)
-    asked = json.loads((out / "config.json").read_text())
+    recorded = json.loads((out / "config.json").read_text())
     manifest = json.loads((out / "manifest.json").read_text())
     for name in ("strengths", "shapes"):
-        asked["player"].pop(name, None)
-        asked["opponent"].pop(name, None)
+        recorded["player"].pop(name, None)
+        recorded["opponent"].pop(name, None)
         manifest["evaluators"]["player"].pop(f"{name}_sha256", None)
-    (out / "config.json").write_text(json.dumps(asked))
+    (out / "config.json").write_text(json.dumps(recorded))
     (out / "manifest.json").write_text(json.dumps(manifest))
-    sides = {name: Side(**asked.pop(name)) for name in ("player", "opponent")}
-    config = MatchConfig(**asked | sides | {"out": out})
+    sides = {name: Side(**recorded.pop(name)) for name in ("player", "opponent")}
+    config = MatchConfig(**recorded | sides | {"out": out})
     digest = {"player": {"shapes": "local_shape_9", "shapes_sha256": "0" * 64}}
     with MatchFolder(config, digest) as folder:
         assert len(folder.games) == len((out / "results.jsonl").read_text().splitlines()) > 0

@@ -51,10 +51,10 @@ def test_our_player_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     command = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--out", str(out)]
     command += ["--games", "8", "--parallel", "6", "--player.reuse", "--openings", "2"]
     assert cli.main([*command, "--opponent.command", scripted(*["all:ANY"] * 3)]) == 0
-    said = capsys.readouterr().err
-    assert "3 trees of 81 nodes" in said
-    assert "compiling for 3x3, about 10 s the first time\nplayer: " in said
-    assert "\ncompiled in " in said
+    stderr = capsys.readouterr().err
+    assert "3 trees of 81 nodes" in stderr
+    assert "compiling for 3x3, about 10 s the first time\nplayer: " in stderr
+    assert "\ncompiled in " in stderr
 
     rules, played = Rules(3, "simple", max_moves=400), results(out)
     assert sorted(played) == list(range(8))
@@ -185,9 +185,9 @@ def test_go_flags_are_refused_for_other_games(flags, message, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main([*some, *flags])
     assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
 
 
 @pytest.mark.slow  # to compile

@@ -48,11 +48,11 @@ def test_undo_returns_the_turn_and_keeps_a_variation(board):
     board.does("play", at=12)
     board.does("undo")
     assert board.last("at")["node"] == 0
-    told = board.does("play", at=13)
-    assert [m["node"] for m in told if m["tell"] == "node"] == [[0, 0, 13], [3, 1, 0]]
+    messages = board.does("play", at=13)
+    assert [m["node"] for m in messages if m["tell"] == "node"] == [[0, 0, 13], [3, 1, 0]]
     board.does("goto", node=2)
     assert board.last("at")["stones"] == "O" + "." * 11 + "X" + "." * 12
-    told = board.does("undo")
+    messages = board.does("undo")
     board.does("play", at=13)
     assert not [m for m in board.told[-4:] if m["tell"] == "node"], "the move was there already"
     board.does("save")
@@ -61,10 +61,10 @@ def test_undo_returns_the_turn_and_keeps_a_variation(board):
 
 
 def test_two_engines_play_to_the_end(board):
-    told = board.new("random", "fast")
+    messages = board.new("random", "fast")
     assert board.last("at")["ended"]
     assert board.last("at")["result"] == "W+7"
-    assert {m["text"] for m in told if m["tell"] == "busy"} == {"random thinks", "fast thinks"}
+    assert {m["text"] for m in messages if m["tell"] == "busy"} == {"random thinks", "fast thinks"}
 
 
 def test_white_begins_after_a_handicap(board):
@@ -82,15 +82,15 @@ def test_an_engine_begins_after_a_handicap(board):
 
 
 def test_a_file_is_loaded_reviewed_and_saved(board):
-    told = board.does("load", sgf=GAME)
-    game = told[-2]
+    messages = board.does("load", sgf=GAME)
+    game = messages[-2]
     assert game["nodes"] == [[-1, 0, -1], [0, 0, 12], [1, 1, 6], [2, 0, PASS], [3, 1, 18]]
     assert (game["black"], game["result"], game["comments"][1]) == ("A", "B+R", "the centre")
     board.does("analyse", on=True)
     assert board.last("analysis")["node"] == 0
     board.does("goto", node=4)
-    told = board.does("review")
-    analyses = [m for m in told if m["tell"] == "analysis"]
+    messages = board.does("review")
+    analyses = [m for m in messages if m["tell"] == "analysis"]
     assert [m["node"] for m in analyses] == [1, 2, 3], "what is known is not asked again"
     assert (analyses[0]["win"], analyses[0]["lead"], analyses[0]["moves"][0]["line"]) == (
         0.26,
@@ -98,7 +98,7 @@ def test_a_file_is_loaded_reviewed_and_saved(board):
         [0, PASS],
     )
     assert analyses[0]["policy"][-1] == 0, "JSON has no nan"
-    assert [m["text"] for m in told if m["tell"] == "busy"][::3] == ["0 of 3 positions", ""]
+    assert [m["text"] for m in messages if m["tell"] == "busy"][::3] == ["0 of 3 positions", ""]
     board.does("save")
     root = sgfmill.Sgf_game.from_string(board.last("sgf")["text"]).get_root()
     assert [node.get_raw("SBKV") for node in (root, root[0])] == [b"25.0", b"26.0"]
@@ -108,15 +108,15 @@ def test_a_file_is_loaded_reviewed_and_saved(board):
 def test_a_reconnect_receives_the_whole_state(board):
     board.does("load", sgf=GAME)
     board.does("analyse", on=True)
-    told = board.does("hello")
-    assert [m["tell"] for m in told] == ["hello", "game", "analysis", "at"]
-    assert told[0]["started"]
-    assert told[0]["players"] == ["strong", "fast", "rave", "uct", "literal", "random"]
+    messages = board.does("hello")
+    assert [m["tell"] for m in messages] == ["hello", "game", "analysis", "at"]
+    assert messages[0]["started"]
+    assert messages[0]["players"] == ["strong", "fast", "rave", "uct", "literal", "random"]
     board.does("analyse", on=False)
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "complaint"),
     [
         ({"do": "dance"}, "not one of new, load"),
         ({}, "not one of new, load"),
@@ -136,9 +136,9 @@ def test_a_reconnect_receives_the_whole_state(board):
         ({"do": "open", "game": 0}, "no games are watched"),
     ],
 )
-def test_invalid_requests_are_refused(board, message, said):
+def test_invalid_requests_are_refused(board, message, complaint):
     board.new()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=complaint):
         board.session.take(message)
     board.does("play", at=0)
     assert board.last("at")["stones"][0] == "X", "the game is as it was"
