@@ -1,4 +1,4 @@
-"""A small GTP engine for matches: it plays what it is told to, then passes.
+"""A small GTP engine for matches: it plays the given moves, then passes.
 
     scripted.py GAME [GAMES:WORD[@COMMAND]]...
 

@@ -222,7 +222,7 @@ def test_moves_are_avoided_or_allowed(answers):
     assert answers[0]["avoid", 0]["rootInfo"]["scoreLead"] == pytest.approx(-black, abs=9)
 
 
-def _told():
+def _search_view():
     zeros = np.zeros
     visits = np.array([3, 1] + [0] * 8)
     return FullAnalysis(
@@ -252,7 +252,7 @@ def _told():
 )
 def test_numbers_are_from_the_requested_perspective(moves, view, winrate, lead, first):
     parsed = query.read(ask(moves=moves, includeOwnership=True, includePVVisits=True))
-    reply = answer.answer(parsed, len(moves), _told(), view, during=True)
+    reply = answer.answer(parsed, len(moves), _search_view(), view, during=True)
     assert reply["isDuringSearch"] is True
     assert reply["rootInfo"]["winrate"] == winrate
     assert reply["rootInfo"]["scoreLead"] == lead

@@ -30,14 +30,14 @@ def katrain(tmp_path_factory):
         class Headless(base.KaTrainBase):
             def __init__(self):
                 super().__init__(force_package_config=True, debug_level=0)
-                self.said: list[tuple] = []
+                self.log_lines: list[tuple] = []
 
             def log(self, message, level=0):
-                if hasattr(self, "said"):  # the base class logs in its __init__
-                    self.said.append((level, str(message)))
+                if hasattr(self, "log_lines"):  # the base class logs in its __init__
+                    self.log_lines.append((level, str(message)))
 
             def __call__(self, *arguments, **options):
-                self.said.append((-1, str(arguments)))
+                self.log_lines.append((-1, str(arguments)))
 
             def update_state(self, *arguments, **options):
                 pass
@@ -96,4 +96,4 @@ def test_a_game_is_played(katrain, engine):
         wait_until(lambda: game.current_node.analysis_complete)
         generate_ai_move(game, AI_DEFAULT, {})
     assert game.current_node.depth == 10
-    assert not [message for level, message in katrain.said if level == -1]
+    assert not [message for level, message in katrain.log_lines if level == -1]

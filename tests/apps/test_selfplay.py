@@ -310,12 +310,12 @@ sys.exit(cli.main(sys.argv[1:]))
 def test_another_game_is_written_as_text_and_rows(tmp_path, capsys):
     out = tmp_path / "run"
     assert selfplay_of("hex", out, "--size", "3") == 0
-    said = capsys.readouterr()
-    assert said.err.startswith("compiling for hex, about 15 s the first time\n")
-    assert "the first player won " in said.out
-    assert "Black" not in said.out
-    said, rows = shards.read_folder(out)
-    assert said == {"game": "hex", "size": 3}
+    captured = capsys.readouterr()
+    assert captured.err.startswith("compiling for hex, about 15 s the first time\n")
+    assert "the first player won " in captured.out
+    assert "Black" not in captured.out
+    captured, rows = shards.read_folder(out)
+    assert captured == {"game": "hex", "size": 3}
     assert rows.komi is None
     paths = sorted((out / "games").iterdir())
     assert [path.name for path in paths] == ["000000.txt", "000001.txt", "000002.txt"]

@@ -13,22 +13,22 @@ from tests.apps.web.boards import Unthinking
 
 def test_a_game_by_messages(monkeypatch):
     monkeypatch.setattr(widget, "_thinking", lambda config: Unthinking())
-    told: queue.Queue = queue.Queue()
-    monkeypatch.setattr(widget.BoardWidget, "send", lambda self, message: told.put(message))
+    sent: queue.Queue = queue.Queue()
+    monkeypatch.setattr(widget.BoardWidget, "send", lambda self, message: sent.put(message))
     board = widget.BoardWidget(ThinkingConfig.of_flags({"player": "random", "size": 5}))
     with pytest.raises(ValueError, match="no game yet"):
         board.sgf()
 
     def after(kind, **message):
         board._handle_custom_msg(message, [])
-        while (said := told.get(timeout=60))["tell"] != kind:
+        while (received := sent.get(timeout=60))["tell"] != kind:
             pass
-        return said
+        return received
 
     assert after("hello", do="hello")["player"] == "random"
     after("at", do="new", size=5, komi=7, black="you", white="random")
     assert after("node", do="play", at=12)["node"] == [0, 0, 12]
-    while (at := told.get(timeout=60)).get("node") != 2:
+    while (at := sent.get(timeout=60)).get("node") != 2:
         pass
     assert at["stones"] == "O" + "." * 11 + "X" + "." * 12
     assert ";B[cc];W[aa]" in board.sgf().replace("\n", "")

@@ -44,9 +44,9 @@ class Faults:
         """The number of writes since `arm`."""
         return self._library.faults_count()
 
-    def on_sync(self, hear: Callable[[int], None] | None) -> None:
-        """Call `hear` before each fsync, with its file descriptor."""
-        self._hears.append(self._kind(0 if hear is None else hear))
+    def on_sync(self, callback: Callable[[int], None] | None) -> None:
+        """Call `callback` before each fsync, with its file descriptor."""
+        self._hears.append(self._kind(0 if callback is None else callback))
         self._library.faults_on_sync(self._hears[-1])
 
 

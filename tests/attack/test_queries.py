@@ -133,9 +133,9 @@ def test_many_queries(server):
     for seed in range(4):
         lines = lines_of(seed, QUERIES // 4)
         begun = time.monotonic()
-        told = attack(*server, lines)
+        replies = attack(*server, lines)
         slowest = max(slowest, time.monotonic() - begun)
-        answered += sum("moveInfos" in one for one in told)
+        answered += sum("moveInfos" in one for one in replies)
         server[1].seek(0)
         server[1].truncate()
         used.append(round(resident(), 1))
@@ -214,6 +214,6 @@ def test_a_failing_search_is_answered(monkeypatch, capsys):
         )
     )
     server.serve()
-    (told,) = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert told["error"] == "internal error: RuntimeError: out of memory"
+    (replies,) = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert replies["error"] == "internal error: RuntimeError: out of memory"
     assert "internal error" in capsys.readouterr().err

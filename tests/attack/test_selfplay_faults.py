@@ -1,4 +1,4 @@
-"""Kills, full disks and impatient users in ``gozero selfplay``: resumed runs end the same."""
+"""Kills, full disks and repeated Ctrl-C in ``gozero selfplay``: resumed runs end the same."""
 
 from __future__ import annotations
 

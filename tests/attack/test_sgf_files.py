@@ -1,4 +1,4 @@
-"""Hostile SGF files: read, or refused in one line, quickly and in bounded memory."""
+"""Hostile SGF files are read, or refused in one line, quickly and in bounded memory."""
 
 import random
 import time

@@ -154,13 +154,13 @@ def full(scratch: pathlib.Path, *only: str) -> dict:
         while tries:  # the number of writes differs a little between runs
             shutil.rmtree(out)
             faults.arm(n, KINDS[kind](n))
-            status, said = train(out, SHORT)
+            status, output = train(out, SHORT)
             hit = faults.count >= n
             faults.arm(NEVER)
-            check_said(status, said, (kind, n))
+            check_output(status, output, (kind, n))
             assert hit or status == 0, (kind, n)
             again = train(out, SHORT)
-            assert again[0] == 0, (kind, n, said, again)
+            assert again[0] == 0, (kind, n, output, again)
             check_done(out, digests, lines)
             n, tries = (n + 1, TRIES) if hit else (n, tries - 1)
             counts[kind] = n - 1
@@ -168,12 +168,15 @@ def full(scratch: pathlib.Path, *only: str) -> dict:
     return counts
 
 
-def check_said(status: int, said: str, where: tuple[str, int]) -> None:
+def check_output(status: int, output: str, where: tuple[str, int]) -> None:
     """A full disk gives at most one line, which is the last one if the run failed; no traceback."""
-    disk_errors = [line for line in said.splitlines() if "No space left" in line]
-    assert "Traceback" not in said, (where, said)
-    assert len(disk_errors) <= 1, (where, said)
-    assert status == 0 or (status in (1, 2) and said.splitlines()[-1] in disk_errors), (where, said)
+    disk_errors = [line for line in output.splitlines() if "No space left" in line]
+    assert "Traceback" not in output, (where, output)
+    assert len(disk_errors) <= 1, (where, output)
+    assert status == 0 or (status in (1, 2) and output.splitlines()[-1] in disk_errors), (
+        where,
+        output,
+    )
 
 
 def power(scratch: pathlib.Path) -> dict:
@@ -202,10 +205,10 @@ def power(scratch: pathlib.Path) -> dict:
 def check_images(disk: Disk, place: pathlib.Path, digests: list[str], lines: list[dict]) -> None:
     for image, promised in disk.images.values():
         lay_out(image, place)
-        status, said = train(place / "run", SHORT)
-        went_on = said.partition("resuming after iteration ")[2].split()
-        assert status == 0, (promised, sorted(image), said)
-        assert int((went_on or ["0"])[0]) >= promised, (promised, sorted(image), said)
+        status, output = train(place / "run", SHORT)
+        went_on = output.partition("resuming after iteration ")[2].split()
+        assert status == 0, (promised, sorted(image), output)
+        assert int((went_on or ["0"])[0]) >= promised, (promised, sorted(image), output)
         check_done(place / "run", digests, lines)
         shutil.rmtree(place)
 

@@ -76,7 +76,7 @@ CYCLE = 1 / 1.5e9
 ROUND = (3000 + 2 * 750 + 1500) * CYCLE  # the network, the more expensive branch and the all-reduce
 
 
-def found(program: estimate.LoopEstimate, *path: int | str) -> estimate.LoopEstimate:
+def find_loop(program: estimate.LoopEstimate, *path: int | str) -> estimate.LoopEstimate:
     loop = program.find(*path)
     assert loop is not None
     return loop
@@ -84,8 +84,8 @@ def found(program: estimate.LoopEstimate, *path: int | str) -> estimate.LoopEsti
 
 def test_time_is_of_rounds_cycles_and_padded_bytes():
     program = estimate.read(TPU, "v5e", {"body/while$": 5})
-    simulation = found(program, 10)
-    flood = found(simulation, "body/while")
+    simulation = find_loop(program, 10)
+    flood = find_loop(simulation, "body/while")
     assert flood.seconds == pytest.approx(1500 * CYCLE)
     assert (flood.rounds, flood.is_known) == (5, False)
     compared = 2 / 819e9  # without cycles: the one byte of a predicate, read and written
@@ -94,17 +94,17 @@ def test_time_is_of_rounds_cycles_and_padded_bytes():
 
 
 def test_the_network_is_what_has_a_convolution_inside():
-    simulation = found(estimate.read(TPU, "v5e", {"": 0}), 10)
+    simulation = find_loop(estimate.read(TPU, "v5e", {"": 0}), 10)
     assert simulation.network_share == pytest.approx(3000 / 6000, rel=1e-3)
 
 
 def test_unknown_loops_have_the_rounds_that_are_assumed():
-    flood = found(estimate.read(TPU, "v5e"), 10, "while")
+    flood = find_loop(estimate.read(TPU, "v5e"), 10, "while")
     assert flood.rounds == estimate.DEFAULT_ROUNDS
 
 
 def test_another_chip_has_another_clock():
-    of = lambda chip: found(estimate.read(TPU, chip), 10, "while").seconds
+    of = lambda chip: find_loop(estimate.read(TPU, chip), 10, "while").seconds
     assert of("v5e") / of("v6e") == pytest.approx(1.75 / 1.5)
 
 
@@ -201,7 +201,7 @@ def test_an_exchange_goes_over_the_links_twice():
 
 def test_kernels_and_what_the_host_waits_for():
     program = estimate.read(GPU, "h100")
-    simulation = found(program, 32)
+    simulation = find_loop(program, 32)
     # `below`, the product, `is_on` and two in the descent, `taken`, and our own kernel.
     assert simulation.kernels == 7
     assert (simulation.host_loops, simulation.host_conditionals) == (1, 1)

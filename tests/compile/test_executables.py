@@ -29,9 +29,9 @@ def new_game(komi):
     return executables.jit(go.init, (0,))(RULES, np.float32(komi))
 
 
-def assert_equal(found, wanted):
-    jax.tree.map(np.testing.assert_array_equal, found, wanted)
-    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+def assert_equal(actual, expected):
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
 
 
 def test_a_kept_program_is_loaded_without_tracing(kept, never_traced):
@@ -111,20 +111,20 @@ def test_a_program_is_compiled_from_shapes(kept, never_traced):
     assert double(given) == again(given) == expected
 
 
-@pytest.mark.parametrize("harm", ["flipped", "shorter", "other", "writable", "link", "failing"])
-def test_foreign_and_damaged_files_are_not_used(kept, harm):
+@pytest.mark.parametrize("damage", ["flipped", "shorter", "other", "writable", "link", "failing"])
+def test_foreign_and_damaged_files_are_not_used(kept, damage):
     expected = new_game(5.5)
     (path,) = kept.iterdir()
     data = path.read_bytes()
-    if harm == "flipped":
+    if damage == "flipped":
         path.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
-    elif harm == "shorter":
+    elif damage == "shorter":
         path.write_bytes(data[:-1])
-    elif harm == "other":
+    elif damage == "other":
         executables.write(path, pickle.dumps("no program"))
-    elif harm == "writable":
+    elif damage == "writable":
         path.chmod(0o606)
-    elif harm == "link":
+    elif damage == "link":
         path.rename(kept / "elsewhere")
         path.symlink_to(kept / "elsewhere")
     else:  # it is a valid program of another function

@@ -58,20 +58,22 @@ def test_prepared_programs_are_expected_too(kept):
     assert len(started("gtp")) == 1
 
 
-@pytest.mark.parametrize("harm", ["of the program", "of the list", "no program", "another's name"])
-def test_damaged_lists_and_programs(kept, harm):
+@pytest.mark.parametrize(
+    "damage", ["of the program", "of the list", "no program", "another's name"]
+)
+def test_damaged_lists_and_programs(kept, damage):
     started("gtp")
     executables.jit(hashing.mix)(NUMBER)
     names, program = sorted(kept.iterdir(), key=lambda path: path.stat().st_size)
-    if harm == "of the program":
+    if damage == "of the program":
         program.write_bytes(program.read_bytes()[:-1])
-    elif harm == "of the list":
+    elif damage == "of the list":
         names.write_bytes(names.read_bytes() + b"x")
-    elif harm == "no program":
+    elif damage == "no program":
         program.unlink()
     else:
         executables.write(names, b"../x\n..\n" + program.name.encode())
-    assert len(started("gtp")) == {"of the list": 0, "another's name": 2}.get(harm, 1)
+    assert len(started("gtp")) == {"of the list": 0, "another's name": 2}.get(damage, 1)
     assert executables.jit(hashing.mix)(NUMBER) == MIXED
     executables.load(program)  # intact, or written again
 

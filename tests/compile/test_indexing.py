@@ -12,13 +12,13 @@ ROWS = jnp.arange(12.0).reshape(4, 3)
 
 
 @pytest.fixture(params=["", "plain"])
-def how(request, monkeypatch):
+def compile_mode(request, monkeypatch):
     monkeypatch.setenv(mode.VARIABLE, request.param)
     return request.param
 
 
 @pytest.mark.parametrize("count", [1, 16, 17, 33, 82])
-def test_the_highest_of_many(how, count):
+def test_the_highest_of_many(compile_mode, count):
     """For any scores that a choice may see; a nan is the highest, whatever its sign."""
     rng = np.random.RandomState(count)
     rows = rng.randn(40, count).astype(np.float32)
@@ -37,34 +37,37 @@ def test_the_highest_of_many(how, count):
 
 
 @pytest.mark.parametrize("rows", [[2], [3, 0], [[1], [1]]])
-def test_rows_are_read(how, rows):
+def test_rows_are_read(compile_mode, rows):
     read = jax.jit(lambda array, rows: indexing.read_rows(array, rows))
     np.testing.assert_array_equal(read(ROWS, jnp.array(rows)), ROWS[np.array(rows)])
 
 
-def test_a_kernel_of_one_result(how):
+def test_a_kernel_of_one_result(compile_mode):
     run = jax.jit(lambda x: indexing.small_kernel(lambda x: x * 2, x))
     assert run(jnp.arange(3)).tolist() == [0, 2, 4]
 
 
-def test_unused_arguments_count_as_used(how):
+def test_unused_arguments_count_as_used(compile_mode):
     """Unless compiled plainly the program reads the second array, so that nans in it show."""
     first = lambda pair: pair[0]
     shapes = (jax.ShapeDtypeStruct((3,), jnp.float32),) * 2
     run = jax.jit(lambda pair: indexing.all_used(first, shapes, pair[0], pair))
     assert run((ROWS, 2 * ROWS)).tolist() == ROWS.tolist()
     broken = run((ROWS, jnp.full_like(ROWS, jnp.nan)))
-    assert np.isneginf(broken).all() == (how == "")
+    assert np.isneginf(broken).all() == (compile_mode == "")
 
 
-def test_a_decision_after_a_read(how):
+def test_a_decision_after_a_read(compile_mode):
     run = jax.jit(lambda x: indexing.after(x > 1, x < 3))
-    assert run(jnp.arange(4)).tolist() == [False, False, True, how == "plain"]
+    assert run(jnp.arange(4)).tolist() == [False, False, True, compile_mode == "plain"]
 
 
-def test_a_decision_by_a_row(how):
+def test_a_decision_by_a_row(compile_mode):
     run = jax.jit(lambda x: indexing.by_row(x[:, 0] > 1, lambda: x[:, 1] > 1))
-    assert run(jnp.array([[2, 0], [0, 2]])).tolist() == [how == "", how == "plain"]
+    assert run(jnp.array([[2, 0], [0, 2]])).tolist() == [
+        compile_mode == "",
+        compile_mode == "plain",
+    ]
 
 
 @pytest.mark.parametrize("target", ["cpu", "tpu"])

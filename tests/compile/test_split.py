@@ -1,4 +1,4 @@
-"""Functions that ask a question, as two programs, against one program with the answer inside."""
+"""Functions that make a request, as two programs, against one program that computes the answer."""
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +24,9 @@ def whole(ask, table, row, x):
     """With a constant, a key, an argument passed through, a loop on each side of the question."""
     drawn = jax.random.uniform(jax.random.key(3), x.shape) + jnp.array([1.0, 2.0, 3.0, 4.0])
     x = lax.fori_loop(0, 3, lambda i, x: x + drawn, x)
-    said = ask({"x": x, "row": row})
-    table = lax.fori_loop(0, 2, lambda i, table: table.at[i].add(said["twice"]), table)
-    return {"table": table.at[row].set(x), "row": row, "count": said["count"], "one": 1}
+    reply = ask({"x": x, "row": row})
+    table = lax.fori_loop(0, 2, lambda i, table: table.at[i].add(reply["twice"]), table)
+    return {"table": table.at[row].set(x), "row": row, "count": reply["count"], "one": 1}
 
 
 def run(cut, *args):
@@ -81,8 +81,8 @@ def test_a_trimmed_program_takes_only_used_leaves():
     given = {"x": jnp.array([1.0, -1.0]), "row": jnp.int32(1)}
     program = TrimmedProgram(answer, (given,), dict)
     assert program.needed == [False, True]  # of row, x
-    said = program([None, given["x"]])
-    np.testing.assert_array_equal(said["twice"], [2.0, -2.0])
+    reply = program([None, given["x"]])
+    np.testing.assert_array_equal(reply["twice"], [2.0, -2.0])
     assert jax.tree.map(lambda x: x.dtype, program.result_types) == {
         "count": "int32",
         "twice": "float32",
@@ -91,8 +91,8 @@ def test_a_trimmed_program_takes_only_used_leaves():
 
 def test_unused_leaves_are_not_computed_nor_passed_through():
     def function(ask, carried, x):
-        said = ask({"x": x + 1, "row": x[0] * 7})
-        return {"kept": carried["kept"], "sum": carried["sum"] + said["twice"]}, x, x
+        reply = ask({"x": x + 1, "row": x[0] * 7})
+        return {"kept": carried["kept"], "sum": carried["sum"] + reply["twice"]}, x, x
 
     needed = lambda question: [False, True]
     carried = {"kept": jnp.arange(3.0), "sum": jnp.zeros(4)}
@@ -103,8 +103,8 @@ def test_unused_leaves_are_not_computed_nor_passed_through():
     text = halves._first.jitted.lower(*halves._types_first()).as_text()
     assert "7.0" not in text
     assert "3xf32" not in text
-    said = answer({"x": asked[1]})
-    after, one, other = halves.after(held, said)
+    reply = answer({"x": asked[1]})
+    after, one, other = halves.after(held, reply)
     assert after["kept"] is carried["kept"]  # the caller's own array, since it is donated
     assert carried["sum"].is_deleted()
     np.testing.assert_array_equal(after["sum"], [4.0] * 4)
@@ -116,19 +116,19 @@ def test_unused_leaves_are_not_computed_nor_passed_through():
 
 
 def test_cached_results_are_computed_once(tmp_path, monkeypatch):
-    made = []
-    make = lambda: made.append(1) or (1, jax.ShapeDtypeStruct((2,), jnp.float32))
+    computed = []
+    make = lambda: computed.append(1) or (1, jax.ShapeDtypeStruct((2,), jnp.float32))
     monkeypatch.setattr(executables, "folder", lambda: tmp_path)
     tmp_path.chmod(0o700)
     of = "these", (1, 2)
     assert executables.cached_result(make, *of) == executables.cached_result(make, *of) == make()
-    assert len(made) == 2  # once by `remembered`
+    assert len(computed) == 2  # once by `remembered`
     assert executables.cached_result(make, "these", (1, 3))
-    assert len(made) == 3
+    assert len(computed) == 3
     for file in tmp_path.iterdir():
         file.write_bytes(b"damaged")
     assert executables.cached_result(make, *of)
-    assert len(made) == 4
+    assert len(computed) == 4
     monkeypatch.setattr(executables, "folder", lambda: None)
     assert executables.cached_result(make, *of)
-    assert len(made) == 5
+    assert len(computed) == 5

@@ -62,7 +62,7 @@ def config_of(path, **more):
 
 
 @pytest.fixture
-def chance(monkeypatch):
+def random_play(monkeypatch):
     """Have every contestant play at random; returns a list of the pieces played."""
     played = []
     play_piece = run.play_piece
@@ -85,20 +85,20 @@ def without_seconds(pieces):
     return [{k: v for k, v in piece.items() if k != "seconds"} for piece in pieces]
 
 
-def test_pieces_are_played_once_and_resume_after_a_kill(tmp_path, chance, capsys):
+def test_pieces_are_played_once_and_resume_after_a_kill(tmp_path, random_play, capsys):
     sweep, whole, broken = sweep_of("a", "b"), tmp_path / "whole", tmp_path / "broken"
     assert run.run(sweep, config_of(whole)) == 0
     every = [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
-    assert chance == every
+    assert random_play == every
     assert run.run(sweep, config_of(whole)) == 0
-    assert chance == every
+    assert random_play == every
 
     assert run.run(sweep, config_of(broken, games=4)) == 0
     text = (broken / "pieces.jsonl").read_text()
     (broken / "pieces.jsonl").write_text(text + text[: len(text) // 3])  # a torn line
-    del chance[:]
+    del random_play[:]
     assert run.run(sweep, config_of(broken)) == 0
-    assert chance == every[2:]
+    assert random_play == every[2:]
     assert "resuming after 8 games" in capsys.readouterr().err
     assert without_seconds(lines(broken)) == without_seconds(lines(whole))
     sessions = [
@@ -107,7 +107,7 @@ def test_pieces_are_played_once_and_resume_after_a_kill(tmp_path, chance, capsys
     assert [[one["done"] for one in of] for of in sessions] == [[0], [0, 2]]
 
 
-def test_points_share_openings_and_other_seeds_differ(tmp_path, chance):
+def test_points_share_openings_and_other_seeds_differ(tmp_path, random_play):
     for seed in (0, 1):
         assert run.run(sweep_of("a", "b"), config_of(tmp_path / f"{seed}", seed=seed)) == 0
     a, b, more_a, _ = lines(tmp_path / "0")
@@ -119,12 +119,12 @@ def test_points_share_openings_and_other_seeds_differ(tmp_path, chance):
     assert lines(tmp_path / "1")[0]["plies"] != a["plies"]
 
 
-def test_a_stop_keeps_finished_pieces(tmp_path, chance, monkeypatch):
+def test_a_stop_keeps_finished_pieces(tmp_path, random_play, monkeypatch):
     config, sweep = config_of(tmp_path), sweep_of("a", "b")
     counted = run.play_piece
 
     def stop_at_the_third(*arguments):
-        if len(chance) == 2:
+        if len(random_play) == 2:
             raise KeyboardInterrupt
         return counted(*arguments)
 
@@ -148,13 +148,13 @@ def test_a_refused_command_does_not_change_the_folder(tmp_path):
 def test_a_config_written_before_the_lock_is_checked(tmp_path, monkeypatch):
     config, lock = config_of(tmp_path / "run"), SweepFolder._lock
 
-    def beaten(self):
+    def write_config_first(self):
         monkeypatch.setattr(SweepFolder, "_lock", lock)
         with SweepFolder(sweep_of("a"), config):
             pass
         lock(self)
 
-    monkeypatch.setattr(SweepFolder, "_lock", beaten)
+    monkeypatch.setattr(SweepFolder, "_lock", write_config_first)
     with SweepFolder(sweep_of("b"), config):
         pass
     points = json.loads((config.out / "config.json").read_text())["points"]
@@ -304,12 +304,12 @@ def test_a_search_from_end_to_end(tmp_path):
     assert {"config.json", "manifest.json"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_anchors_play_a_program(tmp_path, chance):
+def test_anchors_play_a_program(tmp_path, random_play):
     sweep = sweep_of("a", "b")
     missing = config_of(tmp_path / "missing", anchor_command="no-such-program --gtp")
     with pytest.raises(ValueError, match=r"opponent.command: 'no-such-program' is not a program"):
         run.run(sweep, missing)
-    assert chance == []
+    assert random_play == []
     config = config_of(tmp_path / "out", anchor_command=sys.executable)
     with pytest.raises(ValueError, match="'area', which no flag can express"):
         anchors.matches(
@@ -334,7 +334,7 @@ def test_anchors_play_a_program(tmp_path, chance):
 
 
 @pytest.mark.slow
-def test_a_sweep_and_its_anchor(tmp_path, chance, capsys):
+def test_a_sweep_and_its_anchor(tmp_path, random_play, capsys):
     config = config_of(
         tmp_path / "out", games=2, parallel=2, anchor_command=SCRIPTED, anchor_games=2, komi=0.5
     )

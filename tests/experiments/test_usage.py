@@ -1,4 +1,4 @@
-"""A wrong command for an experiment answers with the right one."""
+"""A wrong command for an experiment is answered with the right one."""
 
 import pathlib
 

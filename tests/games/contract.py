@@ -86,11 +86,11 @@ def check_unchanged(before, after, over: np.ndarray):
         np.testing.assert_array_equal(np.asarray(x)[over], np.asarray(y)[over])
 
 
-def check_one_game(game: Game, actions, wanted):
+def check_one_game(game: Game, actions, expected_states):
     """Check that a single game plays as it does in a batch."""
     play = jax.jit(game.play)
     state = jax.jit(game.init)(jax.random.split(jax.random.key(0), BATCH)[0])
-    for i, expected in enumerate(wanted):
+    for i, expected in enumerate(expected_states):
         jax.tree.map(np.testing.assert_array_equal, state, expected)
         if i < len(actions):
             state = play(state, jnp.int32(actions[i]))

@@ -64,7 +64,7 @@ def random_boards(size: int, count: int, seed: int) -> list[list[int]]:
     rng = random.Random(seed)
     played = (2 * count) // 3
     return [_played(size, rng) for _ in range(played)] + [
-        _thrown(size, rng) for _ in range(count - played)
+        _scattered(size, rng) for _ in range(count - played)
     ]
 
 
@@ -82,7 +82,7 @@ def _played(size, rng):
     return game.board
 
 
-def _thrown(size, rng):
+def _scattered(size, rng):
     game = ReferenceGame(size)
     density = rng.choice([0.3, 0.5, 0.7, 0.85])
     black = rng.choice([0.2, 0.5, 0.9])

@@ -65,11 +65,11 @@ def check(size, boards):
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_boards(name):
-    drawn, wanted = GOLDEN[name]
+    drawn, expected = GOLDEN[name]
     stones, territory = find(5, [parse(drawn)])
     for c, (alive, area) in enumerate((("X", ",1"), ("O", ";2"))):
-        assert set(np.flatnonzero(stones[c, 0])) == marks(wanted, alive)
-        assert set(np.flatnonzero(territory[c, 0])) == marks(wanted, area)
+        assert set(np.flatnonzero(stones[c, 0])) == marks(expected, alive)
+        assert set(np.flatnonzero(territory[c, 0])) == marks(expected, area)
     check(5, [parse(drawn)])
 
 

@@ -78,8 +78,8 @@ def test_a_set_up_game_can_be_batched_and_read_back():
     rules = go.Rules(size=3)
     boards = np.zeros((4, 3, 3), np.int8)
     boards[1, 1, 1], boards[2, 0, 0], boards[3, 2, 2] = 1, -1, 1
-    there_and_back = lambda b: go.stones(rules, gozero.from_stones(rules, b, komi=0.5))
-    again = jax.jit(jax.vmap(there_and_back))(boards)
+    round_tripped = lambda b: go.stones(rules, gozero.from_stones(rules, b, komi=0.5))
+    again = jax.jit(jax.vmap(round_tripped))(boards)
     np.testing.assert_array_equal(again, boards)
 
 

@@ -26,10 +26,10 @@ def test_each_map_then_its_inverse_is_the_identity(size):
             (actions * 1.5, symmetry.map_actions),
         )
         back = symmetry.inverse(k)
-        there_and_back = [move(size, move(size, x, k), back) for x, move in one]
-        back_and_there = [move(size, move(size, x, back), k) for x, move in one]
+        round_tripped = [move(size, move(size, x, k), back) for x, move in one]
+        reverse_round_tripped = [move(size, move(size, x, back), k) for x, move in one]
         turned = symmetry.map_planes(symmetry.map_planes(planes, k), back)
-        return there_and_back, back_and_there, turned
+        return round_tripped, reverse_round_tripped, turned
 
     for k in ALL:
         for moved in both_ways(k)[:2]:

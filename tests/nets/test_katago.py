@@ -89,9 +89,9 @@ def damaged(data):
 
 def test_invalid_files_are_refused_by_name_and_field(put):
     model = files.model(8)
-    for name, (data, said) in damaged(files.data(model)).items():
+    for name, (data, message) in damaged(files.data(model)).items():
         path = put(data, f"{name}.bin")
-        with pytest.raises(ValueError, match=said) as error:
+        with pytest.raises(ValueError, match=message) as error:
             model_file.read(path)
         assert str(path) in str(error.value)
     stem = model["stem"][0].astype("<f4").tobytes()
@@ -283,21 +283,21 @@ def states_of(rules, rows):
 
 def check_golden(row, legal, output):
     """An output agrees with KataGo's, from White's view, within the usual tolerances."""
-    said, white = row["nn"], 1 if row["to_play"] == "W" else -1
+    golden, white = row["nn"], 1 if row["to_play"] == "W" else -1
     win, loss = (output.win, output.loss)[::white]
-    assert abs(win - said["whiteWin"]) < 0.002
-    assert abs(loss - said["whiteLoss"]) < 0.002
-    assert abs(output.no_result - said["noResult"]) < 0.002
-    assert abs(white * output.score - said["whiteLead"]) < 0.05
-    assert abs(white * output.score_mean - said["whiteScoreSelfplay"]) < 0.05
+    assert abs(win - golden["whiteWin"]) < 0.002
+    assert abs(loss - golden["whiteLoss"]) < 0.002
+    assert abs(output.no_result - golden["noResult"]) < 0.002
+    assert abs(white * output.score - golden["whiteLead"]) < 0.05
+    assert abs(white * output.score_mean - golden["whiteScoreSelfplay"]) < 0.05
     logits = np.where(legal, output.policy_logits, -np.inf)
     policy = np.exp(logits - logits.max())
     policy = np.where(legal, policy / policy.sum(), np.nan)
-    expected = np.array(said["policy"], np.float64).reshape(-1)  # None is nan
-    expected = np.append(expected, said["policy_pass"])
+    expected = np.array(golden["policy"], np.float64).reshape(-1)  # None is nan
+    expected = np.append(expected, golden["policy_pass"])
     np.testing.assert_allclose(policy, expected, atol=0.002, rtol=0)
     owners = white * np.tanh(output.ownership_logits)
-    expected = np.array(said["white_ownership"]).reshape(-1)
+    expected = np.array(golden["white_ownership"]).reshape(-1)
     np.testing.assert_allclose(owners, expected, atol=0.01, rtol=0)
 
 

@@ -45,14 +45,14 @@ def boards_of(found, size):
 
 
 @functools.cache
-def seeing(config, rules):
+def make_observe(config, rules):
     play = jax.jit(functools.partial(go.play, rules))
     see = jax.jit(jax.vmap(lambda s: inputs.observe(config, rules, s, s.position)))
     return play, see
 
 
 def check(rules, games, config=CONFIG, num_past_moves=5, tax="none"):
-    play, see = seeing(config, rules)
+    play, see = make_observe(config, rules)
     states, komis = [], [-3.0, 0.5, 6.5, 7.0, 400.0]
     for number, (_, moves) in enumerate(games):
         state = go.init(rules, komis[number % 5])

@@ -91,7 +91,7 @@ def edit(path, **changes):
 
 
 @pytest.mark.parametrize(
-    ("harm", "says"),
+    ("damage", "says"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:500]), "damaged"),
         (lambda path: path.unlink(), "there is no file"),
@@ -104,16 +104,16 @@ def edit(path, **changes):
         (lambda path: edit(path, blocks=True), "lacks blocks"),
     ],
 )
-def test_bad_weights(saved, harm, says):
+def test_bad_weights(saved, damage, says):
     path, _ = saved
-    harm(path)
+    damage(path)
     with pytest.raises(ValueError, match=says) as raised:
         weights.load(path, 5)
     assert str(path) in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("harm", "says"),
+    ("damage", "says"),
     [
         (lambda path: path.unlink(), "there is no file"),
         (lambda path: path.write_text("{"), "damaged"),
@@ -121,10 +121,10 @@ def test_bad_weights(saved, harm, says):
         (lambda path: path.write_text(path.read_text().replace("-weights-", "-x-")), "format"),
     ],
 )
-def test_a_bad_description_beside_weights_of_earlier_versions(tmp_path, harm, says):
+def test_a_bad_description_beside_weights_of_earlier_versions(tmp_path, damage, says):
     params = network.init(CONFIG, jax.random.key(0))
     path = weights.save(tmp_path / "w.npz", params, CONFIG, size=5)
-    harm(path.with_suffix(".json"))
+    damage(path.with_suffix(".json"))
     with pytest.raises(ValueError, match=says):
         weights.load(path, 5)
 

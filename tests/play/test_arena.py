@@ -142,7 +142,7 @@ def test_pairs_share_an_opening_and_swap_colours():
 
 
 def test_players_have_their_reported_colours():
-    """Two players that every move distinguishes."""
+    """Two players whose moves always differ."""
     match = play(LOWEST, HIGHEST, seed=4)
     for number in range(4):
         game = ReferenceGame(5)
@@ -328,8 +328,10 @@ def test_trees_are_reused(trees):
         tree = choice.memory
         by_tree = [x.reshape(tree.num_trees, -1) for x in (tree.parent, tree.action, tree.visits)]
         first_of_game = [x[::trees] for x in (*by_tree, tree.size)]
-        told = (*first_of_game, turn.recent, turn.states.ended)
-        jax.debug.callback(lambda *x: seen.append(list(map(np.asarray, x))), *told, ordered=True)
+        observed = (*first_of_game, turn.recent, turn.states.ended)
+        jax.debug.callback(
+            lambda *x: seen.append(list(map(np.asarray, x))), *observed, ordered=True
+        )
         return choice
 
     watched = Player(choose, searching.params, searching.begin)

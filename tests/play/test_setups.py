@@ -108,7 +108,7 @@ def test_forms_of_the_paper():
     backups = [None, max_backup, MixBackup()]
     for name, backup in zip(("mean", "max", "mix"), backups, strict=True):
         assert make_setup(RULES, PlayerConfig(backup=name)).search.backup == backup
-    for flags, said in (
+    for flags, message in (
         ({"rave_initial": 0.5}, "--rave-initial 0.5: only with --search rave"),
         ({"search": "rave", "rave_bonus": "plain"}, "--rave-bonus plain: only with --exploration"),
         ({"backup": "max", "leaves": 4}, "--leaves 4: not with --backup"),
@@ -122,7 +122,7 @@ def test_forms_of_the_paper():
         ({"search": "gaussian", "exploration": 1.0}, "--exploration 1.0: not with --search"),
         ({"evaluator": "network", "priors": "mm"}, "--priors mm: only with --evaluator playout"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             PlayerConfig(**flags).check()
 
 

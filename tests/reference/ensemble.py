@@ -53,7 +53,7 @@ def exchange(forest, depth, share):
         level = [group for above in level for group in below(above) if weight(group) >= least]
         shared = shared + level
     for group in shared:
-        tell_each_other([node for node in group if node])
+        share_statistics([node for node in group if node])
     return len(shared)
 
 
@@ -77,7 +77,7 @@ def own_amaf(node):
     return np.stack([node.amaf_visits, node.amaf_sum]) - node.other_amaf - node.believed
 
 
-def tell_each_other(group):
+def share_statistics(group):
     found, amaf = [own(node) for node in group], [own_amaf(node) for node in group]
     for i, node in enumerate(group):
         others = [found[j] for j in range(len(group)) if j != i]

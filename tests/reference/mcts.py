@@ -68,7 +68,7 @@ class Node:
         self.above = None  # the node two plies above
         self.cached = None  # the action to try next, whatever the rule says; see `prune`
 
-    def sees(self, action):
+    def proven_result(self, action):
         """The proven result of an action, for the player to move."""
         child = self.children.get(action)
         return 4 - child.proven if child and child.proven else 0
@@ -83,8 +83,8 @@ class Node:
         for action in np.flatnonzero(self.prior >= 0):
             if above.visits[action]:
                 value = fixed(mean(above.value_sum, above.visits)[action])
-                if above.sees(action):
-                    value = (above.sees(action) - 2) * ONE
+                if above.proven_result(action):
+                    value = (above.proven_result(action) - 2) * ONE
             elif above.amaf_visits[action]:
                 value = fixed(mean(above.amaf_sum, above.amaf_visits)[action])
             else:
@@ -98,7 +98,7 @@ class Node:
         """Recompute the value and the proven result from children that are up to date."""
         self.proven = self.by_game
         if prove and self.children:
-            seen = [self.sees(action) for action in self.children]
+            seen = [self.proven_result(action) for action in self.children]
             untried = set(np.flatnonzero(self.prior >= 0)) - set(self.children)
             if 3 in seen or (not untried and 0 not in seen):
                 self.proven = max(seen)
@@ -124,7 +124,7 @@ class Node:
             if backup:
                 q[action] = -F32(child.backup_value) / F32(ONE)
             if prove and child.proven:
-                q[action] = self.sees(action) - 2
+                q[action] = self.proven_result(action) - 2
         amaf_source = amaf_source or self  # the node whose AMAF statistics are used
         amaf = (amaf_source.amaf_visits, mean(amaf_source.amaf_sum, amaf_source.amaf_visits))
         # Illegal actions have no statistics.
@@ -140,7 +140,7 @@ class Node:
             if rule.by_variance:
                 more = (*more, np.where(legal, self.variance(), F32(0)))
             score = rule(self.prior, visits, q, value, raw, *more)
-        lost = [prove and self.sees(action) == 1 for action in range(len(legal))]
+        lost = [prove and self.proven_result(action) == 1 for action in range(len(legal))]
         return np.where(legal, np.where(lost, np.finfo(F32).min, score), -np.inf)
 
     def variance(self):
@@ -178,7 +178,7 @@ class Node:
         untried = int(max(ties, key=lambda a: tie_break(tie_seed, self.index, int(a))))
         return untried if prior[untried] >= 0 else None
 
-    def lose_children(self, kept, rule, tie_seed):
+    def drop_children(self, kept, rule, tie_seed):
         """Drop the children not kept: their actions are untried, their statistics stay here."""
         lost = {action for action, child in self.children.items() if child not in kept}
         if not lost:
@@ -634,13 +634,13 @@ def search(
                 found.append((path, end))
                 lose(path, virtual_loss)
         left -= len(found)
-        asked = set()
+        pending = set()
         for path, end in found:
             lose(path, -virtual_loss)
             back_up(path, end)
-            if known and known.key_of(end.state) not in asked:
+            if known and known.key_of(end.state) not in pending:
                 known.add(end.state)
-                asked.add(known.key_of(end.state))
+                pending.add(known.key_of(end.state))
         if backup or prove:
             for node in reversed(nodes):  # children come after their parents
                 node.back_up(backup, prove)
@@ -652,7 +652,7 @@ def pruned(nodes, most, rule, tie_seed):
     kept = sorted(nodes, key=lambda node: (-node.num_visits(), node.index))[:most]
     kept.sort(key=lambda node: node.index)
     for node in kept:
-        node.lose_children(set(kept), rule, tie_seed)
+        node.drop_children(set(kept), rule, tie_seed)
     for index, node in enumerate(kept):
         node.index = index
     return kept

@@ -67,8 +67,8 @@ def shape_and_contiguity(shape_weight, contiguity_weight) -> Callable:
             features = [softmax_policy.shape_at(game, action)]
             if previous is not None:
                 (row, column), (r, c) = divmod(action, game.size), divmod(previous, game.size)
-                apart = (row - r) ** 2 + (column - c) ** 2
-                features += [apart] if apart in (1, 2) else []
+                distance = (row - r) ** 2 + (column - c) ** 2
+                features += [distance] if distance in (1, 2) else []
             moves[action] = weight, features
         return moves
 

@@ -71,11 +71,11 @@ def weights(
     for p in range(game.size**2):
         if not game.is_legal(p) or game.is_eye(p, game.to_play):
             continue
-        apart = 0
+        distance = 0
         if previous is not None:
             (row, column), (r, c) = divmod(p, game.size), divmod(previous, game.size)
-            apart = (row - r) ** 2 + (column - c) ** 2
-        factor = contiguity_weight[apart if apart in (1, 2) else 0]
+            distance = (row - r) ** 2 + (column - c) ** 2
+        factor = contiguity_weight[distance if distance in (1, 2) else 0]
         found[p] = shape_weight(shape_at(game, p)) * factor
     return found or {game.size**2: 1}
 

@@ -114,7 +114,7 @@ def test_columns_in_a_file():
 
 
 @pytest.mark.parametrize(
-    ("harm", "says"),
+    ("damage", "says"),
     [
         (lambda path: path.unlink(), "there is no file"),
         (lambda path: path.write_bytes(b""), "damaged or not weights"),
@@ -131,10 +131,10 @@ def test_columns_in_a_file():
         (lambda path: arrays.write(path, "strengths", HELD, {}), "'gozero-strengths-1'; expected"),
     ],
 )
-def test_unreadable_files_give_one_clear_error(tmp_path, harm, says):
+def test_unreadable_files_give_one_clear_error(tmp_path, damage, says):
     path = tmp_path / "a.safetensors"
     arrays.write(path, "weights", HELD, {})
-    harm(path)
+    damage(path)
     with pytest.raises(ValueError, match=says) as raised:
         arrays.read(path, "weights")
     assert str(path) in str(raised.value)
@@ -174,8 +174,11 @@ def test_sizes_are_checked_before_unpacking(tmp_path):
     np.lib.format.write_array_header_1_0(header, about)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.npy", header.getvalue() + bytes(4 * count))
-    said = {"format": "gozero-weights-1", "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    path.with_suffix(".json").write_text(json.dumps(said))
+    description = {
+        "format": "gozero-weights-1",
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+    path.with_suffix(".json").write_text(json.dumps(description))
     tracemalloc.start()
     try:
         for like, says in (

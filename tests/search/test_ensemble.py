@@ -184,17 +184,17 @@ THREE = (
 
 
 @functools.cache
-def meeting():
+def make_exchange():
     """jitted (tree, is_due) -> (tree after the exchange and new choices, its merged root)."""
 
     @jax.jit
-    def meet(tree, is_due):
-        met = ensemble.exchange(tree, BY_HAND.ensemble, is_due)
+    def exchange(tree, is_due):
+        exchanged = ensemble.exchange(tree, BY_HAND.ensemble, is_due)
         draws = choose.Draws(jnp.arange(3, dtype=jnp.uint32), jnp.zeros((3, 3)))
-        tree = expand.choose_at(met.tree, met.nodes, met.count, BY_HAND, draws)
+        tree = expand.choose_at(exchanged.tree, exchanged.nodes, exchanged.count, BY_HAND, draws)
         return tree, ensemble.merged_roots(tree, BY_HAND.ensemble)
 
-    return lambda tree, is_due=True: jax.tree.map(np.array, meet(tree, is_due))
+    return lambda tree, is_due=True: jax.tree.map(np.array, exchange(tree, is_due))
 
 
 def held(tree, k, count):
@@ -209,23 +209,28 @@ def check_same(one, other):
 
 def test_three_trees_by_hand():
     """Shared from a quarter of 30 visits: place 0 has 17, 1 has 10, (0, 1) has 8; (0, 2) only 4."""
-    met, _ = meeting()(hand_made(*THREE))
-    assert held(met, 0, 4) == [(30, 0.5), (17, 3.5), (10, -2.0), (8, 3.0)]
-    assert held(met, 1, 3) == [(30, 0.5), (17, 3.5), (10, -2.0)]
-    assert held(met, 2, 4) == [(30, 0.5), (17, 3.5), (8, 3.0), (4, -2.0)]
+    exchanged, _ = make_exchange()(hand_made(*THREE))
+    assert held(exchanged, 0, 4) == [(30, 0.5), (17, 3.5), (10, -2.0), (8, 3.0)]
+    assert held(exchanged, 1, 3) == [(30, 0.5), (17, 3.5), (10, -2.0)]
+    assert held(exchanged, 2, 4) == [(30, 0.5), (17, 3.5), (8, 3.0), (4, -2.0)]
     # At the root -3.5 / 17 against 2 / 10; untried, 0 + 0.1 / 2 sqrt(1 + 17).
-    assert met.next[[0, 5, 10]].tolist() == [2, 2, NO_NODE]
-    assert met.next[[1, 11]].tolist() == [3, 3]  # the only child; and -3 / 8 against 2 / 4
+    assert exchanged.next[[0, 5, 10]].tolist() == [2, 2, NO_NODE]
+    assert exchanged.next[[1, 11]].tolist() == [3, 3]  # the only child; and -3 / 8 against 2 / 4
 
 
 def test_a_tree_that_reaches_a_node_later_gains_all_its_statistics():
-    met, _ = meeting()(hand_made(*THREE))
+    exchanged, _ = make_exchange()(hand_made(*THREE))
     # Four simulations: one of the first tree to 1, three of the second to 0, 1.
     for row, visits, value in [(0, 1, 0.5), (2, 1, -0.5), (5, 3, 1.0), (6, 3, -1.0), (8, 3, 1.0)]:
-        met.visits[row] += visits
-        met.value_sum[row] += value * ONE
-    met.children[6, 0], met.num_children[6], met.action[8], met.size[1] = 3, 1, 1, 4
-    again, found = meeting()(met)
+        exchanged.visits[row] += visits
+        exchanged.value_sum[row] += value * ONE
+    exchanged.children[6, 0], exchanged.num_children[6], exchanged.action[8], exchanged.size[1] = (
+        3,
+        1,
+        1,
+        4,
+    )
+    again, found = make_exchange()(exchanged)
     assert held(again, 0, 4) == [(34, 2.0), (20, 2.5), (11, -2.5), (11, 4.0)]
     assert held(again, 1, 4) == held(again, 0, 4)
     assert held(again, 2, 4) == [(34, 2.0), (20, 2.5), (11, 4.0), (4, -2.0)]
@@ -234,15 +239,15 @@ def test_a_tree_that_reaches_a_node_later_gains_all_its_statistics():
     np.testing.assert_allclose(found.edges.prior, [[0.5, 0.5, -np.inf]])
     assert float(found.value[0]) == pytest.approx(2 / 34)
     # A second exchange changes nothing, and there is none before it is due.
-    check_same(meeting()(again)[0], again)
-    not_due, same = meeting()(met, False)
-    check_same(not_due, met)
+    check_same(make_exchange()(again)[0], again)
+    not_due, same = make_exchange()(exchanged, False)
+    check_same(not_due, exchanged)
     check_same(same, found)
 
 
 def test_the_order_of_the_trees_does_not_matter():
-    turned, found = meeting()(hand_made(*THREE[::-1]))
-    as_they_were, same = meeting()(hand_made(*THREE))
+    turned, found = make_exchange()(hand_made(*THREE[::-1]))
+    as_they_were, same = make_exchange()(hand_made(*THREE))
     by_tree = lambda x: x.reshape(3, -1, *x.shape[1:])
     turned_back = jax.tree.map(lambda x: by_tree(x)[::-1], turned)
     check_same(turned_back, jax.tree.map(by_tree, as_they_were))

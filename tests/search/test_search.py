@@ -140,7 +140,7 @@ def test_temperature_draws_in_proportion_to_visits():
 class Kind(NamedTuple):
     """The context of a game: bool[] each."""
 
-    sick: jax.Array  # its values are nan
+    is_nan: jax.Array  # its values are nan
     drawn: jax.Array  # its values are drawn from the calls' keys
 
 
@@ -155,7 +155,7 @@ def searcher_of_kinds():
     def evaluate(params, key, observations):
         kinds, boards = observations
         draw = jax.random.uniform(key, (), minval=-1.0)
-        value = jnp.where(kinds.drawn, draw, jnp.where(kinds.sick, jnp.nan, 0.0))
+        value = jnp.where(kinds.drawn, draw, jnp.where(kinds.is_nan, jnp.nan, 0.0))
         return tictactoe.even(params, key, boards)._replace(value=value)
 
     roots = tictactoe.boards("X.. .O. ...", "OO. X.. .X.", "... ... ...")
@@ -169,12 +169,12 @@ def test_a_nan_evaluation_marks_only_its_game():
     """The context says which game has nan values: first none, then the first game."""
     kinds = Kind(*jnp.zeros((2, 3), bool))
     sound = searcher_of_kinds()(kinds)
-    one_sick = searcher_of_kinds()(kinds._replace(sick=jnp.array([True, False, False])))
-    assert one_sick.ok.tolist() == [False, True, True]
+    one_nan = searcher_of_kinds()(kinds._replace(is_nan=jnp.array([True, False, False])))
+    assert one_nan.ok.tolist() == [False, True, True]
     assert sound.ok.tolist() == [True, True, True]
-    assert np.isfinite(np.asarray(one_sick.value)).all()
-    np.testing.assert_array_equal(one_sick.visits[1:], sound.visits[1:])
-    np.testing.assert_array_equal(one_sick.q[1:], sound.q[1:])
+    assert np.isfinite(np.asarray(one_nan.value)).all()
+    np.testing.assert_array_equal(one_nan.visits[1:], sound.visits[1:])
+    np.testing.assert_array_equal(one_nan.q[1:], sound.q[1:])
 
 
 def test_every_evaluation_has_its_own_key():
@@ -249,12 +249,12 @@ def evaluate_as(change):
         (
             ValueError,
             r"^evaluate: prior_logits has shape \(1, 8\); .* must be \(1, 9\)",
-            lambda said: said._replace(prior_logits=said.prior_logits[:, 1:]),
+            lambda original: original._replace(prior_logits=original.prior_logits[:, 1:]),
         ),
         (
             ValueError,
             r"^evaluate: value has shape \(1, 1\); .* must be \(1,\)",
-            lambda said: said._replace(value=said.value[:, None]),
+            lambda original: original._replace(value=original.value[:, None]),
         ),
     ],
 )

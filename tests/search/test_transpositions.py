@@ -74,13 +74,13 @@ class Params(NamedTuple):
     """The evaluator's parameters."""
 
     luck: float = 0.0  # the weight of a random value, one per call
-    sick: int = 2**32 - 1  # the set whose value is nan
+    nan_set: int = 2**32 - 1  # the set whose value is nan
 
 
 def evaluate(params, key, sets):
     evaluation = HASH_EVALUATE(None, None, sets)
     value = evaluation.value + params.luck * jax.random.uniform(key, (), minval=-1.0)
-    return evaluation._replace(value=jnp.where(sets == params.sick, jnp.nan, value))
+    return evaluation._replace(value=jnp.where(sets == params.nan_set, jnp.nan, value))
 
 
 class Searcher:
@@ -105,7 +105,7 @@ class Searcher:
 
 
 def _as_arrays(params):
-    return Params(np.float32(params.luck), np.uint32(params.sick))
+    return Params(np.float32(params.luck), np.uint32(params.nan_set))
 
 
 @functools.cache
@@ -342,7 +342,7 @@ def test_a_tree_does_not_depend_on_the_others(leaves):
 @pytest.mark.slow
 def test_random_evaluations_are_shared_and_calls_are_fewer():
     """Each call draws one value for its whole batch, so there are as many values as calls."""
-    flat = Params(luck=1.0, sick=2**32 - 1)
+    flat = Params(luck=1.0, nan_set=2**32 - 1)
     result = shared()(ROOTS, jax.random.key(0), params=flat)
     tree = result.tree
     taken = tree.positions[0][:, 0]
@@ -363,7 +363,7 @@ def test_random_evaluations_are_shared_and_calls_are_fewer():
 
 @pytest.mark.parametrize("at_once", [{}, AT_ONCE], ids=["one leaf", "leaves"])
 def test_a_nan_evaluation_is_shared(at_once):
-    params = Params(sick=0b1011)
+    params = Params(nan_set=0b1011)
     run = shared(at_once.get("leaves", 1))
     result = run(ROOTS, jax.random.key(2), params=params)
     for b in range(BATCH):

@@ -83,10 +83,12 @@ def test_a_tpu_writes_the_same_ring(capacity, monkeypatch):
     assert len(np.unique(one.rows.outcome)) == capacity
 
 
-@pytest.mark.parametrize(("added", "wanted"), [(0, 0), (3, 3), (4, 4), (6, 5), (20, 12), (90, 47)])
-def test_the_window_grows(added, wanted):
+@pytest.mark.parametrize(
+    ("added", "expected"), [(0, 0), (3, 3), (4, 4), (6, 5), (20, 12), (90, 47)]
+)
+def test_the_window_grows(added, expected):
     """By hand: 4 (1 + (N / 4 - 1) / 2) = 2 + N / 2."""
-    assert int(CONFIG.window(jnp.int32(added))) == wanted
+    assert int(CONFIG.window(jnp.int32(added))) == expected
 
 
 def test_the_window_of_the_paper():

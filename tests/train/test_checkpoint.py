@@ -230,7 +230,7 @@ def cut(saved):
 
 
 @pytest.mark.parametrize(
-    ("harm", "message"),
+    ("damage", "message"),
     [
         (damaged, r"its file .* is damaged"),
         (missing, r"its file .* is missing"),
@@ -239,8 +239,8 @@ def cut(saved):
         (edited(arrays={}), "about.json is damaged"),
     ],
 )
-def test_damage_is_described(saved, harm, message):
-    harm(saved)
+def test_damage_is_described(saved, damage, message):
+    damage(saved)
     with pytest.raises(ValueError, match=message) as error:
         checkpoint.restore(saved, like(STATE))
     assert str(saved.path) in str(error.value)

@@ -24,31 +24,31 @@ def one():
 
 
 @pytest.fixture
-def said(capsys):
+def last_line(capsys):
     """A function that returns the last line on stderr."""
     return lambda: capsys.readouterr().err.splitlines()[-1]
 
 
-def test_the_last_elo_stays_with_its_iteration(one, said):
+def test_the_last_elo_stays_with_its_iteration(one, last_line):
     one.add(numbers(1))
-    assert "Elo" not in said()
+    assert "Elo" not in last_line()
     one.add(numbers(2, elo=120.4))
-    assert said().startswith("2/4 iterations  games/s 2.0  simulations/s 3,000  steps 10")
+    assert last_line().startswith("2/4 iterations  games/s 2.0  simulations/s 3,000  steps 10")
     one.add(numbers(4))
-    assert "policy 1.500  Elo +120 at 2" in said()
+    assert "policy 1.500  Elo +120 at 2" in last_line()
 
 
-def test_a_resumed_run_shows_the_earlier_elo(said):
+def test_a_resumed_run_shows_the_earlier_elo(last_line):
     one = Display("zero tiny", 4, [numbers(1, elo=-30.0), numbers(2)], COST)
     one.add(numbers(3))
-    assert "Elo -30 at 1" in said()
+    assert "Elo -30 at 1" in last_line()
 
 
-def test_the_elo_appears_after_the_match_against_the_previous_network(one, said):
+def test_the_elo_appears_after_the_match_against_the_previous_network(one, last_line):
     one.add(numbers(2))
     one.add(numbers(2, elo=40.0, before=[38, 2, 24]))
     assert len(one.lines) == 1
-    assert "Elo +40 at 2, 38-2-24 against the one before" in said()
+    assert "Elo +40 at 2, 38-2-24 against the one before" in last_line()
 
 
 def test_the_remaining_time_counts_simulations_and_matches():

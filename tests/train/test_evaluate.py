@@ -59,7 +59,7 @@ def games_of_pieces(out):
     return [len(line["points"]) for line in folder.read_lines(out / evaluate.MATCHES)]
 
 
-def met(out):
+def pairings(out):
     return [
         (line["player"], line["opponent"]) for line in folder.read_lines(out / evaluate.MATCHES)
     ]
@@ -79,7 +79,7 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     table = capsys.readouterr().out
     anchors = [(f"{i:06d}", opponent) for i in ITERATIONS for opponent in (RANDOM, UNIFORM)]
     neighbours = [("000004", "000002"), ("000005", "000004")]
-    assert sorted(met(out)) == sorted(anchors + neighbours)
+    assert sorted(pairings(out)) == sorted(anchors + neighbours)
     head, _, *rows = table.splitlines()
     assert head == "| player | Elo | 95% | score | games |"
     names = {row.split("|")[1].strip() for row in rows}
@@ -100,19 +100,19 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     assert {line["search"] for line in lines} == {"gumbel"}
     save(out / "weights" / "000002.safetensors", 77)
     run(out, *SMALL)
-    again = met(out)[len(anchors + neighbours) :]
+    again = pairings(out)[len(anchors + neighbours) :]
     assert again == [("000002", RANDOM), ("000002", UNIFORM), ("000004", "000002")]
     with (out / evaluate.MATCHES).open("r+") as file:
         file.truncate(len(file.read()) - 3)
     run(out, *SMALL)
-    assert met(out)[-3:] == again
+    assert pairings(out)[-3:] == again
 
     # An older version gave the file another name.
     (out / evaluate.MATCHES).rename(out / "league.jsonl")
     monkeypatch.setattr(matches, "play", None)
     run(out, *SMALL)
     monkeypatch.undo()
-    assert met(out)[-3:] == again
+    assert pairings(out)[-3:] == again
     # Its lines do not name the search, which was another one, so all matches are played anew.
     (out / evaluate.MATCHES).write_text(
         "".join(
@@ -120,9 +120,9 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
             for one in folder.read_lines(out / evaluate.MATCHES)
         )
     )
-    count = len(met(out))
+    count = len(pairings(out))
     run(out, *SMALL)
-    assert len(met(out)) == count + len(anchors + neighbours)
+    assert len(pairings(out)) == count + len(anchors + neighbours)
 
 
 @pytest.mark.thorough
@@ -130,7 +130,7 @@ def test_every_other_network_and_foreign_weights(out, tmp_path, capsys):
     foreign = save(tmp_path / "foreign.npz", 9, NetworkConfig(1, 4), size=5)
     run(out, *SMALL, "--every", "2", "--against", str(foreign))
     networks = ("000002", "000005")
-    assert met(out) == [
+    assert pairings(out) == [
         *[(networks[0], opponent) for opponent in (RANDOM, UNIFORM, str(foreign))],
         *[(networks[1], opponent) for opponent in (RANDOM, UNIFORM, networks[0], str(foreign))],
     ]

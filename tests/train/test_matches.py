@@ -103,8 +103,8 @@ def test_tensorboard_has_the_metrics(evaluated):
     expected = {name for line in lines for name, _ in tensorboard.scalars(line)}
     assert found.keys() == expected >= {"losses/policy", "games_per_s", "elo"}
     for name, values in found.items():
-        told = {line["iteration"]: dict(tensorboard.scalars(line)).get(name) for line in lines}
-        assert values == {i: pytest.approx(x) for i, x in told.items() if x is not None}
+        scalars = {line["iteration"]: dict(tensorboard.scalars(line)).get(name) for line in lines}
+        assert values == {i: pytest.approx(x) for i, x in scalars.items() if x is not None}
 
 
 def test_the_metrics_add_up(evaluated):

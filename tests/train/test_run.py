@@ -77,12 +77,12 @@ def test_a_gpu_preset_warns_on_a_cpu(monkeypatch, capsys):
 
     monkeypatch.setattr(run.memory, "check", stop)
     monkeypatch.setattr(run.jax, "default_backend", lambda: "cpu")
-    for preset, said in (("9x9-gpu", 1), ("9x9-cpu", 0)):
+    for preset, num_warnings in (("9x9-gpu", 1), ("9x9-cpu", 0)):
         with pytest.raises(ValueError, match="no further"):
             run.run(PRESETS[preset])
         lines = capsys.readouterr().err.splitlines()
         assert lines[0] == "compiling, about 60 s the first time"
-        assert sum("--preset 9x9-gpu is for a GPU" in line for line in lines) == said
+        assert sum("--preset 9x9-gpu is for a GPU" in line for line in lines) == num_warnings
 
 
 def test_the_last_preset_wins():

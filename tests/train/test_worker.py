@@ -67,7 +67,7 @@ def loop(config):
     return loop
 
 
-def one_life(config, plan, source):
+def play_until_killed(config, plan, source):
     """Start a worker that is killed after some calls; returns its shards."""
     writer = Writer(plan, store.at(config.folder))
     player = SelfPlay(plan, *writer.seeds, devices.mesh_of(1))
@@ -84,9 +84,9 @@ def one_life(config, plan, source):
 
 
 @pytest.fixture(scope="module")
-def lives(config, plan, source):
+def shards_by_worker(config, plan, source):
     """{worker: its shards}"""
-    found = [one_life(config, plan, source) for _ in range(3)]
+    found = [play_until_killed(config, plan, source) for _ in range(3)]
     return {read[0].about.worker: read for read in found}
 
 
@@ -96,8 +96,8 @@ def joined(read):
     return rows, np.concatenate([shard.frequency for shard in read])
 
 
-def test_shards_equal_the_ring_of_a_runs_own_self_play(lives, loop, plan, source):
-    name, shards_ = next(iter(lives.items()))
+def test_shards_equal_the_ring_of_a_runs_own_self_play(shards_by_worker, loop, plan, source):
+    name, shards_ = next(iter(shards_by_worker.items()))
     writer = Writer(plan, store.at(plan.config.folder))
     writer.name = name
     playing = games.start(plan.play, loop.plan.buffer, *writer.seeds)
@@ -118,8 +118,8 @@ def test_shards_equal_the_ring_of_a_runs_own_self_play(lives, loop, plan, source
     assert len(set(frequency.tolist())) > 1
 
 
-def test_games_are_whole_and_in_one_shard(lives):
-    for read in lives.values():
+def test_games_are_whole_and_in_one_shard(shards_by_worker):
+    for read in shards_by_worker.values():
         seen = set()
         for shard in read:
             numbers, plies = shard.rows.game, shard.rows.position.ply
@@ -132,15 +132,17 @@ def test_games_are_whole_and_in_one_shard(lives):
             assert shard.about.iteration == 3
 
 
-def test_restarted_workers_play_different_games(lives):
-    assert len(lives) == 3
-    whole = {rows.policy_target.tobytes()[:4000] for rows, _ in map(joined, lives.values())}
+def test_restarted_workers_play_different_games(shards_by_worker):
+    assert len(shards_by_worker) == 3
+    whole = {
+        rows.policy_target.tobytes()[:4000] for rows, _ in map(joined, shards_by_worker.values())
+    }
     assert len(whole) == 3
 
 
-def test_a_run_reads_each_shard_of_all_workers_once(lives, loop, config, capsys):
-    total = sum(len(joined(read)[1]) for read in lives.values())
-    count = sum(len(read) for read in lives.values())
+def test_a_run_reads_each_shard_of_all_workers_once(shards_by_worker, loop, config, capsys):
+    total = sum(len(joined(read)[1]) for read in shards_by_worker.values())
+    count = sum(len(read) for read in shards_by_worker.values())
     first = loop.iterate()
     assert (first["shards_read"], first["shards_skipped"]) == (count, 0)
     assert first["shards_rows"] == total
@@ -152,11 +154,15 @@ def test_a_run_reads_each_shard_of_all_workers_once(lives, loop, config, capsys)
     assert (second["shards_read"], second["shards_rows"]) == (count, total)
     assert second["added"] < first["added"] + 8 * 18
     ring = jax.device_get(loop.state.playing.buffer.rows)
-    expected = np.concatenate([joined(lives[life])[0].policy_target for life in lives])
+    expected = np.concatenate(
+        [joined(shards_by_worker[life])[0].policy_target for life in shards_by_worker]
+    )
     found = {row.tobytes() for row in ring.policy_target[0]}
     assert {row.tobytes() for row in expected} <= found
     done = json.loads(json.dumps(loop.progress))["workers"]["done"]
-    assert done == {f"00000001/{name}": [[0, len(read) - 1]] for name, read in lives.items()}
+    assert done == {
+        f"00000001/{name}": [[0, len(read) - 1]] for name, read in shards_by_worker.items()
+    }
     assert capsys.readouterr().err == ""
 
 

@@ -58,11 +58,11 @@ class Programs:
         """Wait until `ready()`; asserts that no process ends by itself meanwhile."""
         until = time.monotonic() + PATIENCE_S
         while not ready():
-            assert time.monotonic() < until, self.told()
-            assert not [p for p in self.started if p.poll() not in (None, *ENDED)], self.told()
+            assert time.monotonic() < until, self.logs_text()
+            assert not [p for p in self.started if p.poll() not in (None, *ENDED)], self.logs_text()
             time.sleep(0.5)
 
-    def told(self):
+    def logs_text(self):
         return "\n".join(path.read_text()[-2000:] for path in sorted(self.logs.iterdir()))
 
     def written(self):
@@ -121,13 +121,13 @@ def test_each_shard_is_read_once_despite_kills(programs):
             learner = programs.start(*FLAGS)
     for worker in workers:
         worker.terminate()
-    assert {worker.wait() for worker in workers} <= ENDED, programs.told()
+    assert {worker.wait() for worker in workers} <= ENDED, programs.logs_text()
     total = len(programs.written())
     done = lambda: (found := programs.progress())["read"] + found.get("late", 0) == total
     programs.wait_for(done)
     learner.terminate()
-    assert learner.wait() == 0, programs.told()
-    assert "skipped: shard" not in programs.told()
+    assert learner.wait() == 0, programs.logs_text()
+    assert "skipped: shard" not in programs.logs_text()
     late = programs.progress().get("late", 0)
     print(f"{total} shards, {late} late")
     check(programs, total)

@@ -26,7 +26,7 @@ from gozero.play import setups
 from gozero.play.evaluators import Evaluator
 from gozero.search.config import SearchConfig
 from gozero.search.rules.puct import Puct
-from tests.apps.test_analysis import _told
+from tests.apps.test_analysis import _search_view
 from tests.search.evaluators import hash_evaluate, observe_position
 
 WHOLE = "avoid b A1,pass 3 minmoves 2 maxmoves 5 interval 7 pvVisits true ownershipStdev true"
@@ -85,12 +85,12 @@ LZ = (
 
 
 def test_lines_of_leela_zero():
-    line = lambda **asked: analyze.info_line(3, "lz", AnalyzeOptions(**asked), 0, _told())
+    line = lambda **asked: analyze.info_line(3, "lz", AnalyzeOptions(**asked), 0, _search_view())
     assert line() == LZ
     assert line(most=1) == LZ.partition(" info")[0]
     third = " info move C3 visits 0 winrate 6250 prior 1000 lcb 833 order 2 pv C3"
     assert line(least=3) == LZ + third
-    nothing = _told()._replace(visits=np.zeros(10, int))
+    nothing = _search_view()._replace(visits=np.zeros(10, int))
     assert (
         analyze.info_line(3, "lz", AnalyzeOptions(ownership=True, root_info=True), 0, nothing) == ""
     )
@@ -101,7 +101,7 @@ def test_lines_of_katago_are_for_who_is_to_play():
         ownership=True, moves_ownership=True, pv_visits=True, root_info=True
     )
     for colour, sign in ((0, 1), (1, -1)):
-        line = analyze.info_line(3, "kata", everything, colour, _told())
+        line = analyze.info_line(3, "kata", everything, colour, _search_view())
         first, second, rest = line.split("info ")[1:2] + line.split("info ")[2].split(" rootInfo ")
         assert first.startswith("move A3 visits 3 edgeVisits 3 utility 0.500000 winrate 0.750000 ")
         assert f" scoreLead {-3 * sign:.6f} " in first
@@ -115,7 +115,7 @@ def test_lines_of_katago_are_for_who_is_to_play():
 
 
 def test_sabaki_finds_the_variation_at_the_end_of_a_move():
-    line = analyze.info_line(3, "kata", AnalyzeOptions(ownership=True), 0, _told())
+    line = analyze.info_line(3, "kata", AnalyzeOptions(ownership=True), 0, _search_view())
     line = line[: line.index("ownership")]
     moves = [part.strip() for part in re.split(r"\s*info\s+", line)[1:]]
     variations = [re.search(r"(pass|[A-Za-z]\d+)(\s+(pass|[A-Za-z]\d+))*$", one) for one in moves]
@@ -232,7 +232,7 @@ def test_idle_work_ends_when_a_line_arrives_and_may_fail():
 # --- with a fake clock ------------------------------------------------------------------
 
 
-class Slow:
+class FakeSearches:
     """Fake `Searches` that take a second for 250 steps."""
 
     settings = SearchConfig(num_simulations=1_000)
@@ -257,7 +257,7 @@ class Slow:
         )
 
 
-class Sent:
+class FakeTalk:
     """A fake `Talk` to which a line is sent at the time `when`."""
 
     def __init__(self, slow, when):
@@ -273,11 +273,11 @@ class Sent:
 
 @pytest.mark.parametrize("when", [0.0, 0.35, 2.0, 9.0])
 def test_an_analysis_runs_in_chunks_and_reports_in_time(when):
-    slow, shown = Slow(), []
+    slow, shown = FakeSearches(), []
     analyst = Analyst(go.Rules(3), GtpConfig(size=3), lambda: slow.now)
     analyst.__dict__["_searches"] = slow
-    show = lambda told: shown.append((slow.now, int(told.visits[0])))
-    analyst.analyse(None, 1, Reports(0.5, False, show), Sent(slow, when))
+    show = lambda run_commands: shown.append((slow.now, int(run_commands.visits[0])))
+    analyst.analyse(None, 1, Reports(0.5, False, show), FakeTalk(slow, when))
     assert when <= slow.now <= when + 0.1 or when > 4.0
     assert max(slow.pieces, default=0) <= 0.1
     times = [now for now, _ in shown]
@@ -310,17 +310,17 @@ def engine():
         yield Engine(GtpConfig(size=3, simulations=40, analysis_visits=100, reuse=False))
 
 
-def told(engine, *lines):
+def run_commands(engine, *lines):
     out = io.StringIO()
     protocol.serve(gtp.commands(engine), io.BytesIO("\n".join(lines).encode()), out)
     return out.getvalue().split("\n\n")[:-1]
 
 
 def test_reports_do_not_change_the_move(engine):
-    played = told(engine, "genmove b", "undo", "clear_cache")[0]
+    played = run_commands(engine, "genmove b", "undo", "clear_cache")[0]
     engine._num_searches -= 1
     for kind in ("lz", "kata"):
-        lines = told(engine, f"5 {kind}-genmove_analyze b 1", "undo")[0].splitlines()
+        lines = run_commands(engine, f"5 {kind}-genmove_analyze b 1", "undo")[0].splitlines()
         engine._num_searches -= 1
         assert lines[0] == "=5"
         assert lines[-1] == f"play {played.removeprefix('= ')}"
@@ -334,7 +334,9 @@ def test_reports_do_not_change_the_move(engine):
 @pytest.mark.slow  # to compile
 def test_a_move_avoids_the_listed_moves(engine):
     engine.clear()
-    response = told(engine, "kata-genmove_analyze w allow w B2,C1 1 ownership true", "undo")[0]
+    response = run_commands(
+        engine, "kata-genmove_analyze w allow w B2,C1 1 ownership true", "undo"
+    )[0]
     assert set(re.findall(r"move (\w+)", response)) <= {"B2", "C1"}
     assert re.search(r"\nplay (B2|C1)$", response)
     assert response.count(" -1.000000") == 9  # Black owns all points
@@ -373,7 +375,7 @@ def test_an_analysis_reports_until_a_line_arrives(engine):
 
 def test_players_without_a_tree_play_without_reports():
     one = Engine(GtpConfig(size=3, search="random"))
-    responses = told(
+    responses = run_commands(
         one, "lz-analyze", "kata-genmove_analyze b 10", "kata-genmove_analyze b avoid b A1 1"
     )
     assert responses[0] == "? cannot analyze: search random has no tree to report"
@@ -386,7 +388,7 @@ def test_a_raw_network(engine, tmp_path):
     from gozero.nets import network, weights
     from gozero.nets.network import NetworkConfig
 
-    assert told(engine, "kata-raw-nn 0", "kata-raw-nn 8") == [
+    assert run_commands(engine, "kata-raw-nn 0", "kata-raw-nn 8") == [
         "? cannot evaluate: the player has no weights file",
         "? syntax error: expected a symmetry from 0 to 7, or all",
     ]
@@ -394,7 +396,7 @@ def test_a_raw_network(engine, tmp_path):
     params = network.init(shape, jax.random.key(0))
     path = weights.save(tmp_path / "net.safetensors", params, shape, 3)
     one = Engine(GtpConfig(evaluator="network", weights=path))
-    plain, turned, all_ = told(
+    plain, turned, all_ = run_commands(
         one, "play b A1", "kata-raw-nn 0", "kata-raw-nn 5", "kata-raw-nn all"
     )[1:]
     assert all_.removeprefix("= ").startswith(plain.removeprefix("= ") + "\nsymmetry 1\n")

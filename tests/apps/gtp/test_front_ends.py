@@ -12,7 +12,7 @@ from gozero.apps.gtp.engine import Engine
 from tests.apps.gtp.test_gtp import SMALL, moves, session
 
 
-def told(*lines: str) -> list[str]:
+def responses_to(*lines: str) -> list[str]:
     return session("\n".join(lines))
 
 
@@ -39,12 +39,14 @@ def test_queries_about_the_engine():
 
 
 def test_set_position():
-    responses = told("play b A1", "set_position b C3 w C2 w B3", "showboard", "undo", "play w D3")
+    responses = responses_to(
+        "play b A1", "set_position b C3 w C2 w B3", "showboard", "undo", "play w D3"
+    )
     assert responses[1] == "="
     assert responses[2].count("X") == 1
     assert responses[2].count("O") == 2
     assert responses[3:] == ["? cannot undo", "="]
-    responses = told(
+    responses = responses_to(
         "set_position", "set_free_handicap C3 D4", "set_position b A1", "fixed_handicap 2"
     )
     assert responses == ["=", "=", "=", "? board not empty"]
@@ -70,7 +72,7 @@ def test_refused_positions_leave_the_board_unchanged(words, message):
 def test_files_are_written_and_read(tmp_path):
     path = tmp_path / "game.sgf"
     game = ["komi 6.5", "set_position b C3 w A1", *moves("D4", "B2", "pass").splitlines()]
-    responses = told(
+    responses = responses_to(
         *game, f"printsgf {path}", "printsgf", "clear_board", f"loadsgf {path}", "printsgf"
     )
     assert responses[5] == "="
@@ -78,11 +80,13 @@ def test_files_are_written_and_read(tmp_path):
     record = sgf.read(path)
     assert sgf.read(responses[-1].removeprefix("= ").encode()) == record
     assert (record.size, record.komi, len(record.moves)) == (5, 6.5, 3)
-    responses = told("boardsize 3", f"loadsgf {path} 2", "showboard", "get_komi", "undo", "undo")
+    responses = responses_to(
+        "boardsize 3", f"loadsgf {path} 2", "showboard", "get_komi", "undo", "undo"
+    )
     assert "Moves: 1  Komi: 6.5" in responses[2]
     assert responses[3:] == ["= 6.5", "=", "? cannot undo"]
     again = [f"printsgf {path}", f"loadsgf {path}", "printsgf"]
-    responses = told("set_free_handicap C3 D4", "play w A1", *again)
+    responses = responses_to("set_free_handicap C3 D4", "play w A1", *again)
     assert sgf.read(path).handicap == 2
     assert "HA[2]" in responses[-1]
 
@@ -107,16 +111,20 @@ def test_files_that_cannot_be_loaded(text, message, tmp_path):
 def test_a_file_with_too_many_passes_is_refused_at_once(tmp_path):
     path = tmp_path / "passes.sgf"
     path.write_text("(;SZ[5]" + ";B[];W[]" * 200 + ";B[])")
-    responses = told("play b C3", f"loadsgf {path}", "play w C3", f"loadsgf {path} 3", "showboard")
+    responses = responses_to(
+        "play b C3", f"loadsgf {path}", "play w C3", f"loadsgf {path} 3", "showboard"
+    )
     assert responses[1] == "? cannot load file: 401 moves; expected at most 400 on 5x5"
     assert responses[2] == "? illegal move: C3 is occupied"  # the board is unchanged
     assert "Moves: 2 " in responses[4]
 
 
 def test_files_that_cannot_be_written(tmp_path):
-    (responses,) = told(f"printsgf {tmp_path}/none/x.sgf")
+    (responses,) = responses_to(f"printsgf {tmp_path}/none/x.sgf")
     assert responses == "? cannot write file: No such file or directory"
-    assert told("loadsgf x 0")[0].startswith("? syntax error: expected the number of a move")
+    assert responses_to("loadsgf x 0")[0].startswith(
+        "? syntax error: expected the number of a move"
+    )
 
 
 def rules_of(answer: str) -> tuple[str, bool]:
@@ -131,7 +139,7 @@ def test_rules():
         'kata-set-rules {"ko": "SIMPLE"}',
     ]
     lines = [line for one in commands for line in (one, "kata-get-rules")]
-    responses = told("kata-get-rules", *lines)
+    responses = responses_to("kata-get-rules", *lines)
     assert responses[1::2] == ["="] * 3
     assert [rules_of(answer) for answer in responses[::2]] == [
         *(("POSITIONAL", False), ("SIMPLE", False), ("SITUATIONAL", True), ("SIMPLE", True)),
@@ -143,7 +151,7 @@ REFUSED = ["japanese", "{", "[]", '{"ko": 3}', '{"scoring":"TERRITORY"}', '{"sui
 
 @pytest.mark.parametrize("words", [*REFUSED, "[" * 9000], ids=range(7))
 def test_rules_that_are_refused(words):
-    answer, rules = told(f"kata-set-rules {words}", "kata-get-rules")
+    answer, rules = responses_to(f"kata-set-rules {words}", "kata-get-rules")
     assert answer.startswith(("? unknown rules", "? unsupported rules"))
     assert rules_of(rules) == ("POSITIONAL", False)
 
@@ -153,7 +161,7 @@ def test_rules_change_for_the_game_so_far():
     around = moves("A2", "pass", "B2", "pass", "C1", "A1", "pass").splitlines()
     rules_texts = ('{"ko": "SIMPLE", "suicide": true}', '{"ko": "POSITIONAL", "suicide": false}')
     set_rules = [f"kata-set-rules {rules}" for rules in rules_texts]
-    responses = told(
+    responses = responses_to(
         *around, "play w B1", set_rules[0], "play w B1", set_rules[1], "kata-get-rules"
     )
     responses = responses[len(around) :]
@@ -187,7 +195,7 @@ def test_time_settings(words, response, monkeypatch):
 def test_dead_stones_by_playouts():
     """White's stone stands in Black's area, where it has one liberty and cannot make two eyes."""
     commands = [f"final_status_list {status}" for status in ("dead", "alive", "seki", "x")]
-    responses = told("set_position b D1 b D2 b D3 b D4 b D5 b E3 w E1", *commands)
+    responses = responses_to("set_position b D1 b D2 b D3 b D4 b D5 b E3 w E1", *commands)
     assert responses[1] == "= E1"
     assert set(responses[2].split()) == {"=", "D1", "D2", "D3", "D4", "D5", "E3"}
     assert responses[3:] == ["=", "? syntax error: x is not alive, dead or seki"]

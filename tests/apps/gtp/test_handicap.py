@@ -88,7 +88,7 @@ def test_superko_starts_at_the_handicap_position():
         game.play(0, 2)  # would recreate the three handicap stones
 
 
-class _Engine:
+class PassingClient:
     """A client that passes."""
 
     def __init__(self, name):
@@ -100,7 +100,7 @@ class _Engine:
 
 
 def test_a_refereed_game_records_its_handicap():
-    black, white = _Engine("b"), _Engine("w")
+    black, white = PassingClient("b"), PassingClient("w")
     record = play_game(black, white, size=9, komi=0.5, handicap=handicap.fixed(9, 3))
     assert "set_free_handicap C3 G7 C7" in black.heard
     assert "set_free_handicap C3 G7 C7" in white.heard

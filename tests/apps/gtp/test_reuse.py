@@ -21,13 +21,13 @@ from tests.search.evaluators import hash_evaluate, observe_position
 def test_the_tree_is_reused_when_the_game_continues():
     engine, requests = gtp_engine.Engine(gtp_config.GtpConfig(size=5)), []
 
-    class Clerk:
+    class FakeSearcher:
         def search(self, state, colour, number, played, seconds, look):
             requests.append(played)
             action = next(p for p in range(26) if p not in [a for _, a in engine.game.moves])
             return gtp_search.SearchedMove(action, 0.0, True)
 
-    engine._searchers[5] = Clerk()
+    engine._searchers[5] = FakeSearcher()
     for line in (
         ("genmove", 0),  # another game
         ("genmove", 1),  # after 0

@@ -33,7 +33,7 @@ class Timer:
     def __init__(self, main: float, period: float, stones: int):
         self.left, self.period, self.stones, self.to_play = main, period, stones, 0
 
-    def said(self) -> str:
+    def time_left(self) -> str:
         return f"{max(self.left, 0):.2f} {self.to_play}"
 
     def spend(self, seconds: float) -> bool:
@@ -63,8 +63,8 @@ def play_on_time(engine: GtpClient, main: float, period: float, stones: int) -> 
     timers, passes, longest = [Timer(main, period, stones) for _ in "bw"], 0, 0.0
     for number in range(MOST_MOVES):
         colour, timer = "bw"[number % 2], timers[number % 2]
-        engine.send(f"time_left {colour} {timer.said()}")
-        begun, time_left = time.monotonic(), timer.said()
+        engine.send(f"time_left {colour} {timer.time_left()}")
+        begun, time_left = time.monotonic(), timer.time_left()
         move = engine.send(f"genmove {colour}")
         took = time.monotonic() - begun
         assert timer.spend(took), f"move {number + 1}: {took:.3f} s, of {time_left}"
@@ -232,9 +232,9 @@ def test_analysis_with_sabakis_client(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     lz, kata, moved = map(json.loads, done.stdout.splitlines())
-    for said in (lz, kata):
-        assert (said["error"], said["aborted"], said["listed"]) == (False, "2", True)
-        assert said["line"].startswith("info move ")
+    for report in (lz, kata):
+        assert (report["error"], report["aborted"], report["listed"]) == (False, "2", True)
+        assert report["line"].startswith("info move ")
     assert "." not in lz["line"]
     assert " scoreLead " in kata["line"]
     assert moved["moved"].splitlines()[-1].startswith("play ")

@@ -41,7 +41,7 @@ class Clock:
         return self.now
 
 
-class Thinker:
+class FakeSearcher:
     """A searcher that only records the time that it is given."""
 
     def __init__(self, engine, thinks=0.0):
@@ -66,12 +66,12 @@ def session(engine, *lines):
 
 def thinking(thinks=0.0, **settings):
     engine = gtp_engine.Engine(GtpConfig(**settings), Clock())
-    engine._searchers[9] = Thinker(engine, thinks)
+    engine._searchers[9] = FakeSearcher(engine, thinks)
     return engine, engine._searchers[9]
 
 
 def test_remaining_time_is_divided_by_expected_moves():
-    engine, thinker = thinking()
+    engine, fake_searcher = thinking()
     responses = session(
         engine,
         "genmove b",  # no limit
@@ -90,17 +90,17 @@ def test_remaining_time_is_divided_by_expected_moves():
     )
     assert not [answer for answer in responses if answer.startswith("?")]
     expected = [300 / (60.75 / 2), 300 / (59.75 / 2), 30 / (58.75 / 2), 10.0, 0.0]
-    assert thinker.asked[0] is None
-    assert thinker.asked[1:-1] == pytest.approx([0.95 * x for x in expected])
-    assert thinker.asked[-1] is None
+    assert fake_searcher.asked[0] is None
+    assert fake_searcher.asked[1:-1] == pytest.approx([0.95 * x for x in expected])
+    assert fake_searcher.asked[-1] is None
 
 
 def test_max_time_limits_each_move():
-    engine, thinker = thinking(seconds=5.0)
+    engine, fake_searcher = thinking(seconds=5.0)
     session(
         engine, "genmove b", "time_settings 300 0 0", "genmove w", "time_left b 9 9", "genmove b"
     )
-    assert thinker.asked == pytest.approx([5.0, 5.0, 8.5 / 9])
+    assert fake_searcher.asked == pytest.approx([5.0, 5.0, 8.5 / 9])
 
 
 def test_the_engine_keeps_time_without_time_left():
@@ -128,9 +128,9 @@ def test_the_engine_keeps_time_without_time_left():
     assert clock.for_move(0, 81, 0) == pytest.approx(0.95 * 30)
     clock.spend(0, 12.0)
     assert clock.for_move(0, 81, 2) == pytest.approx(0.95 * 30)
-    engine, thinker = thinking(thinks=100.0)
+    engine, fake_searcher = thinking(thinks=100.0)
     session(engine, "time_settings 200 0 0", *["genmove b", "genmove w"] * 3)
-    assert thinker.asked[-1] == thinker.asked[-2] == 0
+    assert fake_searcher.asked[-1] == fake_searcher.asked[-2] == 0
 
 
 def test_half_of_a_short_period_is_reserved():
@@ -162,9 +162,9 @@ def test_measured_lag_increases_the_reserve():
     for _ in range(30):
         clock.spend(0, 0.05, 0.1)
     assert clock.for_move(0, 81, 0) == pytest.approx(0.5 - 0.9**30)
-    engine, thinker = thinking(thinks=0.9)
+    engine, fake_searcher = thinking(thinks=0.9)
     session(engine, "time_settings 0 1 1", *["genmove b", "genmove w"] * 3)
-    assert thinker.asked == [0.5, *[0.0] * 5]
+    assert fake_searcher.asked == [0.5, *[0.0] * 5]
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ def test_measured_lag_increases_the_reserve():
     ],
 )
 def test_invalid_arguments_are_refused_and_change_nothing(line, answer):
-    engine, thinker = thinking()
+    engine, fake_searcher = thinking()
     assert session(engine, line, "genmove b")[0] == f"? syntax error: {answer}"
-    assert thinker.asked == [None]
+    assert fake_searcher.asked == [None]
 
 
 def test_resignation_is_an_answer_but_not_a_move():
-    engine, thinker = thinking()
-    thinker.resigns = True
+    engine, fake_searcher = thinking()
+    fake_searcher.resigns = True
     responses = session(engine, "genmove b", "showboard")
     assert responses[0] == "= resign"
     assert responses[1].endswith("Moves: 0  Komi: 7  Black to play")
@@ -199,7 +199,7 @@ def test_flags():
     assert (config.seconds, config.resign) == (2.5, -0.95)
 
 
-def hopeless(params, key, observations):
+def evaluate_as_lost(params, key, observations):
     """Lost for the player to move at even depths, won at odd ones: lost for the root's player."""
     evaluation = hash_evaluate(10, 1.0, 0.0)(params, key, observations)
     return Evaluation(evaluation.prior_logits, jnp.where(observations % 2 == 0, -0.99, 0.99))
@@ -213,7 +213,7 @@ def observe_depth(context, position, trail):
 def lost():
     """(a searcher of a game that Black has lost, whatever it does; its clock)."""
     setup = setups.Setup(
-        evaluators.Evaluator(hopeless, None, observe_depth, Puct()),
+        evaluators.Evaluator(evaluate_as_lost, None, observe_depth, Puct()),
         SearchConfig(num_simulations=60),
     )
     config, clock = GtpConfig(size=3, simulations=60, resign=-0.9), Clock()
@@ -246,12 +246,12 @@ def test_a_time_limit_ends_the_search_and_keeps_its_tree(lost):
 
 
 def test_compilation_happens_before_the_clock_starts():
-    engine, thinker = thinking()
+    engine, fake_searcher = thinking()
     session(engine, "clear_board", "komi 7", "boardsize 9")
-    assert thinker.warmed == 0  # no clock: compiling at the first genmove is soon enough
+    assert fake_searcher.warmed == 0  # no clock: compiling at the first genmove is soon enough
     session(engine, "time_settings 300 0 0")
-    assert thinker.warmed == 1
+    assert fake_searcher.warmed == 1
     session(engine, "clear_board", "boardsize 9", "genmove b")
-    assert thinker.warmed == 3
+    assert fake_searcher.warmed == 3
     session(engine, "time_settings 0 30 0", "clear_board")
-    assert thinker.warmed == 3
+    assert fake_searcher.warmed == 3

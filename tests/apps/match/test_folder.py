@@ -145,13 +145,13 @@ def test_a_config_written_before_the_lock_is_checked(tmp_path, monkeypatch):
     config = MatchConfig(games=4, out=tmp_path / "run")
     lock = MatchFolder._lock
 
-    def beaten(self):
+    def write_config_first(self):
         monkeypatch.setattr(MatchFolder, "_lock", lock)
         with MatchFolder(dataclasses.replace(config, komi=5.0)):
             pass
         lock(self)
 
-    monkeypatch.setattr(MatchFolder, "_lock", beaten)
+    monkeypatch.setattr(MatchFolder, "_lock", write_config_first)
     with pytest.raises(ValueError, match=r"--komi was 5.0 and is 7.0"):
         MatchFolder(config)
     assert json.loads((config.out / "config.json").read_text())["komi"] == 5.0

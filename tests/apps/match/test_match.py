@@ -27,7 +27,7 @@ from tests.apps.match.match_runs import arguments, match, results, scripted
 
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory):
-    """(the folder of a match in which most things go wrong, its stdout)."""
+    """(the folder of a match with many failures, its stdout)."""
     folder = tmp_path_factory.mktemp("match")
     once = folder / "died"
     player = scripted(

@@ -49,21 +49,23 @@ class Board:
     """A session, and the messages that it told its board; engines move when it is their turn."""
 
     def __init__(self, folder=None):
-        self.told: list[dict] = []
+        self.sent: list[dict] = []
         self.thinking = Unthinking()
-        self.session = Session(self.thinking, self.told.append, folder)
+        self.session = Session(self.thinking, self.sent.append, folder)
 
-    def does(self, do, **fields):
-        """Send a message, let engines move, and return what the board was told since."""
-        count = len(self.told)
+    def request(self, do, **fields):
+        """Send a message, let engines move, and return what the board was sent since."""
+        count = len(self.sent)
         self.session.take({"do": do, **fields})
         self.session.settle()
-        return self.told[count:]
+        return self.sent[count:]
 
     def new(self, black="you", white="you", **more):
         """Begin a new game."""
-        return self.does("new", **{"size": SIZE, "komi": 7, "black": black, "white": white, **more})
+        return self.request(
+            "new", **{"size": SIZE, "komi": 7, "black": black, "white": white, **more}
+        )
 
     def last(self, kind):
         """The last message of a kind."""
-        return [message for message in self.told if message["tell"] == kind][-1]
+        return [message for message in self.sent if message["tell"] == kind][-1]

@@ -41,7 +41,7 @@ def page(tmp_path_factory):
         page.set_default_timeout(WAIT)
         wrong: list[str] = []
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda said: wrong.append(said.text))
+        page.on("console", lambda message: wrong.append(message.text))
         page.goto(address)
         yield page
         browser.close()

@@ -39,7 +39,7 @@ def connect(client, token=TOKEN, **headers):
     return client.websocket_connect(f"/{token}/socket", headers={**ours, **headers})
 
 
-def hear(board, kind):
+def receive(board, kind):
     while (message := board.receive_json())["tell"] != kind:
         assert message["tell"] != "error", message
     return message
@@ -92,12 +92,12 @@ def test_ten_tabs_play_at_once(client):
         for board in boards:
             board.send_json(NEW)
         for i, board in enumerate(boards):
-            hear(board, "at")
+            receive(board, "at")
             board.send_json({"do": "play", "at": 5 + i})
         for i, board in enumerate(boards):
-            at = hear(board, "at")
+            at = receive(board, "at")
             while at["engine"]:
-                at = hear(board, "at")
+                at = receive(board, "at")
             assert at["stones"].index("X") == 5 + i
             assert at["stones"][0] == "O"
 
@@ -108,7 +108,7 @@ def test_invalid_messages_are_answered_with_an_error(client, text):
         board.send_text(text)
         assert board.receive_json()["text"] == "a message must be a JSON object"
         board.send_json({"do": "hello"})
-        assert hear(board, "hello")["player"] == "random"
+        assert receive(board, "hello")["player"] == "random"
 
 
 def test_a_message_too_long_ends_the_socket(client):
@@ -129,11 +129,11 @@ def test_the_number_of_boards_is_limited(client):
         assert "close one" in ended.value.reason
     with connect(client) as board:
         board.send_json({"do": "hello"})
-        hear(board, "hello")
+        receive(board, "hello")
 
 
 class Stuck:
-    """A socket whose tab neither reads nor sends; `writes` messages fit in its buffers."""
+    """A socket whose peer neither reads nor sends; `writes` messages fit in its buffers."""
 
     def __init__(self, writes=0):
         self.sent, self.closed, self._writes = [], None, writes
@@ -156,7 +156,7 @@ class Talkative:
     is_full = False
 
     def __init__(self, tell):
-        self.tell, self.told, self.closed = tell, 0, threading.Event()
+        self.tell, self.sent, self.closed = tell, 0, threading.Event()
 
     def put(self, message):
         assert message is None
@@ -165,7 +165,7 @@ class Talkative:
     def run(self):
         while not self.closed.wait(0.001):
             self.tell({"tell": "x" * 100})
-            self.told += 1
+            self.sent += 1
 
 
 def test_a_tab_that_reads_nothing_is_closed(monkeypatch):
@@ -180,7 +180,7 @@ def test_a_tab_that_reads_nothing_is_closed(monkeypatch):
     assert stuck.closed == (1013, "messages are not read")
     assert len(stuck.sent) == 5
     assert boards[0].closed.is_set()
-    assert boards[0].told >= 5 + 1000 // 112
+    assert boards[0].sent >= 5 + 1000 // 112
     assert not open_boards
 
 

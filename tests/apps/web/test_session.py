@@ -28,34 +28,34 @@ def board():
 
 def test_a_game_against_an_engine_ends_and_is_scored(board):
     board.new(white="random")
-    board.does("play", at=12)
+    board.request("play", at=12)
     at = board.last("at")
     assert at["stones"] == "O" + "." * 11 + "X" + "." * 12
     assert (at["turn"], at["ended"], at["node"]) == (0, False, 2)
-    board.does("resign")
+    board.request("resign")
     assert board.last("at")["result"] == "W+R"
     board.new()
-    board.does("play", at=12)
-    board.does("play", at=PASS)
-    board.does("play", at=PASS)
+    board.request("play", at=12)
+    board.request("play", at=PASS)
+    board.request("play", at=PASS)
     assert board.last("at")["result"] == "B+18"
-    board.does("save")
+    board.request("save")
     assert "RE[B+18]" in board.last("sgf")["text"]
 
 
 def test_undo_returns_the_turn_and_keeps_a_variation(board):
     board.new(white="random")
-    board.does("play", at=12)
-    board.does("undo")
+    board.request("play", at=12)
+    board.request("undo")
     assert board.last("at")["node"] == 0
-    messages = board.does("play", at=13)
+    messages = board.request("play", at=13)
     assert [m["node"] for m in messages if m["tell"] == "node"] == [[0, 0, 13], [3, 1, 0]]
-    board.does("goto", node=2)
+    board.request("goto", node=2)
     assert board.last("at")["stones"] == "O" + "." * 11 + "X" + "." * 12
-    messages = board.does("undo")
-    board.does("play", at=13)
-    assert not [m for m in board.told[-4:] if m["tell"] == "node"], "the move was there already"
-    board.does("save")
+    messages = board.request("undo")
+    board.request("play", at=13)
+    assert not [m for m in board.sent[-4:] if m["tell"] == "node"], "the move already existed"
+    board.request("save")
     tree = sgfmill.Sgf_game.from_string(board.last("sgf")["text"])
     assert [child.get_move()[1] for child in tree.get_root()] == [(2, 2), (2, 3)]
 
@@ -68,7 +68,7 @@ def test_two_engines_play_to_the_end(board):
 
 
 def test_white_begins_after_a_handicap(board):
-    board.does("load", sgf="(;SZ[5]HA[2]AB[bb][dd])")
+    board.request("load", sgf="(;SZ[5]HA[2]AB[bb][dd])")
     assert board.last("at")["turn"] == 1
     with pytest.raises(ValueError, match="handicap"):
         board.new(handicap=3)
@@ -82,16 +82,16 @@ def test_an_engine_begins_after_a_handicap(board):
 
 
 def test_a_file_is_loaded_reviewed_and_saved(board):
-    messages = board.does("load", sgf=GAME)
+    messages = board.request("load", sgf=GAME)
     game = messages[-2]
     assert game["nodes"] == [[-1, 0, -1], [0, 0, 12], [1, 1, 6], [2, 0, PASS], [3, 1, 18]]
     assert (game["black"], game["result"], game["comments"][1]) == ("A", "B+R", "the centre")
-    board.does("analyse", on=True)
+    board.request("analyse", on=True)
     assert board.last("analysis")["node"] == 0
-    board.does("goto", node=4)
-    messages = board.does("review")
+    board.request("goto", node=4)
+    messages = board.request("review")
     analyses = [m for m in messages if m["tell"] == "analysis"]
-    assert [m["node"] for m in analyses] == [1, 2, 3], "what is known is not asked again"
+    assert [m["node"] for m in analyses] == [1, 2, 3], "known analyses are not requested again"
     assert (analyses[0]["win"], analyses[0]["lead"], analyses[0]["moves"][0]["line"]) == (
         0.26,
         -1.5,
@@ -99,20 +99,20 @@ def test_a_file_is_loaded_reviewed_and_saved(board):
     )
     assert analyses[0]["policy"][-1] == 0, "JSON has no nan"
     assert [m["text"] for m in messages if m["tell"] == "busy"][::3] == ["0 of 3 positions", ""]
-    board.does("save")
+    board.request("save")
     root = sgfmill.Sgf_game.from_string(board.last("sgf")["text"]).get_root()
     assert [node.get_raw("SBKV") for node in (root, root[0])] == [b"25.0", b"26.0"]
-    board.does("analyse", on=False)
+    board.request("analyse", on=False)
 
 
 def test_a_reconnect_receives_the_whole_state(board):
-    board.does("load", sgf=GAME)
-    board.does("analyse", on=True)
-    messages = board.does("hello")
+    board.request("load", sgf=GAME)
+    board.request("analyse", on=True)
+    messages = board.request("hello")
     assert [m["tell"] for m in messages] == ["hello", "game", "analysis", "at"]
     assert messages[0]["started"]
     assert messages[0]["players"] == ["strong", "fast", "rave", "uct", "literal", "random"]
-    board.does("analyse", on=False)
+    board.request("analyse", on=False)
 
 
 @pytest.mark.parametrize(
@@ -140,18 +140,18 @@ def test_invalid_requests_are_refused(board, message, complaint):
     board.new()
     with pytest.raises(ValueError, match=complaint):
         board.session.take(message)
-    board.does("play", at=0)
-    assert board.last("at")["stones"][0] == "X", "the game is as it was"
+    board.request("play", at=0)
+    assert board.last("at")["stones"][0] == "X", "the game is unchanged"
 
 
 def test_without_a_game_only_a_new_game_is_accepted():
     with pytest.raises(BadMessage, match="there is no game yet"):
-        Board().does("play", at=0)
+        Board().request("play", at=0)
 
 
 def test_a_folder_is_watched_as_it_grows(tmp_path):
     board = Board(tmp_path)
-    board.does("watch", what="folder")
+    board.request("watch", what="folder")
     (tmp_path / "games").mkdir()
     (tmp_path / "games" / "1.sgf").write_text(GAME)
     (tmp_path / "games" / "damaged.sgf").write_text("(;SZ[5]")
@@ -159,10 +159,10 @@ def test_a_folder_is_watched_as_it_grows(tmp_path):
     [game] = board.last("games")["games"]
     assert (game["name"], game["last"]) == ("1  B+R", 18)
     assert game["stones"] == "......O.....X.....O......"
-    count = len(board.told)
+    count = len(board.sent)
     board.session._show_watched()
-    assert len(board.told) == count, "nothing has come"
-    board.does("open", game=0)
+    assert len(board.sent) == count, "no message was sent"
+    board.request("open", game=0)
     assert board.last("at")["node"] == 4
 
 
@@ -178,7 +178,7 @@ def test_folders_that_vanish_during_a_scan_are_skipped(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", scandir)
     board = Board(tmp_path)
-    board.does("watch", what="folder")
+    board.request("watch", what="folder")
     board.session._show_watched()
     assert [game["name"] for game in board.last("games")["games"]] == ["1  B+R"]
 
@@ -186,13 +186,13 @@ def test_folders_that_vanish_during_a_scan_are_skipped(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_watched_self_play_goes_on_and_can_be_opened():
     board = Board()
-    board.does("watch", what="selfplay", player="random", size=5, games=4)
+    board.request("watch", what="selfplay", player="random", size=5, games=4)
     for _ in range(30):
         board.session._show_watched()
     games = board.last("games")["games"]
     assert len(games) == 4
     assert len({game["stones"] for game in games}) > 1
-    board.does("open", game=3)
+    board.request("open", game=3)
     assert board.last("at")["stones"] == games[3]["stones"]
 
 
@@ -263,7 +263,7 @@ def test_a_session_survives_a_thousand_odd_messages():
         board.session._attempt(lambda message=message: board.session.take(message))
         if board.session._is_engines_turn:
             board.session._attempt(board.session._engine_moves)
-    errors = [message["text"] for message in board.told if message["tell"] == "error"]
+    errors = [message["text"] for message in board.sent if message["tell"] == "error"]
     kinds = (
         "KeyError",
         "TypeError",
@@ -276,7 +276,7 @@ def test_a_session_survives_a_thousand_odd_messages():
     assert not [text for text in errors if text.startswith(kinds)]
     assert len(errors) > 300
     board.new()
-    board.does("play", at=0)
+    board.request("play", at=0)
     assert board.last("at")["stones"][0] == "X"
 
 

@@ -50,7 +50,7 @@ def of_numbers(numbers: np.ndarray) -> State:
 @pytest.mark.parametrize("platform", ["interpret", "interpret-cuda"])
 @pytest.mark.parametrize("count", [1, 3000, 20000], ids=["a lane", "games", "blocks"])
 def test_lanes_in_a_kernel_end_as_in_a_loop(count, platform):
-    """3000: two games of a TPU's lane, and lanes of no use; 20000: two blocks, five games of a lane
+    """3000: two games per lane of a TPU, and unused lanes; 20000: two blocks, five games per lane
     (a GPU's: 313 blocks, two games)."""
     numbers = np.random.default_rng(count).integers(1, 4000, count)
     state = of_numbers(numbers)
@@ -103,5 +103,5 @@ def test_unsupported_operations_are_named():
 
 
 def test_the_number_of_lanes_is_a_prime():
-    """JAX keeps what it traced for a kernel by its shapes, and a prime is no batch of anyone's."""
+    """JAX caches a kernel's traces by shape, and no batch has a prime number of lanes."""
     assert all(by_lane.LANES % n for n in range(2, 65))

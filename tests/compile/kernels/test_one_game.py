@@ -96,7 +96,7 @@ def _stages(rules, position, action):
 
 @pytest.mark.slow
 def test_a_kernel_reduces_the_compile_time_of_a_move_on_a_tpu():
-    """What such a kernel is for: where this fails, it is no longer needed."""
+    """If this fails, such a kernel is no longer needed."""
     rules, target = go.Rules(19), ahead.target("v5e")
     empty = lambda _: (go.empty_position(rules), jnp.int32(0))
     args = jax.eval_shape(lambda: jax.vmap(empty)(jnp.arange(256)))

@@ -154,8 +154,8 @@ def random_record(seed) -> GameRecord:
 def near(p, previous):
     if previous is None:
         return 0
-    apart = np.subtract(divmod(p, SIZE), divmod(previous, SIZE))
-    return {1: 1, 2: 2}.get(int(np.sum(apart**2)), 0)
+    distance = np.subtract(divmod(p, SIZE), divmod(previous, SIZE))
+    return {1: 1, 2: 2}.get(int(np.sum(distance**2)), 0)
 
 
 def test_a_ko_may_be_filled_after_an_unrecorded_pass():

@@ -1,4 +1,4 @@
-"""MoGo's good and bad moves beside the plain reference."""
+"""MoGo's good and bad moves against the plain reference."""
 
 import functools
 
@@ -35,7 +35,7 @@ def expected(game: ReferenceGame, last: int, nakade: bool = False) -> np.ndarray
 
 
 def check(games: list[ReferenceGame], nakade: bool = False) -> list[int]:
-    """Every value of every position of games that are not over; the rules that were seen."""
+    """Check every value of every unfinished position; returns the rules that occurred."""
     for game in games:
         game.passes = min(game.passes, 1)
     last = [last_move(game) for game in games]

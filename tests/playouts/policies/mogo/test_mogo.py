@@ -135,7 +135,7 @@ def check_against_reference(
 
 
 def check_ranks_and_rules(watched: list[Watched]):
-    """All rules were seen, and where there was a choice it was even: mean and spread of ranks."""
+    """Check that all rules occurred and choices were uniform, by mean and spread of ranks."""
     rules = sum((one.rules for one in watched), collections.Counter())
     assert set(rules) == {1, 2, 3, 4}
     ranks = np.concatenate([one.ranks for one in watched])

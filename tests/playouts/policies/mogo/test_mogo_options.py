@@ -1,4 +1,4 @@
-"""What `MogoConfig` adds to MoGo's rules: nakade and diversity."""
+"""The options of `MogoConfig`: nakade and diversity."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Where patterns stand: beside the plain reference, and each kind by hand."""
+"""Pattern matches: against the plain reference, and each kind by hand."""
 
 import functools
 
@@ -18,7 +18,7 @@ from tests.reference.go import BLACK, EMPTY, WHITE, ReferenceGame
 
 @functools.cache
 def finder(size: int):
-    """A jitted (own, opponent, points i32[B]) -> bool[B, points]: where patterns stand beside."""
+    """A jitted (own, opponent, points i32[B]) -> bool[B, points]: where patterns match beside."""
     lay = bb.layout(size)
 
     def find(own, opponent, point):
@@ -67,8 +67,8 @@ def test_no_pattern_matches_without_a_last_move():
     assert found([game] * 2, [11, bb.NO_POINT]).any(axis=1).tolist() == [True, False]
 
 
-# For each kind a board on which it stands at `*` for X to move, beside O's last move `@`; and
-# one that is nearly the same, on which nothing stands there.
+# For each kind a board on which it matches at `*` for X to move, beside O's last move `@`; and
+# one that is nearly the same, on which nothing matches there.
 KINDS = {
     "hane, enclosing": ("..... .X@X. ..*.. ..... .....", "..... .X@X. .X*X. ..X.. ....."),
     "hane, not cutting": ("..... .X@.. ..*.. ..... .....", "..... .X@.. ..*.. ..O.. ....."),
@@ -83,7 +83,7 @@ KINDS = {
     "edge, sagari": ("..... ..... ..... ..X@. ..*..", "..... ..... ..... ..O@. ..*.."),
     "edge, cut": ("..... ..... ..... ..@X. .X*O.", "..... ..... ..... ..@O. .O*X."),
 }
-ALONE = set(KINDS) - {"edge, block a cut", "edge, cut"}  # a peeped cut stands wherever these do
+ALONE = set(KINDS) - {"edge, block a cut", "edge, cut"}  # a peeped cut matches wherever these do
 
 
 def test_every_kind_by_hand():
@@ -100,5 +100,5 @@ def test_every_kind_by_hand():
 
 
 def test_all_kinds_count_once():
-    """As research has it: 120 variants, those that a wider one covers left out."""
+    """120 variants, without those that a wider one covers."""
     assert len(patterns.variants()) == 120

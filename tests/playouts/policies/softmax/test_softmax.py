@@ -82,7 +82,7 @@ def test_weights_match_the_reference(size):
         for p in range(size * size):
             if p in expected:
                 assert weights[p] == expected[p]
-            elif weights[p]:  # a suicide that a try has to find out
+            elif weights[p]:  # a suicide, which is found only when tried
                 assert game.board[p] == 0
                 assert game.board_after(p) is None
 
@@ -92,7 +92,7 @@ def test_weights_are_equivariant_and_colour_blind(size):
     games = random_games(size, 12, seed=size)
     positions, previous = positions_of(games), previous_of(games, size)
     weigh = functools.partial(weighing(size), POLICY)
-    # Of suicides, which a try finds out, more or fewer may be among the candidates.
+    # The candidates may include suicides, which are found only when tried.
     legal = [[p in allowed(game) for p in range(size * size)] for game in games]
     result = np.where(legal, weigh(positions, previous), 0)
     assert np.all((result > 0) == legal)
@@ -219,7 +219,7 @@ def recorded():
 
 
 def test_every_move_is_allowed_and_has_the_references_frequency():
-    """Whole games on the reference: beside each move, how surprising the reference finds it.
+    """Replays whole games on the reference, with the log-probability that it gives each move.
 
     The log-probabilities of the moves sum to what the entropies say, within four deviations.
     The results of whole playouts, in blocks, are those of the lanes that stood in one row.
@@ -249,7 +249,7 @@ def test_every_move_is_allowed_and_has_the_references_frequency():
 
 def test_a_second_move_depends_on_the_first():
     _, actions, played, _ = recorded()
-    assert np.all(played[:2, REPLAYED:])  # no try is in doubt there
+    assert np.all(played[:2, REPLAYED:])  # no candidate there is a suicide
     first, second = actions[:2, REPLAYED:]
     game = ReferenceGame(5, ko="simple")
     game.play(12)
@@ -261,7 +261,7 @@ def test_a_second_move_depends_on_the_first():
 
 @pytest.mark.slow
 def test_a_policy_may_be_a_constant_of_the_program():
-    """XLA has stopped the process at that."""
+    """XLA once aborted the process here."""
     positions = positions_of([ReferenceGame(3, ko="simple")] * 300)
     shape = np.linspace(0.1, 9, 1107, dtype=np.float32)
     values = strengths.Strengths(shape, np.array([2, 3], np.float32))
