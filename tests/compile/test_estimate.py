@@ -93,7 +93,7 @@ def test_time_is_of_rounds_cycles_and_padded_bytes():
     assert program.seconds == pytest.approx(COPY + 10 * simulation.seconds)
 
 
-def test_the_network_is_what_has_a_convolution_inside():
+def test_the_network_is_the_part_with_convolutions():
     simulation = find_loop(estimate.read(TPU, "v5e", {"": 0}), 10)
     assert simulation.network_share == pytest.approx(3000 / 6000, rel=1e-3)
 
@@ -199,7 +199,7 @@ def test_an_exchange_goes_over_the_links_twice():
     assert estimate.read(text, "v6e").seconds == pytest.approx(2 * sent / 448e9)
 
 
-def test_kernels_and_what_the_host_waits_for():
+def test_kernels_and_host_synchronisations():
     program = estimate.read(GPU, "h100")
     simulation = find_loop(program, 32)
     # `below`, the product, `is_on` and two in the descent, `taken`, and our own kernel.

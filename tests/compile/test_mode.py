@@ -149,7 +149,7 @@ def test_only_the_form_of_the_one_platform_is_traced(monkeypatch):
             assert [text.split(":")[0] for text in added()] == [number]
 
 
-def test_what_is_exported_for_every_platform_has_all_forms(monkeypatch):
+def test_exports_for_every_platform_have_all_forms(monkeypatch):
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     ways = jax.jit(which_form)
     assert ways(jnp.int32(0)) == 2

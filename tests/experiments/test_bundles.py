@@ -28,5 +28,5 @@ def test_a_round_has_the_inner_loops_at_their_lengths():
         bundles.cycles_of_an_advance(TEXT, (10, 4))
 
 
-def test_loops_run_as_often_as_said_by_depth():
+def test_loop_counts_by_depth():
     assert bundles.cycles(TEXT, (2, 10)) == 2 + 2 * 2 + 20 * 4

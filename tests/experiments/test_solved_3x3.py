@@ -47,7 +47,7 @@ def test_the_backup_fault_lasts_as_long_as_requested():
     assert values.opponent(value, plies).tolist() == [3, -3, 3]
 
 
-def test_a_run_holds_by_all_three():
+def test_a_run_needs_all_three_criteria():
     assert POINT.holds
     for change in ({"centre": 0.9}, {"value_won": 0.95}, {"value_lost": -0.9}):
         assert not dataclasses.replace(POINT, **change).holds

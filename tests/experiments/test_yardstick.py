@@ -21,7 +21,7 @@ def difference_in_errors(mean, error, other_mean, other_error):
     return abs(mean - other_mean) / math.hypot(error, other_error)
 
 
-def test_its_averages_are_those_of_our_playouts():
+def test_averages_match_our_playouts():
     size, games = 5, 20_000
     theirs = yardstick.play(size, games, seed=1)
     rules = go.Rules(size=size, ko="simple")
@@ -36,7 +36,7 @@ def test_its_averages_are_those_of_our_playouts():
         assert difference < 3, (name, theirs[name], sample.mean())
 
 
-def test_its_averages_are_those_of_libego():
+def test_averages_match_libego():
     """libEGO's figures: 10,000 games on 9x9 (110.9 moves, 44.4% won by Black)."""
     theirs = yardstick.play(9, 50_000, seed=1)
     assert abs(theirs["mean_moves"] - 110.9) < 3 * theirs["mean_moves_error"]

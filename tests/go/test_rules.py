@@ -245,7 +245,7 @@ def test_with_to_play_gives_the_turn_without_a_pass():
 
 
 @pytest.mark.parametrize(("ko", "suicide"), [("positional", False), ("situational", True)])
-def test_jit_and_vmap_change_nothing(ko, suicide):
+def test_jit_and_vmap_give_equal_results(ko, suicide):
     rules = go.Rules(size=4, ko=ko, suicide=suicide)
     alone = [go.init(rules, 0.5)]
     actions = [5, 6, 1, 9, 4, 10]

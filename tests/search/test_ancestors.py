@@ -36,7 +36,7 @@ PLAIN_BETA = {
 }
 
 
-def test_whose_statistics_count_by_hand():
+def test_which_statistics_are_used_by_hand():
     """Four trees, each the path 0 -> 1 -> 2 -> 3 by actions 0, 1, 2, with different visits.
 
     The cached choices are 0 -> 1 -> 2, and at node 2 to try action 0, as its own statistics say.

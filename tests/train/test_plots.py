@@ -213,7 +213,7 @@ def test_elo_by_hours_is_extrapolated_from_its_later_half(run):
     assert len(few.curves) == 1
 
 
-def test_hours_are_those_of_the_run(run):
+def test_hours_come_from_the_metrics(run):
     """Matches whose metrics were cut off after a kill have no hours."""
     lines = [metrics(i) for i in (1, 2)]
     played = [match(i, "random", 48) for i in (1, 2, 3)]

@@ -96,7 +96,7 @@ def test_lines_of_leela_zero():
     )
 
 
-def test_lines_of_katago_are_for_who_is_to_play():
+def test_katago_lines_are_for_the_player_to_move():
     everything = AnalyzeOptions(
         ownership=True, moves_ownership=True, pv_visits=True, root_info=True
     )

@@ -184,7 +184,7 @@ def test_folders_that_vanish_during_a_scan_are_skipped(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_watched_self_play_goes_on_and_can_be_opened():
+def test_watched_self_play_continues_and_can_be_opened():
     board = Board()
     board.request("watch", what="selfplay", player="random", size=5, games=4)
     for _ in range(30):
