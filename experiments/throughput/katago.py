@@ -37,10 +37,11 @@ _BATCH, _CALLS = 64, 8
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
-    """Adds rows on evaluations on both board sizes, then on searches."""
-    for size, calls, visits in ((9, 8, 800), (19, 1, 100)):
+    """Adds rows on evaluations, then on searches; on 9x9 and, unless `quick`, on 19x19."""
+    boards = slice(1) if config.quick else slice(2)
+    for size, calls, visits in ((9, 8, 800), (19, 1, 100))[boards]:
         _evaluations(config, report, size, calls, visits)
-    for size, simulations in ((9, 200), (19, 16)):
+    for size, simulations in ((9, 200), (19, 16))[boards]:
         _search(config, report, size, 8 if config.quick else simulations)
 
 
