@@ -58,15 +58,20 @@ def grid(path: pathlib.Path) -> str:
 
 
 def matches(path: pathlib.Path) -> str:
-    """A table of matches, with the paper's figures, the required scores and the target scores."""
+    """A table of matches, with the paper's figures, the required scores and the target scores.
+
+    A match that was stopped has no score yet: short games end first, which biases it.
+    """
     lines = []
     for row in _rows(path):
-        score, low, high = (float(row[key]) for key in _INTERVALS[0])
+        score, low, high = (f"{float(row[key]):.1%}" for key in _INTERVALS[0])
+        is_stopped = row["stopped"] == "True"
+        games = f"{row['games']} of {row['asked']}" if is_stopped else row["games"]
         least, most = float(row["must_low"] or 0), float(row["must_high"] or 1)
         required = f"{least:.0%}" + f" to {most:.0%}" * (most < 1) if row["must_low"] else ""
-        lines.append([f"`{row['match']}`", row["opponent"], row["paper"], row["games"]])
+        lines.append([f"`{row['match']}`", row["opponent"], row["paper"], games])
         lines[-1] += [f"{row['won']}, {row['drawn']}, {row['lost']}"]
-        lines[-1] += [f"**{score:.1%}** [{low:.1%}, {high:.1%}]", required]
+        lines[-1] += ["stopped" if is_stopped else f"**{score}** [{low}, {high}]", required]
         lines[-1] += [f"{float(row['aim']):.0%}" if row["aim"] else ""]
     head = ["", "opponent", "paper", "games", "won, drawn, lost", "score [95%]", "must", "aim"]
     return markdown(head, lines)

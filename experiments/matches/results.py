@@ -49,6 +49,8 @@ class Row:
     """Whether the score is from `must_low` to `must_high`. None before all games have been
     played: resigned games end first, which biases the score. None also if more than 2% of the
     requested games are void, or if there is no requirement."""
+    stopped: bool
+    """Whether the match was stopped before its command had played all games."""
 
     @property
     def games_text(self) -> str:
@@ -105,6 +107,7 @@ def row_of(name: str, spec: Match, num_requested: int, summary: dict) -> Row:
         must_high=high,
         aim=spec.aim,
         holds=spec.must[0] <= summary["score"] <= spec.must[1] if is_done and spec.must else None,
+        stopped=summary["state"] != "complete",
     )
 
 

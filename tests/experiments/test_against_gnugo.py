@@ -137,7 +137,7 @@ def test_a_match_without_a_target_is_only_measured(tmp_path):
     assert (row.must_low, row.must_high, row.holds) == (None, None, None)
     assert run.table([row]).endswith("| 40.0% [35.0%, 45.0%] |  |  |")
     run.write([row], tmp_path)
-    assert (tmp_path / "results.csv").read_text().splitlines()[1].endswith(",50-60%,,,,")
+    assert (tmp_path / "results.csv").read_text().splitlines()[1].endswith(",50-60%,,,,,False")
     drawn = (tmp_path / "results.svg").read_text()
     run.write([results.row_of("rave", MATCHES["rave"], 200, summary(80, 120))], tmp_path)
     shade = "#e6ede8"
@@ -162,6 +162,7 @@ def test_an_unfinished_match_holds_no_bound(tmp_path, state, games):
     (tmp_path / "rave" / "config.json").write_text(json.dumps({"games": games}))
     (row,) = run.rows(MATCHES, tmp_path)
     assert (row.games, row.asked, row.holds) == (10, 200, None)
+    assert row.stopped == (state == "stopped")
     line = run.table([row]).splitlines()[2]
     assert "| 10 of 200 (1 by forfeit) |" in line
     assert "missed" not in line

@@ -67,3 +67,17 @@ def test_points_by_hand(tmp_path):
         "| MC-RAVE, k = 1,000 | 4 | 2, 1, 1 | 62.5% [30.0%, 80.0%] | +89 [-147, +241] |",
         "| UCT, none, against GNU Go 3.8 | 4 | 0, 0, 4 | 0.0% [0.0%, 49.0%] |  |",
     ]
+
+
+def test_a_stopped_match_has_no_score(tmp_path):
+    path = tmp_path / "results.csv"
+    path.write_text(
+        "match,opponent,games,asked,won,drawn,lost,score,low,high,paper,must_low,must_high,aim,"
+        "stopped\n"
+        "whole,GNU Go,4,4,3,0,1,0.75,0.3,0.95,,0.9,1.0,,False\n"
+        "half,GNU Go,2,4,2,0,0,1.0,0.34,1.0,,0.9,1.0,,True\n"
+    )
+    assert records.matches(path).splitlines()[2:] == [
+        "| `whole` | GNU Go |  | 4 | 3, 0, 1 | **75.0%** [30.0%, 95.0%] | 90% |  |",
+        "| `half` | GNU Go |  | 2 of 4 | 2, 0, 0 | stopped | 90% |  |",
+    ]
