@@ -63,8 +63,8 @@ def _small_k_match(**flags) -> Match:
 MATCHES = {
     "uct": Match(_UCT, 200, (0.12, 0.40), None, "24%"),
     "rave": Match(_our_side(), 200, (0.50, 1.0), 0.65, "50-60%"),
-    "heuristic": Match(_our_side(**_HEURISTIC), 400, (0.65, 1.0), 0.80, "69%"),
-    "heuristic-10000": Match(_our_side(10_000, **_HEURISTIC), 200, (0.75, 1.0), 0.90, "82%"),
+    "heuristic": Match(_our_side(**_HEURISTIC), 400, (0.69, 1.0), 0.80, "69%"),
+    "heuristic-10000": Match(_our_side(10_000, **_HEURISTIC), 200, (0.82, 1.0), 0.90, "82%"),
     "playouts": Match(
         _our_side(400, nakade=False),
         200,

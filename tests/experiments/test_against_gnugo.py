@@ -18,8 +18,8 @@ SMALL_K = (
 ASKED = {  # match: simulations, games, required bounds, target
     "uct": (3000, 200, (0.12, 0.40), None),
     "rave": (3000, 200, (0.50, 1.0), 0.65),
-    "heuristic": (3000, 400, (0.65, 1.0), 0.80),
-    "heuristic-10000": (10_000, 200, (0.75, 1.0), 0.90),
+    "heuristic": (3000, 400, (0.69, 1.0), 0.80),
+    "heuristic-10000": (10_000, 200, (0.82, 1.0), 0.90),
     "playouts": (400, 200, (0.70, 1.0), 0.85),
     "literal": (3000, 200, None, None),
     "literal-first-action": (1000, 100, None, None),
