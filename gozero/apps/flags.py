@@ -37,8 +37,8 @@ def parse(
 
     Args:
       config: a frozen dataclass of `settings`, built by its `of_flags` (if it has one) from the
-        flags that were given; or {command: dataclass}: then the first argument is the command,
-        and the result is an instance of that command's class.
+        flags that were given, as is each nested one; or {command: dataclass}: then the first
+        argument is the command, and the result is an instance of that command's class.
       argv: the arguments, without the program's name; None for ``sys.argv[1:]``.
       prog: the program's name in help and error messages.
       description: the first lines of the help; None for the dataclass's own docstring.
@@ -101,18 +101,26 @@ def _parse_one(
         fail(prog, _explain(config, argv, tyro_output.getvalue(), prog))
     if unknown:
         fail(prog, _unknown(config, unknown[0], prog))
-    values = {f.name: getattr(parsed, f.name) for f in dataclasses.fields(config)}
     with exit_on_error(prog):
-        of_flags = getattr(config, "of_flags", None)
-        if of_flags is None:
-            return config(**values)
-        given_names = [f.name for f in dataclasses.fields(config) if _is_given(f, argv)]
-        return of_flags({name: values[name] for name in given_names})
+        return _built(config, parsed, argv)
 
 
-def _is_given(field: dataclasses.Field, argv: list[str]) -> bool:
+def _built(config: type, parsed: Any, argv: list[str], prefix: str = "") -> Any:
+    """An instance of `config`, by its `of_flags` if it has one, as are its nested dataclasses."""
+    kinds, fields = typing.get_type_hints(config), dataclasses.fields(config)
+    of_flags = getattr(config, "of_flags", None)
+    values = {f.name: getattr(parsed, f.name) for f in fields}
+    for name, value in values.items():
+        if hasattr(kinds[name], "of_flags"):
+            values[name] = _built(kinds[name], value, argv, f"{prefix}{name}.")
+    if of_flags is None:
+        return config(**values)
+    return of_flags({f.name: values[f.name] for f in fields if _is_given(f, argv, prefix)})
+
+
+def _is_given(field: dataclasses.Field, argv: list[str], prefix: str) -> bool:
     """Whether a field's flag, or its ``--no-`` form, was given; a positional one always is."""
-    flags = settings.flag_of(field.name), settings.flag_of(f"no-{field.name}")
+    flags = settings.flag_of(field.name, prefix), settings.flag_of(f"no-{field.name}", prefix)
     is_present = any(_name(argument) in flags for argument in argv)
     return is_present or settings.facts_of(field).positional
 

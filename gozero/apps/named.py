@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from gozero.play import players
 from gozero.play.player_config import FILES, PlayerConfig, board_size, is_katago_network
 from gozero.play.players import PlayerName
-from gozero.runs.settings import setting
+from gozero.runs.settings import flag_of, setting
 
 _REFINING = {"simulations", "leaves", "resign"}
 """Flags that adjust a player without making it a different one."""
+
+
+@contextlib.contextmanager
+def naming(player: PlayerName | None, own: Mapping[str, Any], prefix: str = "") -> Iterator[None]:
+    """Let a ValueError tell which of the flags that it mentions come from the named player.
+
+    Args:
+      player: the player.
+      own: its settings, without those that a flag overrides.
+      prefix: the prefix of each flag: "player.".
+    """
+    try:
+        yield
+    except ValueError as error:
+        mentioned = [
+            f"{flag_of(name, prefix)} {value}".removesuffix(" True")
+            for name, value in own.items()
+            if re.search(rf"{re.escape(flag_of(name, prefix))}(?![\w-])", str(error))
+        ]
+        if not mentioned:
+            raise
+        by = f"{flag_of('player', prefix)} {player}"
+        raise ValueError(f"{error}; {by} sets {', '.join(mentioned)}") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,15 +79,17 @@ class NamedPlayerConfig(PlayerConfig):
         """Build the settings from explicit flags, for a board size; None: that of the flags."""
         player_fields = {field.name for field in dataclasses.fields(PlayerConfig)} - _REFINING
         name = flags.get("player") or (None if player_fields & flags.keys() else players.DEFAULT)
-        values = dict(flags)
+        values, of_player = dict(flags), {}
         if name is not None:
             size = size or cls._size_of(flags)
-            values = {**cls._settings_of(name, size, flags), **flags, "player": name}
+            of_player = cls._settings_of(name, size, flags)
+            values = {**of_player, **flags, "player": name}
             if any(field.name == "size" for field in dataclasses.fields(cls)):
                 values["size"] = size
         if is_katago_network(flags.get("weights")):  # only a network can have such weights
             values.setdefault("evaluator", "network")
-        config = cls(**values)
+        with naming(name, {k: v for k, v in of_player.items() if k not in flags}):
+            config = cls(**values)
         object.__setattr__(config, "_explicit_flags", dict(flags))
         object.__setattr__(config, "_board", size)
         return config

@@ -104,5 +104,9 @@ MEASURED = (
         *("uct", 9, "GNU Go 3.8", 200, 0.16, 0.115674, 0.217141, 0.6409),
         "against_gnugo/results/uct",
     ),
+    Measured(
+        *("literal", 9, "rave with --leaves 1 --no-nakade", 200, 0.0825, 0.05329, 0.125598, 0.054),
+        "against_gnugo/results/literal",
+    ),
 )
 """Scores of the package's players in recorded matches; they resigned at -0.95."""

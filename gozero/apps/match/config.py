@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import shlex
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
+from gozero.apps.named import naming
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
+from gozero.play import players
 from gozero.play.player_config import PlayerConfig, board_size
+from gozero.play.players import PlayerName
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, setting
 
@@ -28,14 +32,44 @@ class Side(PlayerConfig):
     reuse: bool = setting(False)
     """Whether our search starts from the tree of the previous one, or td from its weights."""
 
+    player: PlayerName | None = setting(None, unset="none")
+    """A player of `gozero players`, whose settings for the board size our search has; every other
+    flag overrides one."""
+
     CONFLICTS = (
         Conflict(
-            " ".join(field.name for field in dataclasses.fields(PlayerConfig)) + " reuse",
+            " ".join(["player", *(f.name for f in dataclasses.fields(PlayerConfig)), "reuse"]),
             "command",
             "a program has its own search",
         ),
         *PlayerConfig.CONFLICTS,
     )
+
+    @classmethod
+    def of_flags(cls, flags: Mapping[str, Any]) -> Self:
+        """A side of the flags that were given; `on` adds the settings of a named player."""
+        side = cls(**flags)
+        object.__setattr__(side, "_explicit_flags", dict(flags))
+        return side
+
+    def on(self, size: int, prefix: str = "") -> Self:
+        """The side on a board, checked, with the named player's settings that no flag overrides.
+
+        Raises:
+          ValueError: as `check`; also for flags that conflict with those settings.
+        """
+        if self.player is None or self.command is not None:
+            return self
+        explicit = self.__dict__.get("_explicit_flags")
+        if explicit is None:  # made in Python: what differs from the defaults
+            defaults = {field.name: field.default for field in dataclasses.fields(self)}
+            explicit = {name: v for name, v in vars(self).items() if v != defaults[name]}
+        own = players.settings_of(self.player, size)
+        side = self.of_flags({**own, **explicit})
+        object.__setattr__(side, "_explicit_flags", explicit)
+        with naming(self.player, {k: v for k, v in own.items() if k not in explicit}, prefix):
+            side.check(prefix)
+        return side
 
     def words(self, game: int = 0) -> list[str]:
         """The program and its arguments, for a game."""
@@ -141,11 +175,18 @@ class MatchConfig:
     EXAMPLES = (
         'gozero match --player.simulations 800 --opponent.command "gnugo --mode gtp"',
         "gozero match --player.search rave --opponent.search uct --games 200 --openings 4",
+        "gozero match --player.player literal --opponent.player rave --openings 4",
     )
 
     def __post_init__(self):
         for name in SIDES:
-            getattr(self, name).check(f"{name}.")
+            side = getattr(self, name)
+            if side.player is None or side.command is not None:
+                side.check(f"{name}.")
+            elif self.game != "go":
+                raise ValueError(
+                    f"--{name}.player {side.player}: named players play only Go, not {self.game}"
+                )
         of_files = next((side for side in self.sides if side.weights or side.shapes), Side())
         if self.game == "go":
             size = board_size(self.size, of_files.weights, of_files.shapes)
@@ -154,7 +195,8 @@ class MatchConfig:
         for name in SIDES:
             side = getattr(self, name)
             if self.game == "go":
-                side.check_size(self.size, f"{name}.")
+                object.__setattr__(self, name, side.on(self.size, f"{name}."))
+                getattr(self, name).check_size(self.size, f"{name}.")
                 continue
             if side.command is not None:
                 raise ValueError(f"--{name}.command: programs play only Go, not {self.game}")

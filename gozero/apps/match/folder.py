@@ -28,7 +28,10 @@ RESULTS = "results.jsonl"
 FAILURES = "failures.jsonl"
 """The file with the reasons why each attempt so far was void, for games to be replayed."""
 
-_MAY_DIFFER = {"parallel", "retries", "crash", "timeout", "out"}
+_NAMES = {f"{side}.player" for side in SIDES}
+"""The names of players; the settings that they stand for are compared."""
+
+_MAY_DIFFER = {"parallel", "retries", "crash", "timeout", "out"} | _NAMES
 
 
 class MatchFolder(RunFolder):

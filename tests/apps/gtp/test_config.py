@@ -133,6 +133,10 @@ def test_flags_of_another_search_select_no_named_player():
         ),
         (["--player", "uct", "--weights", "x"], "--weights x: only with --evaluator network"),
         (
+            ["--player", "literal", "--search", "uct"],
+            "values; --player literal sets --rave-bias 0.01",
+        ),
+        (
             ["--player", "random", "--leaves", "2"],
             "--leaves 2: not with --search td, annealing or random",
         ),
