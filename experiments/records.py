@@ -110,15 +110,25 @@ def claims(text: str) -> Iterator[tuple[int, str, Interval]]:
         yield text.count("\n", 0, match.start()) + 1, match[0], numbers
 
 
-def recorded() -> set[Interval]:
-    """All figures with intervals in the experiments' records, in every rounding in use."""
+def recorded(folder: pathlib.Path = FOLDER) -> set[Interval]:
+    """All figures with intervals in the records below a folder, in every rounding in use."""
     intervals: list[Interval] = []
-    for path in FOLDER.rglob("results/**/*.csv"):
+    for path in folder.rglob("results/**/*.csv"):
         intervals += [one for row in _rows(path) for one in _intervals(row)]
-    for path in FOLDER.rglob("results/**/*.json"):
+    for path in folder.rglob("results/**/*.json"):
         intervals += _nested(json.loads(path.read_text()))
     scales = (100, 1), (100, 0), (1, 0), (1, 1)
     return {tuple(round(x * by, digits) for x in one) for one in intervals for by, digits in scales}
+
+
+def recorded_for(page: pathlib.Path) -> set[Interval]:
+    """The figures that a page may claim: an experiment's README those of its own records and of
+    the experiments that it links to; every other page all."""
+    if page.parent.parent != FOLDER:
+        return recorded()
+    linked = re.findall(r"\]\(\.\./(\w+)/", page.read_text())
+    folders = page.parent, *(FOLDER / name for name in linked)
+    return set().union(*map(recorded, folders))
 
 
 def _nested(record: Any) -> Iterator[Interval]:

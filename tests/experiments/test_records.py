@@ -30,8 +30,9 @@ def test_tables_are_made_from_the_records():
 
 
 def test_claims_with_an_interval_are_in_a_record():
-    known, num_claims = records.recorded(), 0
+    num_claims = 0
     for path in PAGES:
+        known = records.recorded_for(path)
         for line, words, claim in records.claims(path.read_text()):
             assert claim in known, f"{path.relative_to(ROOT)}:{line}: no record says {words}"
             num_claims += 1
@@ -53,6 +54,12 @@ def test_a_claim_is_read(text, claim):
 def test_unrecorded_claims_are_found():
     assert (80.0, 72.0, 86.1) in records.recorded()
     assert (80.0, 72.0, 86.2) not in records.recorded()
+
+
+def test_an_experiment_claims_only_its_own_records():
+    known = records.recorded_for(records.FOLDER / "zero_strength" / "README.md")
+    assert (89.8, 86.8, 92.1) in known
+    assert (89.8, 86.8, 92.1) not in records.recorded_for(records.FOLDER / "scaling" / "README.md")
 
 
 def test_points_by_hand(tmp_path):
