@@ -253,8 +253,24 @@ class TrainConfig:
         Conflict("reuse_subtree", "root=gumbel", "its root counts the visits of one search"),
         Conflict("forced_playouts", "root=gumbel", "its root visits only the moves it sampled"),
         Conflict("dirichlet_fraction dirichlet_alpha", "root=gumbel", "it adds its own noise"),
-        Conflict("virtual_loss", "root=gumbel", "its root counts a leaf as one visit"),
-        Conflict("virtual_loss", "!leaves", "one leaf at a time needs no virtual loss"),
+        Conflict(
+            "!virtual_loss=1", "root=gumbel", "its root counts a leaf as one visit; omit it", True
+        ),
+        Conflict("virtual_loss", "!leaves", "one leaf at a time needs no virtual loss", True),
+        Conflict(
+            "max_considered value_scale", "root=puct", "its root considers every move by PUCT", True
+        ),
+        Conflict("full_share", "!cheap_simulations", "without it every search is full", True),
+        Conflict("opening_searched", "!opening_plies", "there is no opening", True),
+        Conflict("temperature", "temperature_moves=0", "no move is sampled", True),
+        Conflict("dirichlet_alpha", "dirichlet_fraction=0", "there is no noise", True),
+        Conflict(
+            "ko auxiliary ownership_weight score_weight",
+            "!game=go",
+            "other games have neither ko nor points",
+            True,
+        ),
+        Conflict("ownership_weight score_weight", "!auxiliary", "no head learns them", True),
         Conflict("teacher", "workers", "the teacher does not evaluate their games"),
         Conflict("teacher", "dry_run", "a dry run does not compile the teacher"),
         Conflict("gate_every gate_games", "!gate", "they configure its matches"),

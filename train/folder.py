@@ -23,7 +23,7 @@ import sys
 from typing import Any
 
 from gozero.nets import weights
-from gozero.runs import files, store
+from gozero.runs import files, settings, store
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
 from train import checkpoint
@@ -58,7 +58,7 @@ class TrainFolder(RunFolder):
 
     def __init__(self, config: TrainConfig):
         self._config, flags = config, config.plain
-        check = lambda before: _check_same_flags(config.folder, before, flags)
+        check = lambda before: _check_same_flags(config, before, flags)
         busy = "is being trained by another process; wait until it ends, or name a new folder"
         super().__init__(config.folder, KIND, check, LOCK, busy)
         with self.opening():
@@ -108,11 +108,12 @@ class TrainFolder(RunFolder):
         self.write_manifest(facts | digests)
 
 
-def _check_same_flags(path: pathlib.Path, before: dict, flags: dict) -> None:
+def _check_same_flags(config: TrainConfig, before: dict, flags: dict) -> None:
     if "preset" not in before:
-        raise ValueError(folders.not_of(path, KIND))
+        raise ValueError(folders.not_of(config.folder, KIND))
     defaults = TrainConfig().plain  # of flags that earlier versions did not have
-    folders.must_agree(path, KIND, defaults | before, flags, MAY_CHANGE)
+    may_differ = MAY_CHANGE | settings.without_effect(config)
+    folders.must_agree(config.folder, KIND, defaults | before, flags, may_differ)
 
 
 def read_config(out: pathlib.Path) -> TrainConfig:

@@ -113,9 +113,12 @@ def _built(config: type, parsed: Any, argv: list[str], prefix: str = "") -> Any:
     for name, value in values.items():
         if hasattr(kinds[name], "of_flags"):
             values[name] = _built(kinds[name], value, argv, f"{prefix}{name}.")
-    if of_flags is None:
-        return config(**values)
-    return of_flags({f.name: values[f.name] for f in fields if _is_given(f, argv, prefix)})
+    given = [f.name for f in fields if _is_given(f, argv, prefix)]
+    if of_flags is not None:
+        return of_flags({name: values[name] for name in given})
+    built = config(**values)
+    settings.check_given(built, given, prefix)
+    return built
 
 
 def _is_given(field: dataclasses.Field, argv: list[str], prefix: str) -> bool:

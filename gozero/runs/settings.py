@@ -34,7 +34,7 @@ import pathlib
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 MAX_SEED = 2**32 - 1
@@ -208,11 +208,16 @@ class Conflict(NamedTuple):
     A condition is the name of a field, which holds if it is not at its default (a bool: if it is
     True), or ``search=uct|rave``, which holds for those values; a leading ``!`` negates it. `first`
     may be several conditions, separated by spaces, each of which conflicts.
+
+    If `given`, `first` conflicts only as a flag of the command line, at its default too: see
+    `check_given`. This is for settings that would have no effect, where presets and earlier runs
+    may have values.
     """
 
     first: str
     second: str
     reason: str
+    given: bool = False
 
 
 def check(config: Any, prefix: str = "") -> None:
@@ -239,13 +244,49 @@ def check(config: Any, prefix: str = "") -> None:
             if expected:
                 expected = expected.replace("--", f"--{prefix}")
                 raise ValueError(f"{flag_of(field.name, prefix)} {element}: expected {expected}")
-    conflict = first_conflict(conflicts(type(config)), functools.partial(_holds, config))
+    always = (one for one in conflicts(type(config)) if not one.given)
+    conflict = first_conflict(always, functools.partial(_holds, config))
     if conflict is not None:
-        name, reason = _name(conflict.first), conflict.reason.replace("--", f"--{prefix}")
-        value = getattr(config, name)
-        value_suffix = "" if isinstance(value, bool) else f" {value}"
-        condition = _requirement_text(conflict.second, prefix)
-        raise ValueError(f"{flag_of(name, prefix)}{value_suffix}: {condition}; {reason}")
+        raise ValueError(_conflict_error(config, conflict, prefix))
+
+
+def check_given(config: Any, given: Collection[str], prefix: str = "") -> None:
+    """Check that no flag of a command line is without effect, by the conflicts of `given` flags.
+
+    Args:
+      config: an instance of a dataclass.
+      given: the names of the fields whose flags were given.
+      prefix: the prefix of each flag: "player.".
+
+    Raises:
+      ValueError: as `check`.
+    """
+    for conflict in _without_effect(config):
+        name = _name(conflict.first)
+        any_value = name == conflict.first and not isinstance(getattr(config, name), bool)
+        if name in given and (any_value or _holds(config, conflict.first)):
+            raise ValueError(_conflict_error(config, conflict, prefix))
+
+
+def without_effect(config: Any) -> frozenset[str]:
+    """The names of the fields whose values have no effect, by the conflicts of `given` flags."""
+    return frozenset(_name(conflict.first) for conflict in _without_effect(config))
+
+
+def _without_effect(config: Any) -> Iterator[Conflict]:
+    for conflict in conflicts(type(config)):
+        if conflict.given and _holds(config, conflict.second):
+            yield conflict
+
+
+def _conflict_error(config: Any, conflict: Conflict, prefix: str = "") -> str:
+    name, reason = _name(conflict.first), conflict.reason.replace("--", f"--{prefix}")
+    value = getattr(config, name)
+    value_suffix = "" if isinstance(value, bool) else f" {value}"
+    return (
+        f"{flag_of(name, prefix)}{value_suffix}: {_requirement_text(conflict.second, prefix)}; "
+        f"{reason}"
+    )
 
 
 def _expected_text(config: Any, facts: Setting, kind: Any, value: Any) -> str:
@@ -298,7 +339,7 @@ def _holds(config: Any, condition: str) -> bool:
     field = next(field for field in dataclasses.fields(config) if field.name == name)
     value = getattr(config, facts_of(field).effective or name)
     if values:
-        holds = str(value) in values.split("|")
+        holds = number_text(value) in values.split("|")
     else:
         holds = value if isinstance(value, bool) else getattr(config, name) != field.default
     return bool(holds) != condition.startswith("!")

@@ -175,3 +175,32 @@ def test_a_field_of_another_dataclass_keeps_its_range():
     rate, leaves = map(settings.facts_of, dataclasses.fields(Other))
     assert (rate.above, rate.below, rate.group) == (0, 1e6, "one more")
     assert (leaves.least, leaves.most) == (1, None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plain:
+    cheap: int = setting(0)
+    share: float = setting(0.25)
+    loss: int = setting(3)
+    pools: bool = setting(True)
+
+    CONFLICTS = (
+        Conflict("share pools", "!cheap", "nothing is cheap", given=True),
+        Conflict("!loss=1", "cheap=0", "one is lost", given=True),
+    )
+
+
+def test_what_has_no_effect_is_refused_only_if_given():
+    check(Plain(share=0.5, loss=2))
+    config = Plain(loss=1, pools=False)
+    settings.check_given(config, {"cheap", "loss", "pools"})
+    for given, message in (
+        ({"share"}, "--share 0.25: only with --cheap; nothing is cheap"),
+        ({"loss"}, "--loss 3: not with --cheap 0; one is lost"),
+        ({"pools"}, "--pools: only with --cheap; nothing is cheap"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            settings.check_given(Plain(), given)
+    settings.check_given(Plain(cheap=2), {"share", "loss", "pools"})
+    assert settings.without_effect(Plain()) == {"share", "loss", "pools"}
+    assert settings.without_effect(Plain(cheap=2)) == frozenset()

@@ -136,6 +136,74 @@ def test_bad_flags_are_one_line(arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
+PUCT = "--preset 3x3 --root puct"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (f"{PUCT} --max-considered 16", "--max-considered 16: not with --root puct; its root con"),
+        (f"{PUCT} --value-scale 2", "--value-scale 2.0: not with --root puct; its root considers"),
+        ("--preset 3x3 --full-share 0.5", "--full-share 0.5: only with --cheap-simulations; with"),
+        ("--preset 3x3 --full-share 0.25", "--full-share 0.25: only with --cheap-simulations; wi"),
+        (
+            "--preset 3x3 --opening-plies 0 --opening-searched",
+            "--opening-searched: only with --opening-plies; there is no opening",
+        ),
+        (
+            f"{PUCT} --temperature-moves 0 --temperature 0.5",
+            "--temperature 0.5: not with --temperature-moves 0; no move is sampled",
+        ),
+        (
+            "--preset 3x3 --no-auxiliary --score-weight 0.1",
+            "--score-weight 0.1: only with --auxiliary; no head learns them",
+        ),
+        (
+            "--preset 3x3 --no-auxiliary --ownership-weight 0.1",
+            "--ownership-weight 0.1: only with --auxiliary; no head learns them",
+        ),
+        (
+            f"{PUCT} --dirichlet-fraction 0 --dirichlet-alpha 1",
+            "--dirichlet-alpha 1.0: not with --dirichlet-fraction 0; there is no noise",
+        ),
+        ("--game connect4 --ko simple", "--ko simple: only with --game go; other games have"),
+        ("--game connect4 --auxiliary", "--auxiliary: only with --game go; other games have"),
+        (
+            "--preset 9x9-cpu --leaves 4 --virtual-loss 3",
+            "--virtual-loss 3: not with --root gumbel; its root counts a leaf as one visit",
+        ),
+    ],
+)
+def test_a_flag_without_effect_is_refused(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run.parse(arguments.split())
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        PUCT,  # the preset's --max-considered is not the user's
+        "--game connect4 --root puct --leaves 8 --virtual-loss 3",
+        "--game connect4 --opening-plies 0 --no-opening-searched --no-auxiliary",
+        "--preset 9x9-cpu --leaves 4 --virtual-loss 1",
+        "--preset 19x19-slice --full-share 0.5",
+    ],
+)
+def test_what_a_preset_sets_is_not_refused(arguments):
+    run.parse(arguments.split())
+
+
+def test_a_run_goes_on_without_a_flag_that_had_no_effect(tmp_path):
+    """Earlier versions took --max-considered with PUCT, and kept it in config.json."""
+    config = tiny.config(tmp_path / "run", root="puct", max_considered=4)
+    tiny.claim(config)
+    assert tiny.claim(dataclasses.replace(config, max_considered=16))
+    with pytest.raises(ValueError, match="--simulations was 4 and is 8"):
+        tiny.claim(dataclasses.replace(config, simulations=8))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
