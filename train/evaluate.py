@@ -21,7 +21,7 @@ from gozero.go.rules import Rules
 from gozero.nets import weights
 from gozero.nets.network import NetworkConfig
 from gozero.play.player import Player, as_game
-from gozero.play.player_config import is_katago_network
+from gozero.play.player_config import needs_past_boards
 from gozero.runs import files, settings, statistics
 from gozero.runs.progress import Progress
 from gozero.runs.settings import Conflict, setting
@@ -148,8 +148,8 @@ def _terms(config: EvaluateConfig) -> Terms:
     games = config.games or (SPRT_GAMES if config.sprt else run.evaluate_games)
     simulations = config.simulations or run.evaluate_simulations
     rules = plan.rules_of(run)
-    if isinstance(rules, Rules) and any(map(is_katago_network, config.against)):
-        rules = dataclasses.replace(rules, remember=not rules.has_superko)
+    if isinstance(rules, Rules) and any(map(needs_past_boards, config.against)):
+        rules = dataclasses.replace(rules, remember=rules.remember or not rules.has_superko)
     limit = as_game(rules).max_moves
     if not config.openings < limit:
         raise ValueError(f"--openings {config.openings}: expected at most {limit - 1}")

@@ -165,7 +165,7 @@ def _check_fits(rules: Rules, config: NetworkConfig) -> None:
     if feature_set(config.features).history and not rules.keeps_past:
         raise ValueError(
             f"features: {config.features!r} needs past boards, which {rules.ko} ko does not keep; "
-            "use another ko rule or the compact features"
+            "use dataclasses.replace(rules, remember=True), another ko rule or the compact features"
         )
 
 

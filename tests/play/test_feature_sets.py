@@ -90,7 +90,7 @@ def _by_the_action_to(state, wanted):
 
 def test_invalid_features(tmp_path):
     simple = go.Rules(size=4, ko="simple")
-    with pytest.raises(ValueError, match="simple ko does not keep"):
+    with pytest.raises(ValueError, match=r"simple ko does not keep; use .*remember=True"):
         make_evaluator(simple, "network", features="zero")
     with pytest.raises(ValueError, match="playouts use no"):
         make_evaluator(RULES, "playout", features="zero")

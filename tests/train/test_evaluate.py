@@ -253,6 +253,17 @@ def test_two_networks_play_a_sequential_test(out, capsys):
     assert "000005 against 000004: +" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("features", "keeps_past"), [("compact", False), ("zero", True)])
+def test_a_network_of_past_boards_plays_under_simple_ko(features, keeps_past, out, tmp_path):
+    """Its games keep past boards; those of the run's compact networks alone do not."""
+    other = dataclasses.replace(SHAPE, features=features)
+    path = save(tmp_path / f"{features}.safetensors", 9, other)
+    terms = evaluate._terms(evaluate.EvaluateConfig(out, against=(path,)))
+    assert terms.rules.ko == "simple"
+    assert terms.rules.keeps_past == keeps_past
+    assert evaluate._contender(terms, path, 0, any_size=True).name == str(path)
+
+
 def test_the_table_in_markdown():
     rated = {
         "b": Rating(120.4, 60.0, 190.6, 30.0, 24, 32),
