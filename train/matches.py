@@ -188,31 +188,31 @@ def _before(run: Plan, terms: Terms, lines: list[dict]) -> Iterator[tuple[str, P
 
 def anchors(terms: Terms) -> list[tuple[str, Player]]:
     """The fixed opponents: a random player, and a search with a uniform prior and even values."""
-    uniform = _searcher(terms.rules, None, terms.simulations, "puct")
+    uniform = _searcher(terms.rules, None, SearchConfig(terms.simulations, select=Puct()))
     return [(RANDOM, _random(terms.rules)), (UNIFORM, uniform)]
 
 
 def network_player(terms: Terms, network: kinds.Config, params: Any) -> Player:
     """A search with a network; compiled once for all networks of one shape."""
-    player = _searcher(terms.rules, network, terms.simulations, terms.search, terms.considered)
+    player = _searcher(terms.rules, network, search_of(terms, network))
     return player._replace(params=jax.tree.map(jnp.asarray, params))
+
+
+def search_of(terms: Terms, network: kinds.Config) -> SearchConfig:
+    """The search of a network for a move."""
+    if terms.search == "gumbel":
+        return to_win(gumbel_search(terms.simulations, terms.considered))
+    select = plan.evaluator(terms.rules, network).select
+    return SearchConfig(terms.simulations, select=select)
 
 
 _random = functools.cache(random_player)
 
 
 @functools.cache
-def _searcher(
-    rules: Rules | Game,
-    network: kinds.Config | None,
-    simulations: int,
-    search: Root,
-    considered: int = 16,
-) -> Player:
+def _searcher(rules: Rules | Game, network: kinds.Config | None, search: SearchConfig) -> Player:
     evaluator = uniform_evaluator(rules) if network is None else plan.evaluator(rules, network)
-    if search == "gumbel":
-        return search_player(rules, evaluator, to_win(gumbel_search(simulations, considered)))
-    return search_player(rules, evaluator, SearchConfig(simulations, select=evaluator.select))
+    return search_player(rules, evaluator, search)
 
 
 def uniform_evaluator(rules: Rules | Game) -> Evaluator:

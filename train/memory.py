@@ -7,13 +7,16 @@ import functools
 import jax
 
 from gozero.go.rules import Rules
-from gozero.nets import network
+from gozero.nets import kinds
+from gozero.nets.network import NetworkConfig, shapes
 from gozero.play import selfplay
+from gozero.play.player import as_game
 from gozero.play.rows import row_shapes
 from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.runs import memory
 from gozero.runs.memory import Part, num_bytes
-from train import games
+from gozero.search.memory import search_memory
+from train import games, matches
 from train.buffer import BufferConfig
 from train.plan import Plan, teacher_of
 
@@ -28,16 +31,16 @@ def parts_of(plan: Plan) -> list[Part]:
     playing = _playing(plan.play, plan.buffer)
     in_play = num_bytes((playing.lanes.replace(tree=None), playing.games))
     copies = _STATE_COPIES + (plan.config.gate is not None)
-    params = num_bytes(network.shapes(plan.learner.network))
-    teacher = [] if plan.teacher is None else [_of_teacher(plan)]
+    params = num_bytes(shapes(plan.learner.network))
     return [
-        *teacher,
+        *_of_teacher(plan),
+        *_of_matches(plan),
         Part("trees", selfplay.memory(plan.play).total, "--batch or --simulations"),
         Part("replay", num_bytes(playing.buffer), "--capacity"),
         Part("games in play", in_play, "--batch"),
         Part("parameters", copies * params, "--channels or --blocks"),
         Part("a step's activations", _of_step(plan), "--batch-size or --channels"),
-        Part("a search's activations", _of_search(plan), "--batch or --channels"),
+        Part("a search's activations", _of_search(plan), _search_flags(plan)),
     ]
 
 
@@ -56,7 +59,7 @@ def check(plan: Plan, limit: int | None = None) -> str:
 def checkpoint_text(plan: Plan) -> str:
     """A description of the host memory that a checkpoint needs while it is written."""
     playing = _playing(plan.play, plan.buffer)
-    params = num_bytes(network.shapes(plan.learner.network))
+    params = num_bytes(shapes(plan.learner.network))
     copies = _KEPT_COPIES + (plan.config.gate is not None)
     total = plan.num_devices * num_bytes(playing) + copies * params
     return f"{total / 2**20:,.1f} MiB of host memory while a checkpoint is written"
@@ -79,13 +82,53 @@ def _of_step(plan: Plan) -> int:
 
 
 def _of_search(plan: Plan) -> int:
-    """Activations of an evaluation: a few layers at a time."""
-    per_point = 4 * (4 * plan.config.channels + plan.learner.network.num_planes)
-    return plan.config.batch * num_points(plan) * per_point
+    """Activations of the largest evaluation: the leaves of a step, of all trees."""
+    config = plan.config
+    return _of_evaluation(plan, plan.learner.network, config.batch * config.leaves)
 
 
-def _of_teacher(plan: Plan) -> Part:
-    return Part("the teacher", num_bytes(teacher_of(plan.config).params), "--teacher")
+def _search_flags(plan: Plan) -> str:
+    return "--batch, --leaves or --channels" if plan.config.leaves > 1 else "--batch or --channels"
+
+
+def _of_evaluation(plan: Plan, network: kinds.Config, num_positions: int) -> int:
+    """Activations: a few layers at a time."""
+    if isinstance(network, NetworkConfig):
+        planes, channels = network.num_planes, network.channels
+    else:
+        planes, channels = network.trunk.conv.inputs, network.trunk.conv.outputs
+    return num_positions * num_points(plan) * 4 * (4 * channels + planes)
+
+
+def _of_teacher(plan: Plan) -> list[Part]:
+    """A teacher evaluates the roots of a move."""
+    if plan.teacher is None:
+        return []
+    activations = _of_evaluation(plan, plan.teacher, plan.config.batch)
+    return [
+        Part("the teacher", num_bytes(teacher_of(plan.config).params), "--teacher"),
+        Part("the teacher's activations", activations, "--batch"),
+    ]
+
+
+def _of_matches(plan: Plan) -> list[Part]:
+    """The largest match that a run plays: its games, and for the half of them that is being
+    searched the trees and an evaluation; with both networks."""
+    config = plan.config
+    games = {
+        "--evaluate-games": config.evaluate_games if config.evaluate_every else 0,
+        "--gate-games": 0 if config.gate is None else config.gate_games,
+    }
+    flag, num_games = max(games.items(), key=lambda one: one[1])
+    if not num_games:
+        return []
+    game, network, half = as_game(plan.rules), plan.learner.network, num_games // 2
+    search = matches.search_of(matches.Terms.of(config, plan.rules), network)
+    start = lambda: jax.vmap(game.init)(jax.random.split(jax.random.key(0), half))
+    states = jax.eval_shape(start)
+    size = 2 * (num_bytes(states) + num_bytes(shapes(network)))
+    size += search_memory(game, states, search).total + _of_evaluation(plan, network, half)
+    return [Part("a match", size, f"{flag} or --evaluate-simulations")]
 
 
 def num_points(plan: Plan) -> int:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from gozero.nets import network, weights
+from gozero.nets.network import NetworkConfig
 from gozero.play import devices
 from gozero.runs import files
 from gozero.runs.memory import num_bytes
@@ -245,6 +250,55 @@ def test_too_much_memory_is_refused_with_advice():
     many = make_plan(tiny.config(batch=4096, simulations=64, capacity=10**5))
     with pytest.raises(ValueError, match=r"^--batch or --simulations: a device would need"):
         memory.check(many, 10**6)
+
+
+def parts_of(**options):
+    plan = make_plan(tiny.config(**options))
+    return {part.name: part.num_bytes for part in memory.parts_of(plan)}
+
+
+def test_all_leaves_of_a_step_are_counted():
+    name = "a search's activations"
+    assert parts_of(leaves=4)[name] == 4 * parts_of()[name] > 0
+
+
+def test_a_teachers_activations_are_counted(tmp_path):
+    shape = NetworkConfig(blocks=1, channels=4, features="zero")
+    blank = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), network.shapes(shape))
+    path = weights.save(tmp_path / "teacher.safetensors", blank, shape, 3)
+    parts = parts_of(teacher=path, leaves=4)
+    assert parts["the teacher"] == num_bytes(blank)
+    assert parts["the teacher's activations"] == 8 * 9 * 4 * (4 * 4 + shape.num_planes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"evaluate_every": 2, "evaluate_games": 64, "gate": 0.5, "gate_games": 32},
+        {"gate": 0.5, "gate_games": 64, "evaluate_games": 128},
+    ],
+)
+@pytest.mark.parametrize("root", ["gumbel", "puct"])
+def test_matches_are_counted(options, root):
+    """Half of their 64 games are searched at once."""
+    options = {"root": root, **options}
+    half = parts_of(
+        **options | {"batch": 32, "simulations": 32, "leaves": 1, "first_simulations": 32}
+    )
+    least = half["trees"] + half["a search's activations"]
+    assert least < half["a match"] < 2 * least
+    assert parts_of(**options, evaluate_simulations=64)["a match"] > 1.5 * half["a match"]
+    assert "a match" not in parts_of(root=root, evaluate_games=64)
+
+
+@pytest.mark.thorough
+def test_an_evaluations_activations_are_about_those_of_xla():
+    plan = make_plan(tiny.config(size=9, blocks=2, channels=32, batch=16, leaves=2))
+    own = plan.learner.network
+    inputs = jax.ShapeDtypeStruct((32, 9, 9, own.num_planes), jnp.float32)
+    program = jax.jit(functools.partial(network.apply, own)).lower(network.shapes(own), inputs)
+    needed = program.compile().memory_analysis().temp_size_in_bytes
+    assert 0.5 < memory._of_search(plan) / needed < 2
 
 
 def test_a_folder_belongs_to_a_run(tmp_path):
