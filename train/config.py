@@ -16,11 +16,18 @@ from gozero.go.coords import KoRule
 from gozero.runs import settings, store
 from gozero.runs.settings import Conflict, same_as, setting
 from gozero.runs.store import Store
+from gozero.search.rules.puct import Puct
 from train.buffer import BufferConfig, Window
 from train.losses import LossWeights
 from train.optimizer import OptimizerConfig
 
 Root = Literal["gumbel", "puct"]
+
+PUCT = {"c_puct": 1.25, "c_base": 19_652.0}
+"""The constants of PUCT in AlphaZero (Silver et al. 2018, supplement), for runs that begin now."""
+
+EARLIER_PUCT = {"c_puct": 1.5, "c_base": 0.0}
+"""Those of runs that began before --c-puct was a flag."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +105,14 @@ class TrainConfig:
 
     root: Root = setting("gumbel")
     """How the root is searched: gumbel, or puct with Dirichlet noise."""
+
+    c_puct: float | None = setting(None, least=0, unset="1.25 with puct, as in AlphaZero")
+    """With puct: c. A prior's weight at a node of N visits is c + log((1 + N + b) / b), with b of
+    --c-base. (A player's --exploration is such a c.)"""
+
+    c_base: float | None = setting(None, least=0, unset="19,652 with puct, as in AlphaZero")
+    """With puct: b. The larger it is, the more visits it takes until the weight grows; 0: it does
+    not grow."""
 
     dirichlet_fraction: float = setting(0.25, least=0, most=1)
     """With puct: the share of Dirichlet noise in the root's priors."""
@@ -250,6 +265,7 @@ class TrainConfig:
     """Simulations for each move in evaluations."""
 
     CONFLICTS = (
+        Conflict("c_puct c_base", "root=gumbel", "its rule has no such constants"),
         Conflict("reuse_subtree", "root=gumbel", "its root counts the visits of one search"),
         Conflict("forced_playouts", "root=gumbel", "its root visits only the moves it sampled"),
         Conflict("dirichlet_fraction dirichlet_alpha", "root=gumbel", "it adds its own noise"),
@@ -310,6 +326,13 @@ class TrainConfig:
     def fewest_simulations(self) -> int:
         """The fewest simulations that a full search has at any time of the run."""
         return self.first_simulations or self.simulations
+
+    @property
+    def puct(self) -> Puct:
+        """The rule of --root puct."""
+        values = {name: getattr(self, name) for name in PUCT}
+        values |= {name: PUCT[name] for name, value in values.items() if value is None}
+        return Puct(c_puct=values["c_puct"], c_base=values["c_base"] or None)
 
     @property
     def shared(self) -> Store:

@@ -27,7 +27,7 @@ from gozero.runs import files, settings, store
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
 from train import checkpoint
-from train.config import MAY_CHANGE, TrainConfig
+from train.config import EARLIER_PUCT, MAY_CHANGE, PUCT, TrainConfig
 from train.plan import Plan
 
 METRICS, MATCHES = "metrics.jsonl", "matches.jsonl"
@@ -112,8 +112,35 @@ def _check_same_flags(config: TrainConfig, before: dict, flags: dict) -> None:
     if "preset" not in before:
         raise ValueError(folders.not_of(config.folder, KIND))
     defaults = TrainConfig().plain  # of flags that earlier versions did not have
+    if _has_earlier_puct(before):
+        defaults |= EARLIER_PUCT
     may_differ = MAY_CHANGE | settings.without_effect(config)
     folders.must_agree(config.folder, KIND, defaults | before, flags, may_differ)
+
+
+def as_begun(config: TrainConfig) -> TrainConfig:
+    """The config with the constants of PUCT as numbers where no flag gives them: those that the run
+    in its folder began with, if there is one.
+
+    Raises:
+      ValueError: the folder's config.json cannot be read.
+    """
+    return _with_puct(config, folders.read_config(config.folder, KIND))
+
+
+def _with_puct(config: TrainConfig, before: dict | None) -> TrainConfig:
+    if config.root != "puct":
+        return config
+    constants = EARLIER_PUCT if before and _has_earlier_puct(before) else PUCT
+    stored = {name: (before or {}).get(name) for name in constants}
+    constants = constants | {name: x for name, x in stored.items() if x is not None}
+    unset = [name for name in constants if getattr(config, name) is None]
+    return dataclasses.replace(config, **{name: constants[name] for name in unset})
+
+
+def _has_earlier_puct(before: dict) -> bool:
+    """Whether a config.json is of a run that searches by `EARLIER_PUCT`."""
+    return before.get("root") == "puct" and "c_puct" not in before
 
 
 def read_config(out: pathlib.Path) -> TrainConfig:
@@ -140,7 +167,7 @@ def read_config(out: pathlib.Path) -> TrainConfig:
     try:
         parsed = {"out": out, "komi": tuple(plain["komi"])}
         parsed |= {name: path and pathlib.Path(path) for name, path in paths.items()}
-        return TrainConfig(**plain | parsed)
+        return _with_puct(TrainConfig(**plain | parsed), plain)
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"--out {shared.name}: {folders.CONFIG} is not of a training run ({error!r})"

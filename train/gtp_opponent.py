@@ -12,6 +12,7 @@ import zlib
 from gozero.apps.match import gtp_opponent as opponents
 from gozero.apps.match import run as match
 from gozero.apps.match.config import MatchConfig, Side
+from gozero.search.rules.puct import Puct
 from train.matches import Terms
 from train.ratings import Result
 
@@ -55,10 +56,15 @@ def check(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) 
 
 
 def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path) -> MatchConfig:
-    """The settings of the match, which has a folder of its own."""
+    """The settings of the match, which has a folder of its own. With puct its player has the run's
+    --c-puct, which does not grow with the visits: at a few hundred of them it hardly would."""
     considered = terms.considered if terms.search == "gumbel" else None
     identity = f"{command} {terms.simulations} {terms.seed} {terms.search} {considered}"
     identity += f" {terms.openings}"
+    exploration = terms.puct.c_puct
+    if terms.search != "puct" or exploration == Puct().c_puct:  # as in matches already played
+        exploration = None
+    identity += "" if exploration is None else f" {exploration}"
     return MatchConfig(
         player=Side(
             evaluator="network",
@@ -66,6 +72,7 @@ def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Pat
             search=terms.search,
             simulations=terms.simulations,
             considered=considered,
+            exploration=exploration,
         ),
         opponent=Side(command=command),
         games=terms.games,

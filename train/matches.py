@@ -62,6 +62,7 @@ class Terms:
     search: Root = "gumbel"  # of the networks; as in training
     openings: int = OPENING_PLIES  # random plies that each pair of games begins with
     considered: int = 16  # with gumbel: the moves that a root considers; as in training
+    puct: Puct = Puct()  # noqa: RUF009 (frozen); with puct: the rule of our networks, as in training
 
     @classmethod
     def of(cls, config: TrainConfig, rules: Rules | Game) -> Terms:
@@ -75,6 +76,7 @@ class Terms:
             config.seed,
             config.root,
             considered=config.max_considered,
+            puct=config.puct,
         )
 
 
@@ -203,6 +205,7 @@ def search_of(terms: Terms, network: kinds.Config) -> SearchConfig:
     if terms.search == "gumbel":
         return to_win(gumbel_search(terms.simulations, terms.considered))
     select = plan.evaluator(terms.rules, network).select
+    select = terms.puct if isinstance(select, Puct) else select  # KataGo's networks have their own
     return SearchConfig(terms.simulations, select=select)
 
 

@@ -25,7 +25,6 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Game
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.forced import ForcedPlayouts
-from gozero.search.rules.puct import Puct
 from train.buffer import BufferConfig, Window
 from train.config import TrainConfig
 from train.learner import LearnerConfig
@@ -196,10 +195,10 @@ def _full_search(
     puct_search = search_config(
         as_game(rules), evaluator(rules, network), config.simulations, config.reuse_subtree
     )
-    forced, rule = config.forced_playouts, puct_search.select
-    assert isinstance(rule, Puct)  # that of our networks
+    forced, rule = config.forced_playouts, config.puct
     return dataclasses.replace(
         puct_search,
+        select=rule,
         leaves=config.leaves,
         virtual_loss=config.virtual_loss,
         root_select=ForcedPlayouts(rule, forced) if forced else None,

@@ -81,6 +81,7 @@ def run(config: TrainConfig, on_cores: bool = False) -> int:
     mesh = _mesh(config, on_cores)
     with contextlib.ExitStack() as session:
         mirror = session.enter_context(Mirror(config))
+        config = hosts.run_on_each(functools.partial(folder.as_begun, config))
         plan = make_plan(config, mesh.size, initial_devices(config, 1 if on_cores else mesh.size))
         _check_machine(plan)
         params, sha256 = hosts.run_on_each(lambda: initial_params(plan))

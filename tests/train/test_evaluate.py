@@ -17,6 +17,7 @@ from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.runs import files
+from gozero.search.rules.puct import Puct
 from tests.train import tiny
 from train import command, evaluate, folder, gtp_opponent, matches
 from train.matches import RANDOM, UNIFORM
@@ -184,6 +185,14 @@ def test_a_program_plays_at_the_most_frequent_komi(tmp_path):
     )
     assert [one.player.considered for one in (opponents[0], other, few)] == [16, None, 4]
     assert few.out != opponents[0].out
+    constants = dataclasses.replace(terms, search="puct", openings=3, puct=Puct(1.25, 19_652))
+    alphazero = gtp_opponent.match_of(tmp_path, "gnugo --mode gtp", constants, paths[0])
+    assert [one.player.exploration for one in (opponents[0], other, alphazero)] == [
+        None,
+        None,
+        1.25,
+    ]
+    assert alphazero.out != other.out
 
 
 @pytest.fixture

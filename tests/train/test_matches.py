@@ -19,6 +19,7 @@ from gozero.play import arena, devices, setups
 from gozero.play.player import Turn, search_player
 from gozero.play.player_config import PlayerConfig
 from gozero.search.rules.gumbel import GumbelRoot
+from gozero.search.rules.puct import Puct
 from tests.train import tiny
 from tests.train.events import events_of
 from train import checkpoint, folder, matches, run, tensorboard
@@ -337,7 +338,8 @@ def test_the_uninformed_search_knows_how_games_end():
 
 @pytest.mark.parametrize("root", ["gumbel", "puct"])
 def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
-    """The same search as in `gozero match`, whose moves do not depend on the key."""
+    """The same search as in `gozero match`, whose moves do not depend on the key; but PUCT's
+    constants are those of the run."""
     configs = []
     player = lambda rules, evaluator, config: (
         configs.append(config) or search_player(rules, evaluator, config)
@@ -349,7 +351,10 @@ def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
     matches.network_player(terms, make_plan(run_config).learner.network, params_of(1))
     matches._searcher.cache_clear()
     asked = PlayerConfig(evaluator="network", search=root, simulations=3)
-    assert configs == [setups.make_setup(RULES, asked).search]
+    expected = setups.make_setup(RULES, asked).search
+    if root == "puct":
+        expected = dataclasses.replace(expected, select=Puct(1.25, 19_652))
+    assert configs == [expected]
     assert isinstance(configs[0].root_select, GumbelRoot) == (root == "gumbel")
     fewer = dataclasses.replace(run_config, max_considered=3)
     matches.network_player(Terms.of(fewer, RULES), make_plan(fewer).learner.network, params_of(1))

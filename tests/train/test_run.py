@@ -16,8 +16,9 @@ from gozero.nets.network import NetworkConfig
 from gozero.play import devices
 from gozero.runs import files
 from gozero.runs.memory import num_bytes
+from gozero.search.rules.puct import Puct
 from tests.train import tiny
-from train import command, folder, memory, run, steps
+from train import command, folder, matches, memory, run, steps
 from train.folder import TrainFolder
 from train.plan import make_plan, num_steps
 from train.presets import PRESETS
@@ -44,6 +45,42 @@ def test_only_puct_draws_moves_by_visits_by_default():
         for root in ("gumbel", "puct")
     }
     assert drawn == {"gumbel": 0, "puct": 4}
+
+
+def test_the_constants_of_puct_reach_self_play_and_matches():
+    for options, expected in (
+        ({}, Puct(1.25, 19_652)),
+        ({"c_puct": 2.0, "c_base": 0.0}, Puct(2.0)),
+    ):
+        plan = make_plan(tiny.config(root="puct", forced_playouts=2.0, **options))
+        assert plan.play.search.select == plan.play.search.root_select.rule == expected
+        terms = matches.Terms.of(plan.config, plan.rules)
+        assert matches.search_of(terms, plan.learner.network).select == expected
+    with pytest.raises(ValueError, match=r"--c-base 1.0: not with --root gumbel"):
+        tiny.config(c_base=1.0)
+
+
+def test_an_earlier_run_keeps_its_constants_of_puct(tmp_path):
+    config = tiny.config(tmp_path / "run", root="puct")
+    plain = {name: x for name, x in config.plain.items() if name not in ("c_puct", "c_base")}
+    config.folder.mkdir()
+    files.write_json(config.folder / "config.json", plain)
+    for _ in range(2):  # the second time, config.json has them
+        assert folder.as_begun(config).puct == folder.read_config(config.folder).puct == Puct(1.5)
+        assert tiny.claim(folder.as_begun(config))
+    other = folder.as_begun(dataclasses.replace(config, c_puct=2.0))
+    assert other.puct == Puct(2.0)
+    with pytest.raises(ValueError, match=r"--c-puct was 1\.5 and is 2\.0"):
+        tiny.claim(other)
+
+
+def test_a_new_run_records_its_constants_of_puct(tmp_path):
+    config = tiny.config(tmp_path / "run", root="puct", c_puct=2.0)
+    assert not tiny.claim(folder.as_begun(config))
+    begun = folder.read_config(config.folder)
+    assert (begun.c_puct, begun.c_base) == (2.0, 19_652)
+    assert folder.as_begun(tiny.config(tmp_path / "run", root="puct")) == begun
+    assert folder.as_begun(tiny.config(tmp_path / "run")).c_puct is None
 
 
 def test_simulations_double_over_equal_parts_of_a_run():
