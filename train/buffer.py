@@ -77,7 +77,8 @@ class BufferConfig:
 
     surprise: float = setting(0.0, least=0, most=1)
     """The share of a position's sampling frequency that is proportional to how far its search's
-    policy diverged from the network's; 0 samples all positions alike, KataGo uses 0.5."""
+    policy diverged from the network's (with --root puct, from that with the root's noise); 0
+    samples all positions alike, KataGo uses 0.5."""
 
     policy_dtype: PolicyDtype = setting("uint8")
     """The type of policy targets in the replay buffer and in workers' shards; uint8 stores them in

@@ -40,7 +40,8 @@ _TIMES = dict.fromkeys(("playing_s", "learning_s", "evaluation_s"), float)
 _GAMES = dict.fromkeys(("won", "drawn", "lost"), int)
 _MATCH = {"iteration": int, "opponent": str, "simulations": int, **_GAMES}
 _TYPES: dict[str, dict[str, type]] = {
-    METRICS: {"iteration": int, "simulations": int, "elo": float, "before": list, **_TIMES},
+    METRICS: {"iteration": int, "simulations": int, "elo": float, **_TIMES}
+    | dict.fromkeys(("before", "gate"), list),
     MATCHES: _MATCH,
 }
 """The types of the values that are used in calculations, in the lines of each file."""

@@ -195,7 +195,7 @@ def with_teacher_targets(game: Game, teacher: Evaluator, states: Any, move: Move
       game: the game.
       teacher: the network, with its parameters.
       states: [B], before the move.
-      made: the move.
+      move: the move.
     """
     assert move.prior is not None
     history = history_of(game, teacher.observe)
@@ -248,7 +248,7 @@ def record_move(
     Args:
       game, config: the settings.
       games, buffer: before the move.
-      made: the move.
+      move: the move.
       states: [B], after the move. Where it ended a game, the state is a new game's, which still has
         the boards of the one that ended, see `search.game.Points.earlier`.
 

@@ -38,7 +38,8 @@ MIN_FITTED, EXTRAPOLATION = 4, 4
 @dataclasses.dataclass(frozen=True)
 class PlotsConfig:
     """Plot a run's metrics.jsonl and matches.jsonl, as DIR/plots/*.svg; and write the numbers of
-    its iterations as a table, DIR/plots/training.csv."""
+    its iterations as a table, DIR/plots/training.csv. With --root puct the policy's calibration and
+    the surprise are those of the root's priors with their noise."""
 
     out: pathlib.Path = setting()
     """The run's folder; or the URL of its bucket, s3://, gs://, az://, whose plots are written to
@@ -132,6 +133,7 @@ def _draw(
         "replay": (replay, lines),
         "calibration": (calibration, [line for line in lines if "calibration" in line]),
         "resignations": (resignations, [line for line in lines if "wrong_resigns" in line]),
+        "gate": (gate, [line for line in lines if "gate" in line]),
         "elo": (elo, played),
         "elo_by_hours": (elo_by_hours, _with_hours(played, lines)),
     }
@@ -199,7 +201,8 @@ def by_komi(axes: Any, lines: list[dict]) -> None:
 
 
 def surprise(axes: Any, lines: list[dict]) -> None:
-    """How far full searches diverge from the network's policy."""
+    """How far full searches diverge from the network's policy; with --root puct, from the root's
+    priors, which are that policy with noise."""
     (axis,) = axes(1)
     _curves(axis, lines, {"surprise": ""}, 1, ylabel="KL(target || prior), nats")
 
@@ -234,7 +237,8 @@ def resignations(axes: Any, lines: list[dict]) -> None:
 
 def calibration(axes: Any, lines: list[dict]) -> None:
     """Reliability curves of the network of self-play, for the first and the last fifth of the
-    iterations: mean outcomes by prediction, with 95% intervals; ideally on the diagonal."""
+    iterations: mean outcomes by prediction, with 95% intervals; ideally on the diagonal. The policy
+    of --root puct is the root's priors, with their noise."""
     count = -(-len(lines) // 5)
     titles = {"policy": "target's share", "value": "Black's points"}
     panels = axes(2)
@@ -247,6 +251,23 @@ def calibration(axes: Any, lines: list[dict]) -> None:
             axis.errorbar(x, y, 1.96 * error, color=colour, marker="o", capsize=3, label=label)
         axis.set(ylabel=f"{name}: {title}", xlim=(0, 1), ylim=(0, 1))
     panels[-1].set(xlabel="predicted")
+
+
+def gate(axes: Any, lines: list[dict]) -> None:
+    """The score of the newest network in each match of the gate, against that of self-play, and
+    whether it was enough to replace it."""
+    (axis,) = axes(1)
+    labels = {True: ("passed", _COLOURS[0]), False: ("not passed", _COLOURS[4])}
+    for passed, (label, colour) in labels.items():
+        points = [
+            (line["iteration"], 100 * (line["gate"][0] + line["gate"][1] / 2) / sum(line["gate"]))
+            for line in lines
+            if line["gate_passed"] == passed
+        ]
+        if points:
+            x, scores = zip(*points, strict=True)
+            axis.plot(x, scores, color=colour, marker="o", linestyle="", label=label)
+    axis.set(ylabel="score against self-play's network, %", ylim=(0, 100))
 
 
 def elo(axes: Any, lines: list[dict]) -> None:

@@ -73,8 +73,10 @@ class EventWriter:
 
 def scalars(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
     """(name, number) for each number in a line of the metrics; in a group its name is GROUP/NAME.
-    Lists are omitted."""
+    Lists are omitted, but for the games won, drawn and lost in a match of the gate."""
     for name, value in line.items():
+        if name == "gate":
+            value = dict(zip(("won", "drawn", "lost"), value, strict=True))
         if isinstance(value, Mapping):
             yield from scalars(value, f"{prefix}{name}/")
         elif isinstance(value, int | float):

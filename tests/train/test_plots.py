@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 import pathlib
@@ -87,11 +88,12 @@ def test_which_plots_are_drawn(run):
         "surprise",
     ]
     more: dict = {"wrong_resigns": 0.04, "resign_threshold": -0.9}
+    more |= {"gate": [3, 1, 0], "gate_passed": True}
     more["calibration"] = {name: [[4, 1.3, 2.0]] * 10 for name in ("policy", "value")}
     write(run / "metrics.jsonl", [metrics(i, **more) for i in (1, 2)])
     write(run / "matches.jsonl", [match(1, "random", 48), match(1, "uniform", 40)])
     paths = plots.draw(run)
-    assert {"elo", "resignations", "calibration"} < set(names(paths))
+    assert {"elo", "resignations", "calibration", "gate"} < set(names(paths))
     for path in paths:
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
         assert path.parent == run / "plots"
@@ -105,6 +107,25 @@ def test_training_curves_are_a_table(run):
     assert first.startswith("iteration,losses/policy,losses/value,")
     assert [row.split(",")[0] for row in rows] == ["2", "4"]
     assert rows[1].split(",")[1] == f"{LOSSES['policy'] / 4:.10g}"
+
+
+def test_the_gates_matches_are_in_the_plot_and_the_table(run):
+    pytest.importorskip("matplotlib")
+    results = [([3, 1, 0], True), None, ([1, 2, 1], False)]
+    lines = [
+        metrics(i, **({"gate": one[0], "gate_passed": one[1]} if one else {}))
+        for i, one in enumerate(results, start=1)
+    ]
+    axis = Axis()
+    plots.gate(lambda count: [axis], [line for line in lines if "gate" in line])
+    assert axis.curves == {"passed": ([1], [87.5]), "not passed": ([3], [50.0])}
+    write(run / "metrics.jsonl", lines)
+    assert "gate" in names(plots.draw(run))
+    with (run / "plots" / "training.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    columns = ("gate/won", "gate/drawn", "gate/lost", "gate_passed")
+    found = [[row[name] for name in columns] for row in rows]
+    assert found == [["3", "1", "0", "1"], ["", "", "", ""], ["1", "2", "1", "0"]]
 
 
 def test_reliability_is_of_all_games_of_some_iterations():

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import pathlib
+import re
+import shlex
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +25,8 @@ from train import command, folder, matches, memory, run, steps
 from train.folder import TrainFolder
 from train.plan import make_plan, num_steps
 from train.presets import PRESETS
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
@@ -45,6 +50,19 @@ def test_only_puct_draws_moves_by_visits_by_default():
         for root in ("gumbel", "puct")
     }
     assert drawn == {"gumbel": 0, "puct": 4}
+
+
+def test_the_command_of_the_how_to_is_valid():
+    page = (ROOT / "docs" / "howto" / "alphazero.md").read_text()
+    (command_line,) = re.findall(r"^python -m train (--.*)$", page, re.MULTILINE)
+    config = run.parse(shlex.split(command_line))
+    assert (config.root, config.leaves, config.virtual_loss, config.gate) == ("puct", 8, 3, 0.55)
+    plan = make_plan(config)
+    assert plan.play.reuse_subtree
+    assert plan.buffer.history > 0
+    assert plan.play.search.select == Puct(1.25, 19_652)
+    for flag in re.findall(r"`(--[\w-]+)", page):
+        assert hasattr(config, flag[2:].replace("-", "_")) or flag == "--help"
 
 
 def test_the_constants_of_puct_reach_self_play_and_matches():
