@@ -37,6 +37,7 @@ _DEVIATIONS = {
 _SMALL_K = {
     "small-k": {},
     "small-k-first-action": {"first_action": True},
+    "small-k-per-action": {"rave_per_action": True},
     "small-k-exploration": {"exploration": 0.1},
     "small-k-exploration-0.25": {"exploration": 0.25},
     "small-k-reuse": {"exploration": 0.1, "reuse": True},

@@ -59,15 +59,16 @@ FILES = ("weights", "strengths", "shapes")
 
 _NOT_OF_TD = (
     "evaluator playouts strengths nakade diversity weights symmetries leaves trees considered "
-    "exploration rave_bias rave_k first_play heuristic heuristic_visits heuristic_amaf_visits "
-    "heuristic_good_visits heuristic_eyes playout_moves first_action rave_mean rave_initial "
+    "exploration rave_bias rave_k rave_per_action first_play heuristic heuristic_visits "
+    "heuristic_amaf_visits heuristic_good_visits heuristic_eyes playout_moves first_action "
+    "rave_mean rave_initial "
     "rave_bonus rave_colours rave_ancestor rave_above rave_legal final_move backup nodes priors "
     "temperature widening pruning score_utility"
 )
 _BY_VISITS = "they need the counts of true visits only"
 _OF_RAVE = (
-    "rave_bias rave_k rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_above "
-    "rave_legal"
+    "rave_bias rave_k rave_per_action rave_mean rave_initial rave_bonus rave_colours "
+    "rave_ancestor rave_above rave_legal"
 )
 
 
@@ -172,6 +173,10 @@ class PlayerConfig:
 
     rave_k: float | None = setting(None, above=0, below=10**9)
     """The hand-selected schedule sqrt(k / (3 N + k)), which is one half after k simulations at a
+    node."""
+
+    rave_per_action: bool = setting(False)
+    """Whether that schedule counts the simulations through an action instead of those at its
     node."""
 
     rave_mean: MeanName = setting("even")
@@ -289,6 +294,7 @@ class PlayerConfig:
         Conflict(_OF_RAVE, "!search=rave", "the other rules use no all-moves-as-first values"),
         Conflict("rave_k", "rave_bias", "give only one schedule"),
         Conflict("rave_mean", "rave_k", "it belongs to the schedule of --rave-bias"),
+        Conflict("rave_per_action", "!rave_k", "the other schedule always counts them"),
         Conflict(
             "rave_k rave_mean rave_initial exploration", "rave_above", "its mean has no such term"
         ),

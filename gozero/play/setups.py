@@ -296,7 +296,7 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
 
 def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
     if config.rave_k is not None:
-        return HandSelected(config.rave_k)
+        return HandSelected(config.rave_k, config.rave_per_action)
     bias = {} if config.rave_bias is None else {"bias": config.rave_bias}
     return MinimumMse(**bias, mean=config.rave_mean)
 

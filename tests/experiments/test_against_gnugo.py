@@ -12,7 +12,7 @@ from experiments.against_gnugo.config import MATCHES, AgainstGnugoConfig
 from experiments.matches import results, run
 
 SMALL_K = (
-    *("", "-first-action", "-exploration", "-exploration-0.25", "-reuse"),
+    *("", "-first-action", "-per-action", "-exploration", "-exploration-0.25", "-reuse"),
     *("-initial-0.5", "-initial-0.6", "-initial-1.1", "-grandfather", "-uct"),
 )
 ASKED = {  # match: simulations, games, required bounds, target

@@ -56,6 +56,10 @@ RULES = Rules(3)
         ({"search": "rave", "rave_bias": 0.02}, Rave(MinimumMse(0.02))),
         ({"search": "rave", "rave_above": 0.1}, Estimators(0.01, 0.1)),
         ({"search": "rave", "rave_k": 1000.0, "exploration": 0.1}, Rave(HandSelected(1000.0), 0.1)),
+        (
+            {"search": "rave", "rave_k": 9.0, "rave_per_action": True},
+            Rave(HandSelected(9.0, per_action=True)),
+        ),
         ({"search": "rave", "rave_mean": "mixture"}, Rave(MinimumMse(0.01, "mixture"))),
         (
             {"search": "rave", "rave_initial": 0.5, "rave_bonus": "plain", "exploration": 0.1},
@@ -111,6 +115,7 @@ def test_forms_of_the_paper():
     for flags, message in (
         ({"rave_initial": 0.5}, "--rave-initial 0.5: only with --search rave"),
         ({"search": "rave", "rave_bonus": "plain"}, "--rave-bonus plain: only with --exploration"),
+        ({"search": "rave", "rave_per_action": True}, "--rave-per-action: only with --rave-k"),
         ({"backup": "max", "leaves": 4}, "--leaves 4: not with --backup"),
         ({"final_move": "eval", "trees": 2}, "--final-move eval: not with --trees"),
         ({"evaluator": "network", "first_action": True}, "--first-action: only with --evaluator"),
