@@ -81,8 +81,28 @@ MATCHES = {
     )
     for name, flags in _DEVIATIONS.items()
 }
+
+
+def _by_time(seconds: int, simulations: int, heuristic: str = "") -> Side:
+    """MC-RAVE as `_our_side`, as a program with a clock; the simulations are more than it needs."""
+    command = f"gozero gtp --size 9 --search rave --simulations {simulations} --leaves 2"
+    command += f" --rave-bias 0.01 --nakade --resign -0.95 {heuristic} --seed {{game}}"
+    return Side(command=command, main_time=seconds)
+
+
+_HEURISTIC_FLAGS = " ".join(f"--{k.replace('_', '-')} {v}" for k, v in _HEURISTIC.items())
+BY_TIME = {
+    "rave-1-minute": Match(_by_time(60, 120_000), 200),
+    "rave-10-minutes": Match(_by_time(600, 1_000_000), 200),
+    "heuristic-1-minute": Match(_by_time(60, 120_000, _HEURISTIC_FLAGS), 200),
+    "heuristic-10-minutes": Match(
+        _by_time(600, 1_000_000, _HEURISTIC_FLAGS), 200, (0.92, 1.0), 0.97
+    ),
+}
+"""The rows of Table 1 by time a game."""
 MATCHES |= {name: _small_k_match(**flags) for name, flags in _SMALL_K.items()}
 MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
+MATCHES |= BY_TIME
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
 of it) and in `small-k*`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10."""
@@ -97,8 +117,9 @@ class AgainstGnugoConfig(MatchesConfig):
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("playouts",), "games": 4, "parallel": 4}
 
-    only: tuple[str, ...] = setting(tuple(MATCHES))
-    """Which matches to play."""
+    only: tuple[str, ...] = setting(tuple(name for name in MATCHES if name not in BY_TIME))
+    """Which matches to play. By default all but those by time a game (*-1-minute, *-10-minutes),
+    which play one game after the other, with a minute or ten for our moves of each."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/against_gnugo"))
     """The folder of the matches, results.csv and results.svg."""
@@ -106,4 +127,5 @@ class AgainstGnugoConfig(MatchesConfig):
     EXAMPLES = (
         "python -m experiments.against_gnugo.run",
         "python -m experiments.against_gnugo.run --games 20 --parallel 8",
+        "python -m experiments.against_gnugo.run --only heuristic-1-minute",
     )

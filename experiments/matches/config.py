@@ -37,6 +37,11 @@ class Match:
     openings: int = 0
     """Random plies at the start of each pair of games; 0: no pairs."""
 
+    @property
+    def main_time(self) -> int | None:
+        """Seconds of a game for the player's moves; None: it plays without a clock."""
+        return self.player.main_time
+
 
 @dataclasses.dataclass(frozen=True)
 class MatchesConfig(ExperimentConfig):
@@ -52,7 +57,8 @@ class MatchesConfig(ExperimentConfig):
     """Games of each match."""
 
     parallel: int = setting(64, least=1, unit="games")
-    """Games played at once, each with its own process of the opponent, if that is a program."""
+    """Games played at once, each with its own process of the opponent, if that is a program; in
+    matches with a clock only one, which has the machine to itself."""
 
     seed: int = seed_setting(default=1)
     """The seed of our searches."""
@@ -71,8 +77,14 @@ class MatchesConfig(ExperimentConfig):
 
     @property
     def estimate(self) -> float:
-        games = sum(self.games or self.MATCHES[name].games for name in self.only)
-        return len(self.only) + self.MINUTES_A_GAME * games
+        return sum(1 + self._games(name) * self._minutes_a_game(name) for name in self.only)
+
+    def _games(self, name: str) -> int:
+        return self.MATCHES[name].games if self.games is None else self.games
+
+    def _minutes_a_game(self, name: str) -> float:
+        main_time = self.MATCHES[name].main_time
+        return self.MINUTES_A_GAME if main_time is None else main_time / 60
 
     def match(self, name: str) -> MatchConfig:
         """The flags of a match; its player is the side that is measured."""
@@ -80,8 +92,8 @@ class MatchesConfig(ExperimentConfig):
         return MatchConfig(
             player=match.player,
             opponent=match.opponent,
-            games=match.games if self.games is None else self.games,
-            parallel=self.parallel,
+            games=self._games(name),
+            parallel=self.parallel if match.main_time is None else 1,
             size=match.size,
             komi=match.komi,
             openings=match.openings,

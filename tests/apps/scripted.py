@@ -5,7 +5,7 @@
 WORD is its next answer to COMMAND (default: genmove) in these GAMES: numbers with commas, or `all`.
 It is a vertex, `resign`, `ANY` for a point of 3x3 not played at yet (it may be suicide), `FILE=`
 and a path for that file's contents, `ON` to keep running after `quit`, or something that no
-engine should do.
+engine should do. `LOG=` and a path is no answer: all commands are written to that file.
 """
 
 import os
@@ -20,6 +20,8 @@ script = [
     for word, _, command in [answer.partition("@")]
     if game in games.split(",") or games == "all"
 ]
+logs = [word[4:] for _, word in script if word.startswith("LOG=")]
+script = [(command, word) for command, word in script if not word.startswith("LOG=")]
 
 
 def planned(command: str, usual: str) -> str:
@@ -51,7 +53,11 @@ def planned(command: str, usual: str) -> str:
 points, used = [column + row for column in "BAC" for row in "213"], set()
 for line in sys.stdin:
     words = line.split()
-    usual = {"name": "Scripted", "version": "1", "genmove": "pass"}.get(words[0], "")
+    for log in logs:
+        with pathlib.Path(log).open("a") as file:
+            file.write(line)
+    usual = {"name": "Scripted", "version": "1", "genmove": "pass", "known_command": "true"}
+    usual = usual.get(words[0], "")
     answer = planned(words[0], usual)
     if words[0] in ("play", "genmove"):
         used.add((words[2] if words[0] == "play" else answer).upper())

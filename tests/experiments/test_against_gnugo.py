@@ -8,8 +8,10 @@ import shlex
 
 import pytest
 
-from experiments.against_gnugo.config import MATCHES, AgainstGnugoConfig
+from experiments.against_gnugo.config import BY_TIME, MATCHES, AgainstGnugoConfig
 from experiments.matches import results, run
+from gozero.apps import flags
+from gozero.apps.gtp.config import GtpConfig
 
 SMALL_K = (
     *("", "-first-action", "-per-action", "-exploration", "-exploration-0.25", "-reuse"),
@@ -32,13 +34,28 @@ GNUGOS = [name for name, (_, _, must, _) in ASKED.items() if must and name != "p
 
 def test_every_match_has_its_requested_settings(tmp_path):
     config = AgainstGnugoConfig(out=tmp_path)
-    assert config.only == tuple(MATCHES) == tuple(ASKED)
+    assert config.only == tuple(ASKED)
     for name, (simulations, games, must, aim) in ASKED.items():
         match = config.match(name)
         assert (match.size, match.komi, match.ko, match.games) == (9, 7.0, "positional", games)
         assert match.player.simulations == simulations
         assert (MATCHES[name].must, MATCHES[name].aim) == (must, aim)
     assert AgainstGnugoConfig(games=10).match("heuristic").games == 10
+
+
+@pytest.mark.parametrize("name", BY_TIME)
+def test_matches_by_time_give_our_program_a_clock(name):
+    config = AgainstGnugoConfig(only=(name,), parallel=16)
+    match = config.match(name)
+    seconds = {"1-minute": 60, "10-minutes": 600}[name.partition("-")[2]]
+    assert (match.player.main_time, match.opponent.main_time) == (seconds, None)
+    assert (match.parallel, match.games) == (1, 200)
+    assert config.estimate == 1 + 200 * seconds / 60
+    player = flags.parse(GtpConfig, match.player.words(7)[2:], prog="gozero gtp")
+    untimed = MATCHES[name.partition("-")[0]].player
+    same = set(vars(player)) & set(vars(untimed)) - {"simulations"}
+    assert {x: getattr(player, x) for x in same} == {x: getattr(untimed, x) for x in same}
+    assert (player.size, player.seed) == (9, 7)
 
 
 @pytest.mark.parametrize("name", GNUGOS)

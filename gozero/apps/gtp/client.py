@@ -125,8 +125,8 @@ class GtpClient:
     def __exit__(self, *_) -> None:
         self.close()
 
-    def send(self, command: str) -> str:
-        """Send a command and return its answer, without the `=`.
+    def send(self, command: str, timeout: float | None = None) -> str:
+        """Send a command and return its answer, without the `=`; `timeout` replaces the usual one.
 
         Raises:
           GtpError: the engine answered `?`.
@@ -144,7 +144,7 @@ class GtpClient:
             raise self._failed(EngineDied, f"ended before {command!r}") from error
         if not is_writable:
             raise self._failed(EngineTimeout, f"has not read the input before {command!r}")
-        lines = self._answer(command)
+        lines = self._answer(command, self.timeout if timeout is None else timeout)
         status, text = lines[0][:1], "\n".join([lines[0][1:].lstrip(" "), *lines[1:]])
         if status == "=":
             return text
@@ -159,9 +159,9 @@ class GtpClient:
         poll.register(self._stdin, select.POLLOUT)
         return bool(poll.poll(1000 * seconds))
 
-    def _answer(self, command: str) -> list[str]:
+    def _answer(self, command: str, timeout: float) -> list[str]:
         """The lines of one answer; empty lines before it are skipped."""
-        deadline, lines, length = time.monotonic() + self.timeout, [], 0
+        deadline, lines, length = time.monotonic() + timeout, [], 0
         has_ended = False  # though processes that it started may keep its output open
         while (remaining := deadline - time.monotonic()) > 0:
             try:
@@ -181,7 +181,7 @@ class GtpClient:
             if length > _LONGEST:
                 problem = f"answered {command!r} with more than {_LONGEST:,} characters"
                 raise self._failed(EngineConfused, problem)
-        raise self._failed(EngineTimeout, f"gave no answer to {command!r} in {self.timeout:g} s")
+        raise self._failed(EngineTimeout, f"gave no answer to {command!r} in {timeout:g} s")
 
     def _enqueue(self, line: str | None) -> None:
         """Queue a line for `_answer`, as soon as the queue is not full."""

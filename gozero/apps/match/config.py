@@ -19,6 +19,9 @@ from gozero.runs.settings import Conflict, setting
 
 MAX_GAMES = 10**6
 SIDES = ("player", "opponent")
+CLOCK_TOLERANCE_S = 1.0
+"""How much more than its main time a program may take in a whole game: what our pipe and a busy
+machine add to its replies."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +31,12 @@ class Side(PlayerConfig):
     command: str | None = setting(None, group="side", unset="our own search")
     """A GTP engine's command line, as a shell would split it: "gnugo --mode gtp --seed {game}";
     {game} is replaced by the game's number."""
+
+    main_time: int | None = setting(None, least=1, most=86_400, unit="seconds", unset="no clock")
+    """A program's time for all its moves of a game, with no byo-yomi: it is told by time_settings
+    and before each move by time_left, and forfeits the game if its replies take over a second more.
+    Replies are then not limited by --timeout. The clock is real time: let no more games be played
+    at once (--parallel) than the machine has cores for."""
 
     reuse: bool = setting(False)
     """Whether our search starts from the tree of the previous one, or td from its weights."""
@@ -41,6 +50,12 @@ class Side(PlayerConfig):
             " ".join(["player", *(f.name for f in dataclasses.fields(PlayerConfig)), "reuse"]),
             "command",
             "a program has its own search",
+        ),
+        Conflict(
+            "main_time",
+            "!command",
+            "our own search here plays many games in lockstep and has no clock; let it play as a "
+            'program: --command "gozero gtp ..."',
         ),
         *PlayerConfig.CONFLICTS,
     )

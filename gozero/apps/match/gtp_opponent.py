@@ -77,9 +77,23 @@ def _name(config: MatchConfig, i: int) -> str:
         with GtpClient(words, timeout=config.timeout) as client:
             for command in (f"boardsize {config.size}", "clear_board", f"komi {config.komi:g}"):
                 client.send(command)
+            if side.main_time is not None:
+                _check_clock(client)
             version = ""
             with contextlib.suppress(GtpError):
                 version = shortened(client.send("version"))
-            return f"{client.name} {version}".strip()
+            clock = "" if side.main_time is None else f", {side.main_time} s a game"
+            return f"{client.name} {version}".strip() + clock
     except (EngineFailed, GtpError) as error:
         raise ValueError(f"{SIDES[i]}.command: {error}") from error
+
+
+def _check_clock(client: GtpClient) -> None:
+    """Check that a program has the commands of GTP's clock.
+
+    Raises:
+      GtpError: it has not.
+    """
+    for command in ("time_settings", "time_left"):
+        if client.send(f"known_command {command}").strip().lower() != "true":
+            raise GtpError(f"{client.name} has no {command}, which --main-time needs")

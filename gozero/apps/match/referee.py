@@ -4,7 +4,8 @@ A player is a program that speaks GTP, or `None`: its moves then come from the c
 game ends by two passes; at the move limit, scored as it stands; by resignation; or by forfeit, as
 ``B+F``. A player forfeits by a move that our rules forbid or that is not a move; by a `?` to
 genmove, or to a legal move of the opponent; and, with `forfeit_failures`, by hanging, by an answer
-that is not GTP, or by refusing the set-up.
+that is not GTP, or by refusing the set-up. A program with a clock whose replies take longer than
+its main time, and the tolerance, loses on time, as ``B+T``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from gozero.apps.gtp.client import EngineConfused, EngineTimeout, GtpClient, GtpError, shortened
 from gozero.apps.host_game import HostGame, IllegalMove
+from gozero.apps.match.config import CLOCK_TOLERANCE_S
 from gozero.apps.sgf import GameRecord
 from gozero.go import coords
 from gozero.go.coords import result_text
@@ -45,11 +47,13 @@ class Referee:
         set_free_handicap.
       forfeit_failures: whether a program forfeits the game if it hangs, sends something that is not
         GTP, or refuses the set-up; if False, the error is raised.
+      main_times: seconds of a game for Black's and White's program; None: it has no clock.
 
     Attributes:
       outcome: how the game has ended; None while it goes on.
       seconds, turns: the time that Black's and White's moves took, and how many they chose; without
         a program, as passed to `spend`.
+      replies: the seconds of each move of Black and White, as `seconds` adds them up.
     """
 
     def __init__(
@@ -59,12 +63,22 @@ class Referee:
         players: tuple[GtpClient | None, GtpClient | None],
         handicap: Sequence[int] = (),
         forfeit_failures: bool = False,
+        main_times: tuple[int | None, int | None] = (None, None),
     ):
         self.game, self.komi = HostGame(rules, komi, handicap), komi
         self.players = players
         self.outcome: Outcome | None = None
-        self.seconds, self.turns = [0.0, 0.0], [0, 0]
+        self.main_times = main_times
+        self.replies: tuple[list[float], list[float]] = [], []
         self._forfeits = (EngineTimeout, EngineConfused) if forfeit_failures else ()
+
+    @property
+    def seconds(self) -> list[float]:
+        return [sum(replies) for replies in self.replies]
+
+    @property
+    def turns(self) -> list[int]:
+        return [len(replies) for replies in self.replies]
 
     def set_up(self, opening: Sequence[int] = ()) -> None:
         """Tell the programs about the game, and play its opening moves, Black's first.
@@ -88,8 +102,10 @@ class Referee:
         for colour, player in enumerate(self.players):
             if player is None:
                 continue
+            main_time = self.main_times[colour]
+            clock = [] if main_time is None else [f"time_settings {main_time} 0 0"]
             try:
-                for command in setup:
+                for command in setup + clock:
                     player.send(command)
             except forfeits as error:
                 return self.forfeit(colour, f"failed to set up the game: {error}")
@@ -104,13 +120,21 @@ class Referee:
         colour = self.game.to_play
         player = self.players[colour]
         assert player is not None
+        vertex, failure = "", None
         started = time.monotonic()
         try:
-            vertex = player.send(f"genmove {LETTERS[colour].lower()}").strip()
+            longest = self._tell_time_left(player, colour)
+            started = time.monotonic()
+            vertex = player.send(f"genmove {LETTERS[colour].lower()}", longest).strip()
         except (GtpError, *self._forfeits) as error:
-            return self.forfeit(colour, f"gave no move: {error}")
+            failure = f"gave no move: {error}"
         finally:
             self.spend(colour, time.monotonic() - started)
+        if self._is_out_of_time(colour):
+            text = f"lost on time: {self.seconds[colour]:.1f} s, of {self.main_times[colour]} s"
+            return self.forfeit(colour, text, "T")
+        if failure is not None:
+            return self.forfeit(colour, failure)
         if vertex.lower() == "resign":
             return self.resign()
         try:
@@ -118,6 +142,20 @@ class Referee:
         except ValueError as error:
             return self.forfeit(colour, f"made no move: {shortened(str(error))}")
         return self.play(action)
+
+    def _tell_time_left(self, player: GtpClient, colour: int) -> float | None:
+        """Tell a program with a clock how much is left; returns the most seconds to wait for its
+        move, None without a clock."""
+        main_time = self.main_times[colour]
+        if main_time is None:
+            return None
+        left = max(main_time - self.seconds[colour], 0.0)
+        player.send(f"time_left {LETTERS[colour].lower()} {int(left)} 0")  # GTP's are whole seconds
+        return main_time + CLOCK_TOLERANCE_S - self.seconds[colour]
+
+    def _is_out_of_time(self, colour: int) -> bool:
+        main_time = self.main_times[colour]
+        return main_time is not None and self.seconds[colour] >= main_time + CLOCK_TOLERANCE_S
 
     def play(self, action: int) -> None:
         """Play a move for the player whose turn it is, and tell the opponent if the game goes on.
@@ -149,8 +187,7 @@ class Referee:
 
     def spend(self, colour: int, seconds: float) -> None:
         """Count a move of a colour, which took `seconds`."""
-        self.seconds[colour] += seconds
-        self.turns[colour] += 1
+        self.replies[colour].append(seconds)
 
     def record(self, black: str, white: str, comment: str = "") -> GameRecord:
         """The game so far, with these names; `comment` goes before the outcome's comment."""
@@ -170,10 +207,10 @@ class Referee:
     def _play_command(self, colour: int, action: int) -> str:
         return f"play {LETTERS[colour].lower()} {coords.to_gtp(self.game.rules.size, action)}"
 
-    def forfeit(self, colour: int, reason: str) -> None:
-        """End the game as a loss of `colour`, for this reason."""
+    def forfeit(self, colour: int, reason: str, how: Literal["F", "T"] = "F") -> None:
+        """End the game as a loss of `colour`, for this reason; `how` is SGF's letter for it."""
         text = f"{COLOURS[colour]} {reason}"
-        self.outcome = Outcome(f"{LETTERS[1 - colour]}+F", "forfeit", text)
+        self.outcome = Outcome(f"{LETTERS[1 - colour]}+{how}", "forfeit", text)
 
     def _check_end(self) -> None:
         if not self.game.ended:

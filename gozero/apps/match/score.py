@@ -24,6 +24,7 @@ class GameLine(NamedTuple):
     seconds: tuple[float, float]  # spent on moves by the player and the opponent
     turns: tuple[int, int]  # moves that they chose
     failures: tuple[str, ...] = ()  # why each earlier attempt was void; not in older files
+    replies: tuple[tuple[float, ...], ...] = ()  # seconds of each move, in matches with a clock
 
 
 def summarise(games: Iterable[GameLine], paired: bool = False) -> dict:
@@ -45,6 +46,7 @@ def summarise(games: Iterable[GameLine], paired: bool = False) -> dict:
         "as_white": _row([game for game in counted if game.black == "opponent"]),
         "void": num_by_end["void"],
         "forfeits": _lost_by("forfeit", counted),
+        "on_time": _lost_by("forfeit", [game for game in counted if game.result.endswith("+T")]),
         "resigned": _lost_by("resign", counted),
         "move_limit": num_by_end["limit"],
         "replayed": sum(game.attempts - 1 for game in games),
@@ -134,10 +136,13 @@ def table(
 def _remarks(summary: dict) -> list[str]:
     forfeits, resigned = summary["forfeits"], summary["resigned"]
     seconds = summary["seconds_a_move"]
+    late = summary["on_time"]
+    on_time = f" ({late['player']} and {late['opponent']} on time)" if any(late.values()) else ""
     remarks = [
-        f"forfeits: player {forfeits['player']}, opponent {forfeits['opponent']}; resigned: "
-        f"player {resigned['player']}, opponent {resigned['opponent']}; void {summary['void']}, "
-        f"replayed {summary['replayed']}; at the move limit {summary['move_limit']}",
+        f"forfeits: player {forfeits['player']}, opponent {forfeits['opponent']}{on_time}; "
+        f"resigned: player {resigned['player']}, opponent {resigned['opponent']}; "
+        f"void {summary['void']}, replayed {summary['replayed']}; "
+        f"at the move limit {summary['move_limit']}",
         f"{summary['mean_moves']:.1f} moves a game; seconds a move: player "
         f"{seconds['player']:.3f}, opponent {seconds['opponent']:.3f}",
     ]

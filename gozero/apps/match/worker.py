@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import jax
 
@@ -20,6 +21,8 @@ from gozero.apps.match.score import GameLine
 from gozero.apps.sgf import GameRecord
 from gozero.compile import mode
 from gozero.go.rules import GameState, Rules
+
+T = TypeVar("T")
 
 
 class GameWorker:
@@ -48,7 +51,10 @@ class GameWorker:
         self._clients: list[GtpClient | None] = [None, None]  # of each side
         self._searched_at: list[int | None] = [None, None]  # moves played at each side's search
         with _on_host():
-            self.referee = Referee(rules, config.komi, (None, None), forfeit_failures=True)
+            main_times = self._of_colours([side.main_time for side in config.sides])
+            self.referee = Referee(
+                rules, config.komi, (None, None), forfeit_failures=True, main_times=main_times
+            )
         self.waiting_since: float | None = None
         self.begun = self.abandoned = False
         self.start_error: str | None = None
@@ -79,8 +85,7 @@ class GameWorker:
                         self.start_error = str(error)
                         return
             self.begun = True
-            black, white = (self._clients[side] for side in self._side_of)
-            self.referee.players = black, white
+            self.referee.players = self._of_colours(self._clients)
             self.referee.set_up(self.opening)
             self._continue()
 
@@ -141,12 +146,23 @@ class GameWorker:
         seconds, turns = self._by_side(referee.seconds), self._by_side(referee.turns)
         moves, black = len(referee.game.moves), self._side_of[0]
         line = line_of(self.number, black, referee.outcome, moves, seconds, turns, failures)
+        line = line._replace(replies=self._replies())
         black_name, white_name = (self.names[side] for side in self._side_of)
         comment = game_comment(self.rules, self.number, self.opening)
         return line, referee.record(black_name, white_name, comment)
 
+    def _replies(self) -> tuple[tuple[float, ...], ...]:
+        """The time of each move of the player and of the opponent; without clocks, none."""
+        if not any(side.main_time is not None for side in self.config.sides):
+            return ()
+        return self._by_side([tuple(round(x, 3) for x in one) for one in self.referee.replies])
+
     def _by_side(self, of_colours: list) -> tuple:
         return tuple(of_colours[colour] for colour in self._side_of)
+
+    def _of_colours(self, by_side: Sequence[T]) -> tuple[T, T]:
+        black, white = self._side_of
+        return by_side[black], by_side[white]
 
     def _continue(self) -> None:
         """Play until a search of ours is due or the game is over."""

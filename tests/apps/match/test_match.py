@@ -18,7 +18,7 @@ import pytest
 
 from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
-from gozero.apps.match import gtp_opponent
+from gozero.apps.match import gtp_opponent, referee
 from gozero.games.go import go_game
 from gozero.go.rules import Rules
 from gozero.play import openings
@@ -361,3 +361,59 @@ def test_gnugo_plays_itself(tmp_path):
     games = results(out)
     assert [games[i]["end"] for i in (0, 1)] == ["score", "score"]
     assert sgf.read(out / "games" / "0001.sgf").black == "GNU Go 3.8"
+
+
+def test_a_program_is_told_its_time(tmp_path):
+    """Before each move, the whole seconds that its earlier replies, as recorded, have left."""
+    heard = tmp_path / "heard"
+    player = scripted(f"all:LOG={heard}", "all:SLEEP=1.2", "all:SLEEP=0.9", "all:a1")
+    opponent = scripted("all:b2", "all:c3")
+    flags = ["--games", "1", "--player.main-time", "500", "--timeout", "400"]
+    assert match(tmp_path / "run", player, opponent, *flags) == 0
+    (game,) = results(tmp_path / "run").values()
+    told = [line for line in heard.read_text().splitlines() if line.startswith("time_")]
+    left = [500 - sum(game["replies"][0][:i]) for i in range(game["turns"][0])]
+    assert told == ["time_settings 500 0 0", *(f"time_left b {int(x)} 0" for x in left)]
+    assert left[2] < 498
+    assert [sum(x) for x in game["replies"]] == pytest.approx(game["seconds"], abs=0.01)
+    assert [len(x) for x in game["replies"]] == game["turns"]
+
+
+def test_a_program_that_exceeds_its_time_loses(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(referee, "CLOCK_TOLERANCE_S", 0.0)
+    player = scripted("0:SLEEP=1.1", "1:HANG")
+    flags = ["--games", "2", "--parallel", "1", "--player.main-time", "1"]
+    assert match(tmp_path / "run", player, scripted(), *flags) == 0
+    games = results(tmp_path / "run")
+    assert [(games[i]["result"], games[i]["end"]) for i in (0, 1)] == [
+        ("W+T", "forfeit"),
+        ("B+T", "forfeit"),
+    ]
+    assert re.fullmatch(r"Black lost on time: \d+\.\d s, of 1 s", games[0]["why"])
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["on_time"] == summary["forfeits"] == {"player": 2, "opponent": 0}
+    assert summary["player"] == "Scripted 1, 1 s a game"
+    assert "forfeits: player 2, opponent 0 (2 and 0 on time)" in capsys.readouterr().out
+    assert sgf.read(tmp_path / "run" / "games" / "0001.sgf").result == "B+T"
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        (["--opponent.main-time", "60"], "--opponent.main-time 60: only with --opponent.command"),
+        (["--opponent.main-time", "60"], 'program: --opponent.command "gozero gtp ..."'),
+        (["--player.main-time", "0"], "--player.main-time 0: expected "),
+    ],
+)
+def test_only_programs_have_a_clock(tmp_path, capsys, sides, message):
+    command = ["match", "--player.command", scripted(), *sides, "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit):
+        cli.main(command)
+    assert message in capsys.readouterr().err
+
+
+def test_a_program_without_a_clock_is_refused(tmp_path, capsys):
+    player = scripted("all:false@known_command")
+    assert match(tmp_path / "run", player, scripted(), "--player.main-time", "60") == 2
+    message = "player.command: Scripted has no time_settings, which --main-time needs"
+    assert message in capsys.readouterr().err
