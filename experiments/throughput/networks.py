@@ -3,12 +3,14 @@ search and in self-play."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
@@ -22,6 +24,7 @@ from experiments.throughput.measure import (
     make_timed,
     median_ratio,
 )
+from gozero.compile import winograd
 from gozero.games.go import go_game
 from gozero.go.rules import Rules
 from gozero.nets import network
@@ -41,8 +44,10 @@ _NETWORKS = (
     (9, 6, 64, 64),
     (9, 4, 32, 256),
     (7, 6, 64, 256),
+    (7, 4, 32, 256),
     (19, 6, 64, 64),
 )
+_MUST = 1.5
 
 
 def measure(config: ThroughputConfig, report: Report) -> None:
@@ -55,11 +60,20 @@ def measure(config: ThroughputConfig, report: Report) -> None:
     for size, blocks, channels, batch in _NETWORKS[:1] if config.quick else _NETWORKS:
         rules = Rules(size=size)
         alone = functools.partial(_alone, rules, batch, mesh)
-        name = f"network {size}x{size} B={batch}, {blocks}x{channels}{where}"
-        _both(config, report, name, rules, NetworkConfig(blocks, channels), alone, _CALLS * batch)
+        for dtype in _dtypes():
+            shape = NetworkConfig(blocks, channels, dtype=dtype)
+            products = ", bf16 products" * (dtype == "bfloat16")
+            name = f"network {size}x{size} B={batch}, {blocks}x{channels}{products}{where}"
+            _both(config, report, name, rules, shape, alone, _CALLS * batch, _MUST)
     if not config.quick and mesh.size == 1:
         _programs(config, report, NetworkConfig(6, 64), "6x64 network")
         _programs(config, report, NetworkConfig(4, 32), "4x32 network")
+
+
+def _dtypes() -> tuple[str, ...]:
+    """Those of networks whose products this machine computes in their own dtype."""
+    known = "float32", "bfloat16"
+    return tuple(x for x in known if winograd.product_dtype(jnp.dtype(x)) == x)
 
 
 def _programs(config: ThroughputConfig, report: Report, shape: NetworkConfig, label: str) -> None:
@@ -81,10 +95,13 @@ def _both(
     shape: NetworkConfig,
     make_timer: Callable[[Evaluator], Callable[[], float]],
     evaluations: int,
+    must: float | None = None,
 ) -> None:
-    """Adds a row: times evaluators that differ only in their convolutions."""
+    """Adds a row: times evaluators that differ only in their convolutions, which are f32 ones in
+    the peer's."""
     evaluator = network_evaluator(rules, shape)
-    sides = [evaluator, evaluator._replace(evaluate=_plain_evaluate(shape))]
+    plain = dataclasses.replace(shape, dtype="float32")
+    sides = [evaluator, evaluator._replace(evaluate=_plain_evaluate(plain))]
     cpu_s: list[list[float]] = [[], []]
     timers = [
         _with_cpu_time(make_timer(side), record) for side, record in zip(sides, cpu_s, strict=True)
@@ -92,11 +109,11 @@ def _both(
     ours, peer = ([evaluations / x for x in side] for side in in_turn(timers, config.repeats))
     fields = against(ours, peer, "plain convolutions")
     note = f"by processor time {median_ratio(cpu_s[1], cpu_s[0]):.2f}x"
-    report.add(Result(row=name, unit="evaluations/s", note=note, **fields))
+    report.add(Result(row=name, unit="evaluations/s", must=must, note=note, **fields))
 
 
 def _with_cpu_time(timer: Callable[[], float], cpu_s: list[float]) -> Callable[[], float]:
-    """The timer, extended to append the seconds of CPU time to `spent`."""
+    """The timer, extended to append the seconds of CPU time to `cpu_s`."""
 
     def timed() -> float:
         started = time.process_time()

@@ -455,10 +455,6 @@ def write(path: pathlib.Path, data: bytes) -> None:
 @functools.cache
 def processor() -> str:
     """The kind of this processor: programs are compiled for its features and run on no other."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    digest = hashlib.sha256((features + platform.processor()).encode()).hexdigest()[:8]
+    description = mode.processor_features() + platform.processor()
+    digest = hashlib.sha256(description.encode()).hexdigest()[:8]
     return f"{platform.machine()}-{digest}"

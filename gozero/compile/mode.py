@@ -14,6 +14,7 @@ import contextlib
 import contextvars
 import functools
 import os
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -139,6 +140,22 @@ def cores() -> int:
     """The number of processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux only
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@functools.cache
+def processor_features() -> str:
+    """The line of Linux that lists this processor's features; elsewhere empty."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+def multiplies_bf16() -> bool:
+    """Whether this processor has instructions for products of bf16 numbers that are summed in f32,
+    and XLA uses them (on x86)."""
+    return not {"avx512_bf16", "amx_bf16"}.isdisjoint(processor_features().split())
 
 
 def cores_of_a_device() -> int:

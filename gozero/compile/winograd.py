@@ -11,7 +11,9 @@ products, positions by channels, and the transforms as sums of whole vectors: ov
 position or, where these are few, of several positions side by side. The cost is memory traffic: the
 fewer channels, the smaller the gain.
 
-The results equal the convolution's up to rounding: to 3e-6 of the largest.
+The results equal the convolution's up to rounding: to 3e-6 of the largest. A network of dtype
+bfloat16 may round the factors of the products to bf16, where the processor multiplies them faster
+(`product_dtype`); transforms, sums and activations stay f32.
 """
 
 from __future__ import annotations
@@ -28,13 +30,21 @@ from jax import lax
 
 from gozero.compile import mode
 
-_POINTS = (0, 1, -1, 2, -2, Fraction(1, 2))
-"""Where the polynomials of a tile and a kernel are evaluated, in addition to infinity."""
+_HALF = Fraction(1, 2)
+
+_POINTS = {
+    4: (0, 1, -1),
+    5: (0, 1, -_HALF, -2),
+    6: (0, 1, -1, _HALF, -2),
+    7: (0, 1, -1, 2, -2, _HALF),
+}
+"""By the size of a patch: where the polynomials of a tile and a kernel are evaluated, besides
+infinity. Those of 5 and 6 round least among the small fractions that were tried."""
 
 _TILES = (2, 3, 4, 5)
 """Possible side lengths m of a tile; larger ones lose more precision in f32 and cost more."""
 
-_MAX_PATCH = len(_POINTS) + 1
+_MAX_PATCH = max(_POINTS)
 
 _SLICE_BYTES = 3 * 2**20
 """Of a slice's transformed inputs of a layer, where a device has several cores: these share each
@@ -153,7 +163,14 @@ def may_be_faster(board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool
     """Whether it is faster for some number of positions."""
     if mode.plain() or mode.backend() != "cpu":
         return False
-    return channels >= _FEWEST_CHANNELS and min(board) >= 3 and dtype == jnp.float32
+    has_dtype = dtype in (jnp.float32, jnp.bfloat16)
+    return channels >= _FEWEST_CHANNELS and min(board) >= 3 and has_dtype
+
+
+def product_dtype(dtype: jnp.dtype) -> jnp.dtype:
+    """The dtype of the factors of the products in a network of dtype `dtype`, on this machine."""
+    is_bf16 = dtype == jnp.bfloat16 and mode.multiplies_bf16()
+    return jnp.dtype("bfloat16" if is_bf16 else "float32")
 
 
 def num_slices(count: int, board: Sequence[int], channels: int) -> int:
@@ -198,7 +215,8 @@ def convolve(x: jax.Array, kernel: jax.Array, taps: int = 3) -> jax.Array:
 
     Args:
       x: f32[..., rows, columns, K inputs]: boards, or the channels of K boards side by side.
-      kernel: from `transform_kernel` for this board size.
+      kernel: from `transform_kernel` for this board size; in bf16 (without gradients) the factors
+        of the products are rounded to that, and summed in f32.
       taps: r, the size of the kernel before its transform; static.
 
     Returns:
@@ -243,8 +261,10 @@ def _by_point(tiles: jax.Array, channels: int) -> jax.Array:
 
 
 def _product(a: jax.Array, b: jax.Array, summed: tuple[int, int]) -> jax.Array:
-    """Products of matrices, one for each point, summed over these axes of `a` and `b`."""
-    return lax.dot_general(a, b, (((summed[0],), (summed[1],)), ((0,), (0,))))
+    """Products of matrices, one for each point, summed over these axes of `a` and `b`; computed in
+    the dtype of `b` and summed in f32."""
+    axes = ((summed[0],), (summed[1],)), ((0,), (0,))
+    return lax.dot_general(a.astype(b.dtype), b, axes, preferred_element_type=jnp.float32)
 
 
 def _convolve_forward(x, kernel, taps):
@@ -292,15 +312,21 @@ def _matrices(tile: int, taps: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndar
     Its transpose is the filter. B^T is scaled to integers, which are exact in f32, and G inversely.
     """
     patch = tile + taps - 1
-    points = [Fraction(point) for point in _POINTS[: patch - 1]]
+    points = [Fraction(point) for point in _POINTS[patch]]
     powers = lambda number: np.array(
         [[p**k for k in range(number)] for p in points] + [[0] * (number - 1) + [1]], object
     )
     inverse = _inverse(powers(patch)).T
-    scale = np.array([np.lcm.reduce([x.denominator for x in row]) for row in inverse], object)
+    scale = np.array([_to_integers(row) for row in inverse], object)
     kernel = powers(taps) / scale[:, None]
     as_f32 = lambda matrix: matrix.astype(np.float32)
     return as_f32(powers(tile).T), as_f32(kernel), as_f32(inverse * scale[:, None])
+
+
+def _to_integers(row: np.ndarray) -> Fraction:
+    """The smallest factor that makes integers of a row of fractions."""
+    denominator = np.lcm.reduce([x.denominator for x in row])
+    return Fraction(denominator, np.gcd.reduce([x.numerator for x in row * denominator]))
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:

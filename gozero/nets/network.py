@@ -18,9 +18,10 @@ other actions, such as the columns of Connect Four, policy and value use dense l
 trunk and on a few of its channels at each point (AlphaZero's heads), which fit one board size.
 
 With ``dtype="bfloat16"`` the convolutions and the trunk between them are bf16. Parameters, pooled
-sums, heads and outputs are always f32. With ``dtype="int8"``, in addition, the blocks' convolutions
-use 8-bit integers (`int8`): for evaluation on a TPU, with parameters that `quantized` makes from
-f32 ones.
+sums, heads and outputs are always f32. A CPU computes such a network's activations and gradients in
+f32, and only its products may be bf16 (`winograd.product_dtype`). With ``dtype="int8"``, in
+addition, the blocks' convolutions use 8-bit integers (`int8`): for evaluation on a TPU, with
+parameters that `quantized` makes from f32 ones.
 """
 
 from __future__ import annotations
@@ -215,16 +216,19 @@ IN_TILES = "in_tiles"
 """Key in `prepared` parameters: the 3x3 and 5x5 kernels, transformed for a board by `winograd`."""
 
 
-def in_tiles(convs: Sequence[Conv], board: Board) -> list[jax.Array]:
-    """The transformed kernels of the convolutions: the parameters' `IN_TILES`."""
-    return [winograd.transform_kernel(conv.kernel[...], board) for conv in convs]
+def in_tiles(convs: Sequence[Conv], board: Board, dtype: Any) -> list[jax.Array]:
+    """The transformed kernels of the convolutions of a network of this dtype: the parameters'
+    `IN_TILES`."""
+    of_products = winograd.product_dtype(jnp.dtype(dtype))
+    transform = lambda conv: winograd.transform_kernel(conv.kernel[...], board)
+    return [transform(conv).astype(of_products) for conv in convs]
 
 
 def use_tiles(
-    convs: Sequence[Conv], board: Board, params: dict, side_by_side: bool = False
+    convs: Sequence[Conv], board: Board, params: dict, dtype: Any, side_by_side: bool = False
 ) -> None:
     """Makes convolutions use `winograd`, with the parameters' prepared kernels if there are any."""
-    kernels = params[IN_TILES] if IN_TILES in params else in_tiles(convs, board)
+    kernels = params[IN_TILES] if IN_TILES in params else in_tiles(convs, board, dtype)
     for conv, kernel in zip(convs, kernels, strict=True):
         conv.kernel, conv.in_tiles, conv.side_by_side = nnx.Param(kernel), True, side_by_side
 
@@ -344,9 +348,9 @@ class _Network(nnx.Module):
     def convs(self) -> list[Conv]:
         return [part for part in modules_of(self) if isinstance(part, Conv)]
 
-    def use_tiles(self, board: Board, params: dict) -> None:
+    def use_tiles(self, board: Board, params: dict, dtype: Any) -> None:
         """Makes all 3x3 convolutions use `winograd`, and the layers between them its layout."""
-        use_tiles(self.convs, board, params, side_by_side=True)
+        use_tiles(self.convs, board, params, dtype, side_by_side=True)
         for part in modules_of(self):
             if isinstance(part, _Network | _PooledBlock):
                 part.by_point = True
@@ -441,9 +445,9 @@ def prepared(config: NetworkConfig, params: dict, board: Board) -> dict:
     trunk's dtype, or their kernels transformed for `apply_on_cpu`. Idempotent."""
     if IN_TILES in params:
         return params
-    if not winograd.may_be_faster(board, config.channels, config.trunk_dtype):
+    if not winograd.may_be_faster(board, config.channels, jnp.dtype(config.dtype)):
         return in_dtype(config, params)
-    return {**params, IN_TILES: in_tiles(_network(config, params).convs, board)}
+    return {**params, IN_TILES: in_tiles(_network(config, params).convs, board, config.dtype)}
 
 
 _SLICE_BYTES = 3 * 2**23
@@ -463,10 +467,16 @@ def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
     """`apply` in the form that is faster on a CPU: many positions by `winograd`, in slices."""
     first = jax.tree.leaves(inputs)[0]
     board, channels = first.shape[1:3], config.channels
-    if not winograd.is_faster(first.shape[0], board, channels, config.trunk_dtype):
-        return apply(config, params, inputs)
+    if not winograd.is_faster(first.shape[0], board, channels, jnp.dtype(config.dtype)):
+        return apply(_on_cpu(config), params, inputs)
     number = winograd.num_slices(first.shape[0], board, channels)
-    return in_slices(_network_in_tiles(config, params, board), inputs, number)
+    return in_slices(_network_in_tiles(config, params, board, config.dtype), inputs, number)
+
+
+def _on_cpu(config: NetworkConfig) -> NetworkConfig:
+    """The network with f32 activations, as a CPU has no convolutions of bf16 numbers: XLA would
+    only round theirs."""
+    return dataclasses.replace(config, dtype="float32") if config.dtype == "bfloat16" else config
 
 
 def apply_in_tiles(
@@ -474,12 +484,12 @@ def apply_in_tiles(
 ) -> NetworkOutput:
     """`apply` with its 3x3 convolutions by `winograd`, whose gradients a CPU can take in a loop."""
     board = jax.tree.leaves(inputs)[0].shape[1:3]
-    return _network_in_tiles(config, params, board)(inputs)
+    return _network_in_tiles(config, params, board, "float32")(inputs)
 
 
-def _network_in_tiles(config: NetworkConfig, params: dict, board: Board) -> _Network:
-    net = _network(config, params)
-    net.use_tiles(board, params)
+def _network_in_tiles(config: NetworkConfig, params: dict, board: Board, dtype: Any) -> _Network:
+    net = _network(_on_cpu(config), params)
+    net.use_tiles(board, params, dtype)
     return net
 
 
@@ -487,7 +497,8 @@ def num_gradient_slices(config: NetworkConfig, inputs: jax.Array | Inputs) -> in
     """The number of equal slices in which a CPU takes gradients by `apply_in_tiles`; 0 where
     those of `apply` are as fast."""
     count, *board, _ = jax.tree.leaves(inputs)[0].shape
-    return winograd.num_gradient_slices(count, board, config.channels, config.trunk_dtype)
+    dtype = jnp.dtype(config.dtype)
+    return winograd.num_gradient_slices(count, board, config.channels, dtype)
 
 
 def in_slices(evaluate: Callable, inputs: jax.Array | Inputs, number: int) -> Any:

@@ -133,7 +133,8 @@ def test_slices_to_learn_have_enough_rows(monkeypatch):
     assert slices(128, (9, 9), 24) == slices(16, (9, 9), 64) == 0
     monkeypatch.setattr(mode, "cores_of_a_device", lambda: 2)
     assert slices(256, (9, 9), 32) == 4
-    assert slices(256, (9, 9), 32, dtype=jnp.dtype("bfloat16")) == 0
+    assert slices(256, (9, 9), 32, dtype=jnp.dtype("bfloat16")) == 4  # in f32
+    assert slices(256, (9, 9), 32, dtype=jnp.dtype("int8")) == 0
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,8 @@ def test_slices_to_learn_have_enough_rows(monkeypatch):
         ({"channels": 16, "count": 256}, False),
         ({"channels": 32, "count": 256}, True),
         ({"channels": 128, "count": 32}, True),
-        ({"dtype": jnp.dtype("bfloat16")}, False),
+        ({"dtype": jnp.dtype("bfloat16")}, True),
+        ({"dtype": jnp.dtype("int8")}, False),
         ({"board": (2, 2)}, False),
     ],
 )
@@ -154,6 +156,29 @@ def test_when_it_is_faster(changes, expected, monkeypatch):
     given = {"count": 64, "board": (9, 9), "channels": 64, "dtype": jnp.dtype("float32"), **changes}
     with mode.target("cpu"):
         assert winograd.is_faster(**given) == expected
+
+
+@pytest.mark.parametrize(("size", "most"), [(9, 0.013), (7, 0.02), (19, 0.02), (13, 0.045)])
+def test_products_of_bf16_round_more_the_larger_the_tile(size, most):
+    """Tiles of 3, 4, 4 and 5 points. The mean error, relative to the mean of the output."""
+    x = jax.random.normal(jax.random.key(0), (4, size, size, 32))
+    kernel = jax.random.normal(jax.random.key(1), (3, 3, 32, 16))
+    exact = by_convolution(x, kernel)
+    tiles = winograd.transform_kernel(kernel, (size, size)).astype(jnp.bfloat16)
+    output = winograd.convolve(x, tiles)
+    assert output.dtype == jnp.float32
+    error = float(jnp.abs(output - exact).mean() / jnp.abs(exact).mean())
+    assert most / 3 < error < most
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [("flags : avx512f avx512_bf16", "bfloat16"), ("flags : avx512f", "float32"), ("", "float32")],
+)
+def test_products_are_bf16_only_where_the_processor_has_them(features, expected, monkeypatch):
+    monkeypatch.setattr(mode, "processor_features", lambda: features)
+    assert winograd.product_dtype(jnp.dtype("bfloat16")) == expected
+    assert winograd.product_dtype(jnp.dtype("float32")) == "float32"
 
 
 def test_it_is_used_for_repeated_evaluations_on_a_cpu(monkeypatch):

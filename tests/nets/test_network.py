@@ -252,6 +252,25 @@ def test_a_tpus_loop_over_blocks_for_roots_is_equal(dtype, tolerance):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("multiplies", [False, True])
+def test_a_cpu_computes_a_bf16_network_in_f32_but_for_products(multiplies, monkeypatch):
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    monkeypatch.setattr(mode, "multiplies_bf16", lambda: multiplies)
+    wide, narrow = (NetworkConfig(2, 32, dtype=dtype) for dtype in ("float32", "bfloat16"))
+    params = network.init(wide, jax.random.key(0))
+    params = jax.tree.map(lambda x: x + jax.random.normal(jax.random.key(1), x.shape) / 32, params)
+    planes = jax.random.normal(jax.random.key(2), (64, 9, 9, wide.num_planes))
+
+    def evaluate(config, count):
+        ready = network.prepared(config, params, (9, 9))
+        return jax.jit(functools.partial(network.apply_on_cpu, config))(ready, planes[:count])
+
+    for count, is_exact in ((64, not multiplies), (8, True)):  # so few by plain convolutions
+        exact, output = (evaluate(config, count).policy_logits for config in (wide, narrow))
+        difference = float(jnp.abs(output - exact).max() / jnp.abs(exact).max())
+        assert difference == 0 if is_exact else 1e-4 < difference < 0.05
+
+
 @pytest.mark.parametrize(
     ("size", "channels", "batch", "slices"),
     [(9, 64, 1024, 1), (9, 64, 2048, 1), (9, 96, 4096, 4), (19, 128, 256, 1), (19, 128, 1024, 4)],

@@ -507,10 +507,11 @@ def apply(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
 def apply_on_cpu(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
     """`apply` in the form that is faster on a CPU: many positions by `winograd`, in slices."""
     count, *board, _ = inputs.planes.shape
+    on_cpu = dataclasses.replace(config, dtype="float32")
     if not winograd.is_faster(count, board, config.channels, jnp.dtype(config.dtype)):
-        return apply(config, params, inputs)
-    net = _network(config, params)
-    use_tiles(net.convs, board, params)
+        return apply(on_cpu, params, inputs)
+    net = _network(on_cpu, params)
+    use_tiles(net.convs, board, params, config.dtype)
     number = winograd.num_slices(count, board, config.channels)
     return in_slices(lambda inputs: _output(config, inputs, *net(inputs)), inputs, number)
 
@@ -529,7 +530,7 @@ def prepared(config: KataGoConfig, params: dict, board: Board) -> dict:
         return params
     if not winograd.may_be_faster(board, config.channels, jnp.dtype(config.dtype)):
         return in_dtype(config, params)
-    return {**params, IN_TILES: in_tiles(_network(config, params).convs, board)}
+    return {**params, IN_TILES: in_tiles(_network(config, params).convs, board, config.dtype)}
 
 
 def shapes(config: KataGoConfig) -> dict:
