@@ -33,7 +33,7 @@ def measure(config: ThroughputConfig, report: Report) -> None:
     """Adds rows: each feature set against the network that takes it; then ladders alone."""
     for size, batch in [(9, 256)] if config.quick else [(9, 256), (19, 64), (19, 256)]:
         states = middle_games(go.Rules(size=size), batch, config.seed)
-        for name in ("compact", "zero", "full-no-ladders"):
+        for name in ("compact", "zero", "full-no-ladders", "full"):
             _against_network(size, batch, name, states, config, report)
         _ladders(size, batch, states, config, report)
 

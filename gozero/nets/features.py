@@ -284,14 +284,12 @@ def _last_moves(current: jax.Array, past: jax.Array, known: jax.Array) -> list[j
 def _ladders(rules: Rules, data: PositionData) -> jax.Array:
     """u32[4, W]: stones laddered now, one ply ago and two plies ago; the capturing moves."""
     position = data.position
-    now = ladders.ladders(rules, position)
-    white_moves = position.to_play == WHITE
-    before = []
-    for k, to_play in enumerate((~white_moves, white_moves)):
-        black, white = (tuple(data.past[k, colour]) for colour in range(2))
-        before.append(ladders.read_board(rules.size, black, white, to_play).laddered)
-    boards = (now.laddered, *before, now.captures)
-    return jnp.stack([stacked.stack(board) for board in boards])
+    boards = jnp.concatenate([_words(position)[None], data.past[:2]])  # u32[3, 2, W]
+    black, white = (stacked.unstack(boards[:, colour].T) for colour in range(2))
+    turns = (position.to_play == WHITE) != jnp.array([False, True, False])
+    kos = jnp.full(3, bb.NO_POINT, jnp.int16).at[0].set(position.ko)
+    laddered, captures = ladders.read_boards(rules.size, black, white, turns, kos)
+    return jnp.stack([*stacked.stack(laddered).T, stacked.stack(captures)[:, 0]])
 
 
 def _full_globals(rules: Rules, data: PositionData) -> jax.Array:
