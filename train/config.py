@@ -192,8 +192,8 @@ class TrainConfig:
 
     teacher: pathlib.Path | None = setting(None, unset="no teacher")
     """Weights of another network, which may be one of KataGo's (.bin.gz): its policy and value of
-    each position replace the search's in the targets. With --outcome-share 0 the value target is
-    the teacher's alone."""
+    each position, evaluated as it stands and not in random symmetries, replace the search's in the
+    targets. With --outcome-share 0 the value target is the teacher's alone."""
 
     capacity: int = same_as(BufferConfig, "capacity", 100_000)
     window: int = same_as(Window, "least", 20_000)
@@ -287,8 +287,16 @@ class TrainConfig:
             True,
         ),
         Conflict("ownership_weight score_weight", "!auxiliary", "no head learns them", True),
-        Conflict("teacher", "workers", "the teacher does not evaluate their games"),
-        Conflict("teacher", "dry_run", "a dry run does not compile the teacher"),
+        Conflict(
+            "teacher",
+            "workers",
+            "the teacher does not evaluate their games; without --workers this run plays them all",
+        ),
+        Conflict(
+            "teacher",
+            "dry_run",
+            "a dry run does not compile the teacher; make the dry run without --teacher",
+        ),
         Conflict("gate_every gate_games", "!gate", "they configure its matches"),
         Conflict("features", "!game=go", "other games have their own input planes"),
     )

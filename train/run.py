@@ -85,10 +85,11 @@ def run(config: TrainConfig, on_cores: bool = False) -> int:
         plan = make_plan(config, mesh.size, initial_devices(config, 1 if on_cores else mesh.size))
         _check_machine(plan)
         params, sha256 = hosts.run_on_each(lambda: initial_params(plan))
-        hosts.run_on_each(lambda: hosts.check_same({"the SHA-256 of --weights": sha256}))
+        teacher = None if plan.teacher is None else teacher_of(plan.config).sha256
+        files_read = {"the SHA-256 of --weights": sha256, "the SHA-256 of --teacher": teacher}
+        hosts.run_on_each(lambda: hosts.check_same(files_read))
         facts = folders.manifest(config.seed)
         facts |= {"devices": mesh.size, "processes": jax.process_count()}
-        teacher = None if plan.teacher is None else teacher_of(plan.config).sha256
         start = lambda: session.enter_context(TrainFolder(config)).begin(facts, sha256, teacher)
         hosts.run_on_first(start)
         hosts.run_on_each(lambda: hosts.check_shared(config.folder / "config.json"))

@@ -14,8 +14,10 @@ from scipy.special import rel_entr
 from gozero.go import bitboard as bb
 from gozero.go import symmetry
 from gozero.go.rules import init
+from gozero.nets import kinds, weights
 from gozero.nets.features import FEATURES
 from gozero.play import resignation, selfplay
+from gozero.play.networks import network_evaluator
 from gozero.play.openings import Openings
 from gozero.play.rows import stored_policy
 from gozero.runs.memory import num_bytes
@@ -23,6 +25,7 @@ from gozero.search.game import Evaluation, Evaluator
 from gozero.search.rules.gumbel import GumbelRoot
 from tests.go.boards import unpack
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
+from tests.nets import katago_files
 from tests.reference.go import ReferenceGame
 from tests.train import scripted
 from tests.train.scripted import BUFFER, CONFIG, GAME, RULES
@@ -354,6 +357,31 @@ def test_a_teacher_gives_the_targets_of_searched_moves(run):
     made = pick(seen.made, cheap)
     kept = taught(pick(seen.states, cheap - 1), made)
     np.testing.assert_array_equal(kept.root_value, made.root_value)
+
+
+def test_a_katago_network_is_a_teacher(run, tmp_path):
+    """Its policy and value of the planes that it sees, by plain NumPy, are the targets."""
+    seen, _, _ = run
+    model, path = katago_files.model(8), tmp_path / "tiny.bin.gz"
+    path.write_bytes(katago_files.data(model, packed=True))
+    config, params, _ = weights.load(path, RULES.size)
+    teacher = network_evaluator(RULES, config, params)
+    late = next(t for t in range(1, len(seen.made.full)) if seen.made.full[t].all())
+    made, states = pick(seen.made, late), pick(seen.states, late - 1)
+    observe = kinds.observer(config, RULES)
+
+    @jax.jit
+    def taught(states, made):
+        inputs = jax.vmap(lambda s: observe(s, s.position))(states)
+        return games.with_teacher_targets(GAME, teacher, states, made), inputs
+
+    result, inputs = jax.device_get(taught(states, made))
+    for b in range(CONFIG.batch):
+        policy, value, _, _ = katago_files.evaluate(model, *(x[b] for x in inputs))
+        weight = np.exp(policy[:, 0] - policy.max()) * made.legal[b]
+        np.testing.assert_allclose(result.policy_target[b], weight / weight.sum(), atol=1e-4)
+        win, loss = np.exp(value[:2])  # under superko every game has a result
+        assert result.root_value[b] == pytest.approx((win - loss) / (win + loss), abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["compact", "zero", pytest.param("full", marks=pytest.mark.slow)])

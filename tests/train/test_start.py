@@ -15,8 +15,9 @@ import pytest
 from gozero.nets import network, weights
 from gozero.play import devices
 from gozero.runs import folder as folders
+from tests.nets import katago_files
 from tests.train import tiny
-from train import checkpoint, folder, learner, memory, run, steps
+from train import checkpoint, evaluate, folder, hosts, learner, memory, run, steps
 from train.folder import TrainFolder
 from train.loop import Loop
 from train.plan import make_plan, teacher_of
@@ -151,6 +152,33 @@ def test_a_teacher_has_any_shape_and_stays_the_same_on_resuming(tmp_path):
         pytest.raises(ValueError, match=r"--teacher .*: the run in"),
     ):
         again.begin(folders.manifest(0), None, "another")
+
+
+def test_hosts_compare_the_files_of_weights_and_teacher(given, tmp_path, monkeypatch):
+    """Before anything of a run is compiled."""
+    sha256, compared = hashlib.sha256(given[0].read_bytes()).hexdigest(), []
+    monkeypatch.setattr(hosts, "check_same", compared.append)
+    monkeypatch.setattr(run, "TrainFolder", None)  # no further
+    with pytest.raises(TypeError, match="NoneType"):
+        run.run(tiny.config(tmp_path / "run", size=5, teacher=given[0]))
+    assert compared[-1] == {"the SHA-256 of --weights": None, "the SHA-256 of --teacher": sha256}
+
+
+@pytest.mark.thorough
+def test_a_katago_network_teaches_a_run_and_is_rated_with_it(tmp_path, capsys):
+    """Under simple ko and in two komis, from the run's first iteration to its table of ratings."""
+    path = tmp_path / "tiny.bin.gz"
+    path.write_bytes(katago_files.data(katago_files.model(8), packed=True))
+    config = tiny.config(tmp_path / "run", teacher=path, outcome_share=0.0, iterations=2)
+    assert run.run(config) == 0
+    manifest = json.loads((config.folder / "manifest.json").read_text())
+    assert manifest["teacher_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    lines = folder.read_lines(config.folder / folder.METRICS)
+    assert [line["iteration"] for line in lines] == [1, 2]
+    assert lines[-1]["steps"] > 0
+    small = ("--games", "2", "--simulations", "2", "--openings", "2")
+    assert evaluate.main(["--out", str(config.folder), *small, "--against", str(path)]) == 0
+    assert f"| {path} |" in capsys.readouterr().out
 
 
 @pytest.mark.slow
