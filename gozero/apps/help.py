@@ -214,6 +214,7 @@ def _value(field: dataclasses.Field, kind: Any) -> str:
     name = (
         "|".join(map(str, choices)) or facts_of(field).unit.upper() or names.get(element, "VALUE")
     )
+    name = "|".join([name, *settings.words_of(kind)])
     return f"{name} ..." if settings.is_several(kind) else name
 
 

@@ -168,8 +168,9 @@ class PlayerConfig:
     """Progressive pruning: a move is no longer visited if its value plus this many standard
     deviations is less than another's minus as many (Bouzy & Helmstetter 2003)."""
 
-    rave_bias: float | None = setting(None, least=0, most=1, unset="0.01")
-    """The assumed bias of all-moves-as-first values, in the minimum mean squared error schedule."""
+    rave_bias: float | Literal["learnt"] | None = setting(None, least=0, most=1, unset="0.01")
+    """The assumed bias of all-moves-as-first values, in the minimum mean squared error schedule;
+    learnt: measured by short searches on the same board before the first move."""
 
     rave_k: float | None = setting(None, above=0, below=10**9)
     """The hand-selected schedule sqrt(k / (3 N + k)), which is one half after k simulations at a
@@ -388,6 +389,8 @@ class PlayerConfig:
             "first_action": (False,),
             "score_utility": (None, "off"),
         }
+        if self.rave_bias == "learnt":
+            raise ValueError(f"{prefix}rave_bias: learnt applies only to Go; give a number")
         for name, general in allowed.items():
             value = getattr(self, name)
             if value not in general:

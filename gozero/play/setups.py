@@ -4,16 +4,19 @@ temporal-difference search."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from gozero.games.go import go_game
 from gozero.games.rollouts import rollout_evaluator
 from gozero.go.rules import GameState, Rules
-from gozero.play import annealing, heuristics
+from gozero.play import annealing, bias, heuristics
 from gozero.play.annealing import Annealing
 from gozero.play.evaluators import (
     SYMMETRIES,
@@ -155,6 +158,8 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         config.check_other_game()
     if config.search in TREELESS:
         raise ValueError(f"search: {config.search} has neither a tree nor an evaluator")
+    if config.rave_bias == "learnt":
+        return _with_learnt_bias(rules, config, seed)
     evaluator = _evaluator(rules, config, seed)
     visits, amaf_visits = config.confidences
     grandfather = None
@@ -193,6 +198,43 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     )
     prior_counts = config.first_action or (config.heuristic is not None and visits > 0)
     return Setup(evaluator, search, prior_counts, config.resign)
+
+
+_OF_BIAS = (
+    *("playouts", "strengths", "priors", "nakade", "diversity", "playout_moves", "rave_colours"),
+    *("rave_ancestor", "rave_legal"),
+)
+"""The flags on which the bias of all-moves-as-first values depends."""
+
+
+def _with_learnt_bias(rules: Rules | Game, config: PlayerConfig, seed: int) -> Setup:
+    assert isinstance(rules, Rules)  # other games are refused
+    measured = _learnt_bias(rules, **{name: getattr(config, name) for name in _OF_BIAS})
+    fields: dict[str, Any] = {
+        field.name: getattr(config, field.name) for field in dataclasses.fields(PlayerConfig)
+    }
+    fields["rave_bias"] = measured.bias
+    setup = make_setup(rules, PlayerConfig(**fields), seed)
+    about = {"learnt_bias": measured.bias, "learnt_bias_actions": measured.actions}
+    evaluator = setup.evaluator._replace(about={**setup.evaluator.about, **about})
+    return setup._replace(evaluator=evaluator)
+
+
+@functools.lru_cache(maxsize=32)
+def _learnt_bias(rules: Rules, **flags: Any) -> bias.Bias:
+    """The bias for a board and playouts, measured once in a process; tells it on stderr."""
+    leaves = 8
+    config = PlayerConfig(search="rave", simulations=bias.SIMULATIONS, leaves=leaves, **flags)
+    setup = make_setup(rules, config)
+    measured = bias.measure(go_game(rules), setup.evaluator, setup.search)
+    measured = measured._replace(bias=round(measured.bias, 4))
+    print(
+        f"learnt bias of all-moves-as-first values on {rules.size}x{rules.size}: "
+        f"{measured.bias:g}, of {measured.actions} moves",
+        file=sys.stderr,
+        flush=True,
+    )
+    return measured
 
 
 def _root_rule(config: PlayerConfig, rule: Rule) -> Rule | None:
@@ -276,8 +318,7 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
     if config.search == "rave":
         optional = {} if config.first_play is None else {"first_play": config.first_play}
         if config.rave_above is not None:
-            bias = {} if config.rave_bias is None else {"bias": config.rave_bias}
-            return Estimators(**bias, above_bias=config.rave_above, **optional)
+            return Estimators(**_bias(config), above_bias=config.rave_above, **optional)
         bonus = config.rave_bonus
         return Rave(
             _schedule(config), c or 0.0, **optional, initial=config.rave_initial, bonus=bonus
@@ -297,8 +338,11 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
 def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
     if config.rave_k is not None:
         return HandSelected(config.rave_k, config.rave_per_action)
-    bias = {} if config.rave_bias is None else {"bias": config.rave_bias}
-    return MinimumMse(**bias, mean=config.rave_mean)
+    return MinimumMse(**_bias(config), mean=config.rave_mean)
+
+
+def _bias(config: PlayerConfig) -> dict[str, Any]:
+    return {} if config.rave_bias is None else {"bias": config.rave_bias}
 
 
 def gumbel_search(

@@ -235,14 +235,16 @@ def check(config: Any, prefix: str = "") -> None:
     """
     hints = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
-        kind = kind_of_one(hints[field.name])
+        kind, words = kind_of_one(hints[field.name]), words_of(hints[field.name])
         value = getattr(config, facts_of(field).effective or field.name)
         if value == () and facts_of(field).range != Range():
             raise ValueError(f"{flag_of(field.name, prefix)}: expected one or more values")
         for element in value if isinstance(value, tuple) else (value,):
+            if element in words:
+                continue
             expected = _expected_text(config, facts_of(field), kind, element)
             if expected:
-                expected = expected.replace("--", f"--{prefix}")
+                expected = _with_words(expected.replace("--", f"--{prefix}"), words)
                 raise ValueError(f"{flag_of(field.name, prefix)} {element}: expected {expected}")
     always = (one for one in conflicts(type(config)) if not one.given)
     conflict = first_conflict(always, functools.partial(_holds, config))
@@ -324,6 +326,14 @@ def first_conflict(conflicts: Iterable[Conflict], holds: Callable[[str], bool]) 
     )
 
 
+def is_excluded(config: Any, name: str, by: str) -> bool:
+    """Whether the value of the setting `by` rules out another, whatever the other settings are."""
+    return any(
+        one.first == name and _name(one.second) == by and _holds(config, one.second)
+        for one in conflicts(type(config))
+    )
+
+
 def conflict_text(conflict: Conflict) -> tuple[str, str]:
     """(what is set, what it conflicts with), as flags, for the docs."""
     setting_name = _name(conflict.first) if conflict.first.startswith("!") else conflict.first
@@ -374,6 +384,13 @@ def kind_of_one(kind: Any) -> Any:
     return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else kind
 
 
+def words_of(kind: Any) -> tuple[Any, ...]:
+    """The words that may stand for a number: ``float | Literal["learnt"]``; () for other types."""
+    if not _is_union(kind) or kind_of_one(kind) not in (int, float):
+        return ()
+    return tuple(word for member in typing.get_args(kind) for word in choices_of(member))
+
+
 def is_several(kind: Any) -> bool:
     """Whether a flag takes several values: a tuple, or an optional one."""
     members = typing.get_args(kind) if _is_union(kind) else (kind,)
@@ -386,7 +403,7 @@ def value_text(config: type, field: dataclasses.Field, kind: Any) -> str:
     if facts_of(field).step is None:
         text = _with_noun(_kind_text(kind_of_one(kind)), text)
     text += ", one or more" if is_several(kind) else ""
-    return f"{text} or None" if _is_union(kind) else text
+    return _with_words(text, words_of(kind))
 
 
 def limits_text(config: type, field: dataclasses.Field) -> str:
@@ -431,6 +448,10 @@ def _is_union(kind: Any) -> bool:
 def _with_noun(noun: str, limits: str) -> str:
     of = "of " if noun and limits.startswith("at ") else ""
     return f"{noun} {of}{limits}".strip()
+
+
+def _with_words(text: str, words: tuple[Any, ...]) -> str:
+    return " or ".join([text, *map(str, words)])
 
 
 def _step_text(facts: Setting) -> str:

@@ -91,7 +91,7 @@ def test_arguments_come_from_the_command_line(monkeypatch):
         ("--data d --size", "--size: expected a whole number"),
         ("--size 3", "--data is missing: expected a path"),
         ("--data --size 3", "--data: expected a path"),
-        ("--data d --out", "--out: expected a path or None"),
+        ("--data d --out", "--out: expected a path"),
         ("--data d --evaluator foo", "--evaluator foo: expected one of network, playout"),
         ("--data d foo", "unexpected argument 'foo'; every option is a flag, see p --help"),
         (

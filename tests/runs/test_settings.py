@@ -30,7 +30,7 @@ class Config:
     playouts: Literal["uniform", "mogo"] | None = setting(None, effective="policy")
     nakade: bool = setting(False)
     reuse: bool = setting(True)
-    bias: float | None = setting(None)
+    bias: float | Literal["learnt"] | None = setting(None, least=0, most=1)
     weights: pathlib.Path | None = setting(None)
     seed: int = settings.seed_setting("Of all chance.")
 
@@ -67,6 +67,8 @@ class Config:
         ({"rate": math.nan}, "--rate nan: expected a finite number above 0 and below 1000000"),
         ({"share": 1.0}, "--share 1.0: expected from 0 to below 1"),
         ({"moves": 0}, "--moves 0: expected above 0"),
+        ({"bias": 2, "search": "rave"}, "--bias 2: expected from 0 to 1 or learnt"),
+        ({"bias": "x", "search": "rave"}, "--bias x: expected a number from 0 to 1 or learnt"),
         ({"sizes": (9, 26)}, "--sizes 26: expected from 2 to 25"),
         ({"sizes": ()}, "--sizes: expected one or more values"),
         ({"search": "alpha"}, "--search alpha: expected one of puct, rave, gumbel"),
@@ -107,6 +109,7 @@ def test_invalid_values_are_refused(flags, message):
         {"komi": -6.5},
         {"share": 0.0},
         {"search": "rave", "nakade": True, "bias": 0.1},
+        {"search": "rave", "bias": "learnt"},
         {"playouts": "mogo", "nakade": True},
         {"weights": pathlib.Path("x"), "reuse": False},
     ],
@@ -125,7 +128,7 @@ def test_descriptions_of_ranges():
     }
     assert ranges == {
         "simulations": "a whole number from 1 to 1000",
-        "share": "a number from 0 to below 1 or None",
+        "share": "a number from 0 to below 1",
     }
     assert settings.value_text(Config, fields["games"], int) == "an even number of at least 2"
     assert settings.value_text(Config, fields["sizes"], kinds["sizes"]) == (

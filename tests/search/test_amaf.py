@@ -127,6 +127,10 @@ def test_a_bias_is_learned_from_well_visited_actions():
     square, count = rave.learnt_bias(four(), least=4)
     assert (float(square), int(count)) == (0.375**2, 1)
     assert rave.learnt_bias(four(), least=5)[1] == 0
+    # mu = 0.375, and four of the eight simulations are the same.
+    error = rave.sampling_error(four(), least=4)
+    np.testing.assert_allclose(error, 0.375 * 0.625 * (1 / 4 - 1 / 8), rtol=1e-6)
+    assert rave.sampling_error(four(), least=5) == 0
 
 
 def test_a_heuristic_beside_an_evaluator():

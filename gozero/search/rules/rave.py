@@ -211,3 +211,24 @@ def learnt_bias(edges: Edges, least: int) -> tuple[jax.Array, jax.Array]:
     counts = (edges.visits >= least) & (amaf_visits >= least)
     difference = jnp.where(counts, (amaf_q - edges.q) / 2, 0.0)
     return jnp.sum(difference**2), jnp.sum(counts, dtype=jnp.int32)
+
+
+def sampling_error(edges: Edges, least: int) -> jax.Array:
+    """The part of `learnt_bias`'s sum that is expected without any bias.
+
+    N of the N~ simulations of an action are those of its own value, so Q~ - Q has the variance
+    mu (1 - mu) (1 / N - 1 / N~) if simulations are won independently with the probability mu.
+
+    Args:
+      edges: a node's actions.
+      least: as for `learnt_bias`.
+
+    Returns:
+      f32[], the sum over the same actions, with mu = Q~.
+    """
+    amaf_visits, amaf_q = _amaf(edges)
+    counts = (edges.visits >= least) & (amaf_visits >= least)
+    n, amaf = (jnp.maximum(x, 1).astype(jnp.float32) for x in (edges.visits, amaf_visits))
+    mu = (1.0 + amaf_q) / 2
+    variance = mu * (1.0 - mu) * jnp.maximum(1.0 / n - 1.0 / amaf, 0.0)
+    return jnp.sum(jnp.where(counts, variance, 0.0))
