@@ -7,6 +7,7 @@ import pathlib
 from typing import ClassVar
 
 from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
+from gozero.play.player_config import MeanName
 from gozero.runs.settings import setting
 
 
@@ -28,8 +29,11 @@ class SchedulesConfig(SweepConfig):
     """Equivalence parameters of the hand-selected schedule."""
 
     biases: tuple[float, ...] = setting((0.0, 0.003, 0.01, 0.03, 0.1, 0.3))
-    """Biases of the minimum-MSE schedules: for values near one half (Eq. 47), and with the variance
-    from the all-moves-as-first value (Eq. 46)."""
+    """Biases of the minimum-MSE schedules, with each of --means."""
+
+    means: tuple[MeanName, ...] = setting(("even", "amaf"))
+    """The mean values that the minimum-MSE schedules assume: one half (even, Eq. 47), the
+    all-moves-as-first value (amaf, Eq. 46), or the mixture of both values (mixture, Eq. 46)."""
 
     anchor_ks: tuple[float, ...] = setting((1000,))
     """Which of --ks also play against --anchor-command."""

@@ -16,7 +16,7 @@ from gozero.search.rules.rave import MinimumMse, Rave
 
 
 def sweep(config: SchedulesConfig) -> Sweep:
-    """Each k, each bias by Eq. 47, and each by Eq. 46; all with MoGo's playouts."""
+    """Each k, and each bias with each mean value; all with MoGo's playouts."""
 
     def player(change: Change | None = None, **schedule) -> Contestant:
         flags = PlayerConfig(
@@ -28,13 +28,14 @@ def sweep(config: SchedulesConfig) -> Sweep:
     entries = [
         ("hand-selected", f"k = {k:g}", player(rave_k=k), k in config.anchor_ks) for k in config.ks
     ]
-    entries += [
-        ("Eq. 47", f"b = {b:g}", player(rave_bias=b), b in config.anchor_biases)
-        for b in config.biases
-    ]
-    entries += [
-        ("Eq. 46", f"b = {b:g}", player(uneven(b), rave_bias=b), False) for b in config.biases
-    ]
+    of_means = {
+        "even": lambda b: ("Eq. 47", player(rave_bias=b), b in config.anchor_biases),
+        "amaf": lambda b: ("Eq. 46", player(uneven(b), rave_bias=b), False),
+        "mixture": lambda b: ("Eq. 46, mixture", player(rave_bias=b, rave_mean="mixture"), False),
+    }
+    for mean in config.means:
+        of = [(b, *of_means[mean](b)) for b in config.biases]
+        entries += [(series, f"b = {b:g}", one, anchor) for b, series, one, anchor in of]
     points = tuple(
         Point(series, float(x), label, one, opponent, anchor)
         for x, (series, label, one, anchor) in enumerate(entries)
@@ -49,7 +50,8 @@ def sweep(config: SchedulesConfig) -> Sweep:
 
 
 def uneven(bias: float) -> Change:
-    """A change to Eq. 46 from Eq. 47."""
+    """A change to Eq. 46 from Eq. 47: the same player as with ``rave_mean="amaf"``, in the words of
+    the recorded games, so that these can be continued."""
     rule = Rave(MinimumMse(bias, mean="amaf"))
     return Change(
         f"Eq. 46, b {bias:g}",

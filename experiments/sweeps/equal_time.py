@@ -52,10 +52,21 @@ def play(
     """Runs ``sweep(config)``, then if `with_time` ``sweep(config, speeds)``; the exit status.
 
     The second sweep's folder is ``equal_time`` within the first's, which has ``speeds.json``.
+
+    Raises:
+      ValueError: if the two sides have different further flags, so that the speed of a player
+        would depend on its side; or as `run.run`.
     """
+    given = config.player.given
+    if with_time and given != config.opponent.given:
+        raise ValueError(
+            "--player and --opponent: give both the same flags, or --no-equal-time, as the speed "
+            "of each player is measured once"
+        )
     status = run.run(sweep(config), config)
     if status or not with_time:
         return status
+    players = {name: one.with_flags(given, "player.") for name, one in players.items()}
     speeds = measured(config, players, opponent, config.out / "speeds.json")
     second = dataclasses.replace(config, out=config.out / "equal_time", anchor_command=None)
     return run.run(sweep(second, speeds), second)

@@ -56,7 +56,8 @@ class SweepFolder(RunFolder):
             pieces = read_lines(self._pieces, lambda fields: Piece(**fields))
             self.pieces = {(piece.point, piece.piece): piece for piece in pieces}
             settings["points"] = (self.before or settings)["points"] | settings["points"]
-            self.write_config(settings | {"flags": vars(config)})
+            given = {"player": config.player.given, "opponent": config.opponent.given}
+            self.write_config(settings | {"flags": vars(config) | given})
 
     def add(self, piece: Piece) -> None:
         """Adds a piece; it is on disk on return."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from gozero.go.rules import Rules
@@ -11,6 +11,7 @@ from gozero.play.arena import Player
 from gozero.play.player import search_player
 from gozero.play.player_config import TREELESS, PlayerConfig
 from gozero.play.setups import Setup, make_player, make_setup
+from gozero.runs.settings import flag_of, is_excluded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,24 @@ class Contestant:
         """
         setup = make_setup(rules, self.flags)
         return setup if self.change is None else self.change.apply(rules, setup)
+
+    def with_flags(self, given: Mapping[str, Any], prefix: str = "") -> Contestant:
+        """The same player with further flags, without those that its search does not have.
+
+        Raises:
+          ValueError: if the flags conflict, or it has a `change`, with which they might not agree.
+        """
+        if not given:
+            return self
+        if self.change is not None:
+            raise ValueError(
+                f"{flag_of(next(iter(given)), prefix)}: {self.change.about!r} is more than flags "
+                "and takes no others; leave that player out"
+            )
+        own = {k: v for k, v in given.items() if not is_excluded(self.flags, k, by="search")}
+        flags = dataclasses.replace(self.flags, **own)
+        flags.check(prefix)
+        return dataclasses.replace(self, flags=flags)
 
     @property
     def has_tree(self) -> bool:
@@ -82,7 +101,8 @@ class Contestant:
             if self.has_tree
             else make_player(rules, self.flags).about
         )
-        about |= {k: v for k, v in evaluator_facts.items() if k.endswith("_sha256")}
+        recorded = lambda name: name.endswith("_sha256") or name == "learnt_bias"
+        about |= {k: v for k, v in evaluator_facts.items() if recorded(k)}
         return {k: str(v) for k, v in (self._changed_flags | {"reuse": self.reuse} | about).items()}
 
     @property
@@ -91,6 +111,9 @@ class Contestant:
         fields = {field.name: field.default for field in dataclasses.fields(self.flags)}
         return {k: v for k, v in vars(self.flags).items() if v != fields[k]}
 
+
+_OF_EXPERIMENT = {"evaluator", "search", "simulations", "resign"}
+"""Flags that every experiment determines, also where it leaves them at their defaults."""
 
 _IN_TEXT = {"evaluator", "playouts", "search", "simulations", "leaves", "heuristic"}
 _SYMBOLS = {
@@ -163,6 +186,32 @@ class Sweep:
             raise ValueError("points: the sweep has none")
         if duplicate is not None:
             raise ValueError(f"points: two have the name {duplicate!r}")
+
+    def with_flags(self, player: Mapping[str, Any], opponent: Mapping[str, Any]) -> Sweep:
+        """The same sweep with further flags of the points' players and of their opponents.
+
+        Raises:
+          ValueError: if the experiment sets one of them itself, no player has it, or as
+            `Contestant.with_flags`.
+        """
+        for side, given in (("player", player), ("opponent", opponent)):
+            every = [getattr(point, side).flags for point in self.points]
+            for name in given:
+                default = getattr(PlayerConfig, name)
+                flag = flag_of(name, f"{side}.")
+                if name in _OF_EXPERIMENT or any(getattr(one, name) != default for one in every):
+                    raise ValueError(f"{flag}: the experiment's own flags determine this one")
+                if all(is_excluded(one, name, by="search") for one in every):
+                    raise ValueError(f"{flag}: no search of this experiment has it")
+        points = (
+            dataclasses.replace(
+                point,
+                player=point.player.with_flags(player, "player."),
+                opponent=point.opponent.with_flags(opponent, "opponent."),
+            )
+            for point in self.points
+        )
+        return dataclasses.replace(self, points=tuple(points))
 
     def resigning(self, below: float | None) -> Sweep:
         """The same sweep with players that resign below a value; None: they never resign."""

@@ -52,6 +52,7 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
       ValueError: if a player's settings are invalid, the folder contains other games, or the GTP
         program is missing or refuses the game.
     """
+    sweep = sweep.with_flags(config.player.given, config.opponent.given)
     sweep = sweep.resigning(config.resign)
     commands.print_estimate(minutes(sweep, config))
     rules = Rules(config.size, "positional", max_moves=ample_move_limit(config.size))

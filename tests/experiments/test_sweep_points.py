@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import re
 
 import pytest
 
+from experiments import command
 from experiments.ablation import run as ablation
 from experiments.ablation import speed as ablation_speed
 from experiments.ablation.config import AblationConfig, SpeedConfig
@@ -27,6 +29,7 @@ from experiments.schedules.config import SchedulesConfig
 from experiments.surveyed import run as surveyed
 from experiments.surveyed.config import SurveyedConfig
 from experiments.sweeps import anchors, equal_time, speed
+from experiments.sweeps.folder import SweepFolder
 from gozero.go.rules import Rules
 from gozero.search.rules.rave import HandSelected, MinimumMse
 
@@ -170,3 +173,72 @@ def test_all_resign_or_none():
     flags = {c.flags.resign for p in sweep.points for c in (p.player, p.opponent)}
     assert flags == {-0.9}
     assert "resign -0.9" in sweep.points[0].player.text
+
+
+def test_further_flags_apply_to_the_players_that_have_them():
+    sweep = rave_equivalence.sweep(RaveEquivalenceConfig())
+    given = {"first_action": True, "rave_colours": "same"}
+    changed = sweep.with_flags(given, {})
+    for before, after in zip(sweep.points, changed.points, strict=True):
+        own = {k: v for k, v in given.items() if before.label != "no RAVE" or k == "first_action"}
+        assert after.player.flags == dataclasses.replace(before.player.flags, **own)
+        assert after.opponent == before.opponent
+        assert (
+            after.record(RULES).items() >= {f"player.{k}": str(v) for k, v in own.items()}.items()
+        )
+    assert sweep.with_flags({}, {}) == sweep
+    both = sweep.with_flags({}, {"final_move": "eval"})
+    assert {point.opponent.flags.final_move for point in both.points} == {"eval"}
+    assert both.points[0].player == sweep.points[0].player
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "message"),
+    [
+        ("rave_equivalence", {"rave_k": 9.0}, "--player.rave-k: the experiment's own flags"),
+        ("rave_equivalence", {"simulations": 9}, "--player.simulations: the experiment's own"),
+        ("rave_equivalence", {"temperature": 0.5}, "--player.temperature: no search of this"),
+        ("rave_equivalence", {"leaves": 0}, "--player.leaves 0: expected from 1"),
+        ("surveyed", {"final_move": "value"}, "'territory network' is more than flags"),
+    ],
+)
+def test_further_flags_that_are_refused(name, flags, message):
+    make, config = SWEEPS[name]
+    with pytest.raises(ValueError, match=message):
+        make(config).with_flags(flags, {})
+
+
+def test_further_flags_from_the_command_line():
+    words = "--player.no-first-action --player.final-move eval --opponent.rave-colours same"
+    config = command.parse(RaveEquivalenceConfig, words.split(), prog="p")
+    assert config.player.given == {"first_action": False, "final_move": "eval"}
+    assert config.opponent.given == {"rave_colours": "same"}
+    assert RaveEquivalenceConfig().player.given == {}
+    with pytest.raises(ValueError, match="give both the same flags"):
+        equal_time.play(config, surveyed.sweep, {}, "MoGo", with_time=True)
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_recorded_games_can_be_continued(name, tmp_path):
+    make, config = SWEEPS[name]
+    results = ROOT / "experiments" / name / "results"
+    recorded = json.loads((results / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(recorded))
+    terms = {k: recorded["terms"][k] for k in ("size", "komi", "openings", "seed")}
+    piece = recorded["terms"]["parallel"]
+    own = {k: recorded["flags"][k] for k in ("simulations", "resign") if k in recorded["flags"]}
+    config = dataclasses.replace(
+        config, **terms, **own, parallel=piece, games=2 * piece, out=tmp_path
+    )
+    sweep = make(config).with_flags(config.player.given, config.opponent.given)
+    with SweepFolder(sweep.resigning(config.resign), config):
+        points = {point.name for point in sweep.points}
+        assert len(points & recorded["points"].keys()) > 1
+
+
+def test_the_mixture_is_a_mean_of_the_schedules():
+    sweep = schedules.sweep(SchedulesConfig(means=("mixture",), biases=(0.03,)))
+    assert sweep.points[-1].name == "Eq. 46, mixture, b = 0.03"
+    schedule = sweep.points[-1].player.setup(RULES).search.select.schedule
+    assert schedule == MinimumMse(0.03, mean="mixture")
+    assert len(sweep.points) == 6
