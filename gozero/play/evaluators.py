@@ -243,6 +243,7 @@ def make_evaluator(
     seed: int = 0,
     features: str | None = None,
     scores: bool = False,
+    dtype: str | None = None,
 ) -> Evaluator:
     """An evaluator by name, for a command; a network's weights are from a file or random.
 
@@ -253,10 +254,11 @@ def make_evaluator(
       seed: the seed of random weights.
       features: the input features of a Go network with random weights; a weights file has its own.
       scores: whether a network returns scores, see `network_evaluator`.
+      dtype: the type in which a network's trunk computes; None: that of the weights.
 
     Raises:
-      ValueError: an unknown name, weights or features without a network, bad weights, features
-        other than those of the weights, or `scores` of a network without a score head.
+      ValueError: an unknown name; weights, features or a dtype without a network; bad weights;
+        features other than those of the weights; `scores` of a network without a score head.
     """
     of_go = not isinstance(rules, Game)
     if name == "playout":
@@ -264,9 +266,11 @@ def make_evaluator(
             raise ValueError("weights: playouts use no weights; use --evaluator network")
         if features is not None:
             raise ValueError("features: playouts use no input features; use --evaluator network")
+        if dtype is not None:
+            raise ValueError("dtype: playouts use no network; use --evaluator network")
         return playout_evaluator(rules) if of_go else rollout_evaluator(rules)
     if name != "network":
         raise ValueError(f"evaluator: {name!r} is not one of {', '.join(NAMES)}")
     from gozero.play import networks  # imports flax, which playouts do not need
 
-    return networks.of_file(rules, weights_file, seed, features, scores)
+    return networks.of_file(rules, weights_file, seed, features, scores, dtype)

@@ -175,6 +175,7 @@ def of_file(
     seed: int = 0,
     features: str | None = None,
     scores: bool = False,
+    dtype: str | None = None,
 ) -> Evaluator:
     """A network evaluator with weights from a file, or with random weights.
 
@@ -184,6 +185,7 @@ def of_file(
       seed: the seed of random weights.
       features: the input features of a Go network with random weights; a weights file has its own.
       scores: see `network_evaluator`.
+      dtype: the type in which the network's trunk computes; None: that of the weights.
 
     Raises:
       ValueError: bad weights, features other than those of the weights, or `scores` of a network
@@ -204,5 +206,6 @@ def of_file(
             f"features: {features!r}, but the weights in {path} were trained with "
             f"{config.features!r}; omit --features"
         )
+    config = config if dtype is None else dataclasses.replace(config, dtype=dtype)
     evaluator = network_evaluator(rules, config, params, scores)
     return evaluator._replace(about={**evaluator.about, **about})

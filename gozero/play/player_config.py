@@ -40,6 +40,7 @@ FinalMove = Literal["visits", "value", "bound", "eval"]
 Symmetries = Literal["one", "random", "all"]
 BackupName = Literal["mean", "max", "mix"]
 OnOff = Literal["on", "off"]
+Dtype = Literal["float32", "bfloat16"]
 
 DEFAULT_SIZE = 9
 """Points on a side, if nothing else determines the size."""
@@ -58,10 +59,10 @@ FILES = ("weights", "strengths", "shapes")
 """Flags that name learned files; evaluators record the SHA-256 of each, as weights_sha256."""
 
 _NOT_OF_TD = (
-    "evaluator playouts strengths nakade diversity weights symmetries leaves trees considered "
-    "exploration rave_bias rave_k rave_per_action first_play heuristic heuristic_visits "
-    "heuristic_amaf_visits heuristic_good_visits heuristic_eyes playout_moves first_action "
-    "rave_mean rave_initial "
+    "evaluator playouts strengths nakade diversity weights symmetries dtype leaves trees "
+    "considered exploration rave_bias rave_k rave_per_action first_play heuristic "
+    "heuristic_visits heuristic_amaf_visits heuristic_good_visits heuristic_eyes playout_moves "
+    "first_action rave_mean rave_initial "
     "rave_bonus rave_colours rave_ancestor rave_above rave_legal final_move backup nodes priors "
     "temperature widening pruning score_utility"
 )
@@ -87,6 +88,10 @@ class PlayerConfig:
     )
     """The symmetries in which a network evaluates a position: as it stands (one), one of the eight
     drawn at random (random), or all eight, whose evaluations are averaged (all)."""
+
+    dtype: Dtype | None = setting(None, unset="that of the weights, float32 for a KataGo network")
+    """The type in which the network's trunk computes. bfloat16 rounds to 8 bits: faster on
+    accelerators, and on CPUs that multiply it."""
 
     playouts: PolicyName | None = setting(
         None, unset="mogo with --search rave, else uniform", effective="policy"
@@ -272,7 +277,7 @@ class PlayerConfig:
     """Whether own eyes and the pass begin with the heuristic's values instead of as lost."""
 
     CONFLICTS = (
-        Conflict("weights symmetries", "!evaluator=network", "playouts use no network"),
+        Conflict("weights symmetries dtype", "!evaluator=network", "playouts use no network"),
         Conflict("score_utility=on", "!evaluator=network", "playouts return no score"),
         Conflict("score_utility=on", "!search=puct|katago", "the other rules ignore the score"),
         Conflict("trees backup heuristic", "score_utility=on", "it needs one tree of plain means"),
@@ -491,6 +496,7 @@ class PlayerConfig:
             return f"annealing {self.simulations}"
         evaluator = self.evaluator if self.evaluator == "network" else f"{self.policy} playouts"
         evaluator += " of all symmetries" if self.symmetries == "all" else ""
+        evaluator += "" if self.dtype is None else f" in {self.dtype}"
         parts = [evaluator, self.search]
         parts += [] if self.heuristic is None else [f"{self.heuristic} heuristic"]
         parts += [] if self.score_utility is None else [f"score utility {self.score_utility}"]

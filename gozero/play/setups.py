@@ -257,7 +257,9 @@ def _ensemble(config: PlayerConfig) -> Ensemble | None:
 def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluator:
     if config.evaluator != "playout":
         scores = config.effective_score_utility == "on"
-        evaluator = make_evaluator(rules, config.evaluator, config.weights, seed, scores=scores)
+        evaluator = make_evaluator(
+            rules, config.evaluator, config.weights, seed, scores=scores, dtype=config.dtype
+        )
         return (
             evaluator
             if config.effective_symmetries == "one"

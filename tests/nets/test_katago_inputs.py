@@ -130,7 +130,7 @@ def test_unsupported_rules_are_refused():
     old = katago_files.config(katago_files.model(6))
     with pytest.raises(ValueError, match="version 6 supports only superko"):
         inputs.check_fits(go.Rules(5, "simple", remember=True), old)
-    for change in ({"tax": "some"}, {"scoring": "stones"}, {"optimism": 2}, {"dtype": "float8"}):
+    for change in ({"tax": "some"}, {"scoring": "stones"}, {"optimism": 2}, {"dtype": "int8"}):
         with pytest.raises(ValueError, match=next(iter(change))):
             dataclasses.replace(CONFIG, **change)
     with pytest.raises(ValueError, match="button: it requires scoring='area'"):

@@ -36,6 +36,7 @@ from gozero.search.score import ScoreUtility
 from gozero.search.search import search
 from gozero.td import local_shape, shapes
 from gozero.td import weights as shape_weights
+from tests.nets import katago_files
 
 RULES = Rules(3)
 
@@ -415,6 +416,21 @@ def test_other_networks_with_a_score_head_may_use_score_utility(tmp_path):
     assert not (np.asarray(result.tree.scores.sums) == 0).all()
     with pytest.raises(ValueError, match="no score head"):
         player(auxiliary=False)
+
+
+def test_a_network_computes_in_the_requested_type(tmp_path):
+    """The weights stay f32; KataGo's and our own random ones alike."""
+    path = tmp_path / "tiny.bin"
+    path.write_bytes(katago_files.data(katago_files.model(8)))
+    for file in (path, None):
+        player = PlayerConfig("network", weights=file, dtype="bfloat16", symmetries="one")
+        assert player.text == "network in bfloat16 puct 400"
+        plain = dataclasses.replace(player, dtype=None)
+        narrow, wide = (make_setup(RULES, one).evaluator for one in (player, plain))
+        assert (narrow.about["dtype"], wide.about["dtype"]) == ("bfloat16", "float32")
+        jax.tree.map(np.testing.assert_array_equal, narrow.params, wide.params)
+    with pytest.raises(ValueError, match="--dtype bfloat16: only with --evaluator network"):
+        PlayerConfig(dtype="bfloat16").check()
 
 
 def test_conflicting_flags_are_named():

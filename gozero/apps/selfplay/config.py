@@ -8,8 +8,8 @@ from typing import Literal
 
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
-from gozero.play.player_config import MAX_NARROW, board_size
-from gozero.runs.settings import Conflict, check, seed_setting, setting
+from gozero.play.player_config import MAX_NARROW, Dtype, PlayerConfig, board_size
+from gozero.runs.settings import Conflict, check, same_as, seed_setting, setting
 
 KIND, LOCK = "self-play", "run.lock"
 _MANY = 2**31 - 1
@@ -73,6 +73,7 @@ class SelfPlayFlags:
         "The input planes of a network with random weights; a weights file has its own.",
         unset="compact",
     )
+    dtype: Dtype | None = same_as(PlayerConfig, "dtype")  # noqa: RUF009 (a string)
     simulations: int = setting(64, "Simulations for each move.", least=1, most=MAX_NARROW)
     reuse_subtree: bool = setting(
         False,
@@ -88,7 +89,7 @@ class SelfPlayFlags:
     )
 
     CONFLICTS = (
-        Conflict("weights features", "!evaluator=network", "playouts use no network"),
+        Conflict("weights features dtype", "!evaluator=network", "playouts use no network"),
         Conflict(
             "komi ko suicide max_moves features", "!game=go", "other games have no such setting"
         ),

@@ -105,7 +105,12 @@ def _settings(
     """
     game_rules = rules.game if isinstance(rules, NamedGame) else rules
     evaluator = make_evaluator(
-        game_rules, config.evaluator, config.weights, config.seed, config.features
+        game_rules,
+        config.evaluator,
+        config.weights,
+        config.seed,
+        config.features,
+        dtype=config.dtype,
     )
     game = as_game(game_rules)
     settings = selfplay.SelfPlayConfig(

@@ -30,7 +30,6 @@ from flax import nnx
 from gozero.compile import products, winograd
 from gozero.nets.features import Inputs
 from gozero.nets.network import (
-    DTYPES,
     IN_TILES,
     Board,
     Conv,
@@ -49,6 +48,7 @@ ACTIVATIONS = {
     "mish": lambda x: x * jnp.tanh(jax.nn.softplus(x)),
     "silu": jax.nn.silu,
 }
+DTYPES = ("float32", "bfloat16")
 MAX_SIZE = 19
 OLDEST, NEWEST = 3, 17
 """The model versions that are supported."""
