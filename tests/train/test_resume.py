@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.nets import weights
+from gozero.nets import network, weights
+from gozero.nets.network import NetworkConfig
 from gozero.play import devices
 from gozero.play.rows import policy_shares
 from gozero.runs import arrays as array_files
@@ -291,6 +292,7 @@ EVERY_OPTION = {
     "features": "zero",
     "temperature": 0.8,
     "cheap_simulations": 2,
+    "full_share": 0.75,
     "gate": 0.5,
     "gate_every": 1,
     "gate_games": 4,
@@ -322,14 +324,36 @@ def test_a_checkpoint_holds_reused_trees_and_past_boards(tmp_path):
     assert_same(checkpoint.restore(saved, like)[0], arrays(state))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [EVERY_OPTION, {"leaves": 2, "transpositions": True}])
-def test_a_kill_with_every_option_is_replayed_identically(tmp_path, as_here, options):
+GUMBEL_OPTIONS = {"leaves": 2, "transpositions": True, "first_simulations": 2}
+THOROUGH = {
+    "puct-full-no-ladders-teacher": EVERY_OPTION | {"features": "full-no-ladders", "teacher": True},
+    "gumbel": GUMBEL_OPTIONS,
+}
+SLOW = {
+    "puct-zero": EVERY_OPTION,
+    "puct-full-teacher": EVERY_OPTION | {"features": "full", "teacher": True},
+    "gumbel-full": GUMBEL_OPTIONS | {"features": "full", "ko": "positional"},
+    "gumbel-teacher": GUMBEL_OPTIONS | {"teacher": True, "gate": 0.5, "gate_every": 2},
+}
+KILLED = [
+    pytest.param(case, id=name, marks=pytest.mark.thorough) for name, case in THOROUGH.items()
+]
+KILLED += [pytest.param(case, id=name, marks=pytest.mark.slow) for name, case in SLOW.items()]
+
+
+@pytest.mark.parametrize("options", KILLED)
+def test_a_kill_with_every_option_is_replayed_identically(options, tmp_path, as_here):
     """kill -9 during an iteration: what follows the last checkpoint is replayed identically."""
+    if options.get("teacher"):
+        shape = NetworkConfig(blocks=1, channels=4, features="zero")
+        params = network.init(shape, jax.random.key(1))
+        path = weights.save(tmp_path / "teacher.safetensors", params, shape, 3)
+        options = options | {"teacher": str(path)}
     mesh, plan = devices.mesh_of(1), make_plan(tiny.config(**options))
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
     numbers = [untimed(loop.iterate()) for _ in range(4)]
     assert loop.games > 4
+    assert loop.steps > 2
     config = tiny.config(tmp_path / "run", **options)
     code = (
         "import os, pathlib, signal, sys\n"
@@ -337,9 +361,9 @@ def test_a_kill_with_every_option_is_replayed_identically(tmp_path, as_here, opt
         "from train import run\n"
         "from train.loop import Loop\n"
         "iterate = Loop.iterate\n"
-        "def killed(loop):\n"
+        "def killed(loop, *args):\n"
         "    if loop.iteration == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return iterate(loop, *how)\n"
+        "    return iterate(loop, *args)\n"
         "Loop.iterate = killed\n"
         f"run.run(tiny.config(pathlib.Path(sys.argv[1]), **{options!r}))\n"
     )
