@@ -17,7 +17,8 @@ from experiments.sweeps.points import Change, Contestant, Sweep
 from gozero.play.player_config import PlayerConfig
 
 _OPPONENT = "MoGo"
-_ANCHORS = ("Crazy Stone 2006", "Crazy Stone 2007", "MoGo", "MoGo Titan")
+_ANCHORS = ("Crazy Stone 2006", "Crazy Stone 2007", "MoGo", "MoGo Titan", "RLGO 1.0", "RLGO")
+"""RLGO 1.0 and, with temporal-difference search, 2.4."""
 _ONE_PLY = searching("one ply", max_depth=1)
 _TERRITORY = Change(
     "territory network", lambda rules, setup: setup._replace(evaluator=territory.shipped(rules))
@@ -33,7 +34,7 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
     patterns = {"playouts": "mm", "priors": "mm", "widening": 10.0}
 
     def contestant(change=None, playouts: Any = "mogo", **flags) -> Contestant:
-        flags |= {"playouts": playouts, "simulations": config.simulations}
+        flags = {"playouts": playouts, "simulations": config.simulations} | flags
         return Contestant(PlayerConfig(**flags), change=change)
 
     return {
@@ -48,6 +49,7 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
         "MoGo": contestant(**rave),
         "MoGo Titan": contestant(**rave, trees=4),
         "Fuego": contestant(**rave, rave_above=0.05),
+        "RLGO 1.0": contestant(playouts=None, search="td", simulations=0),
         "RLGO": contestant(playouts=None, search="td"),
         "Erica": contestant(**rave, playouts="balanced"),
     }

@@ -32,6 +32,8 @@ def points(
     for x, name in enumerate(names):
         player = players[name]
         if speeds is not None:
+            if player.flags.simulations == 0:  # without a search more time changes nothing
+                continue
             simulations = round(player.flags.simulations * speeds[name] / speeds[opponent])
             simulations = min(max(simulations, 1), MAX_SIMULATIONS)
             flags = dataclasses.replace(player.flags, simulations=simulations)
@@ -66,7 +68,8 @@ def play(
     status = run.run(sweep(config), config)
     if status or not with_time:
         return status
-    players = {name: one.with_flags(given, "player.") for name, one in players.items()}
+    searching = {name: one for name, one in players.items() if one.flags.simulations}
+    players = {name: one.with_flags(given, "player.") for name, one in searching.items()}
     speeds = measured(config, players, opponent, config.out / "speeds.json")
     second = dataclasses.replace(config, out=config.out / "equal_time", anchor_command=None)
     return run.run(sweep(second, speeds), second)

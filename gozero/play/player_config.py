@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import pathlib
@@ -132,7 +133,8 @@ class PlayerConfig:
 
     simulations: int = setting(400, least=1, most=MAX_SIMULATIONS)
     """Simulations for each move, rounded up to a multiple of --leaves times --trees; with a time
-    limit, at most this many. A tree has room for all of them, or for --nodes nodes."""
+    limit, at most this many. A tree has room for all of them, or for --nodes nodes. 0, only with
+    --search td: no search, but the best move by the weights of local shapes alone (RLGO 1.0)."""
 
     nodes: int | None = setting(
         None,
@@ -344,7 +346,10 @@ class PlayerConfig:
         Raises:
           ValueError: naming the flag, with `prefix`, its value and what is allowed.
         """
-        settings.check(self, prefix)
+        checked = copy.copy(self)
+        if self.search == "td" and self.simulations == 0:  # other searches need at least one
+            object.__setattr__(checked, "simulations", 1)
+        settings.check(checked, prefix)
         flag = lambda name: flag_of(name, prefix)
         is_pruned = self.search not in ("gumbel", *TREELESS) and self.backup == "mean"
         limit = MAX_SIMULATIONS if is_pruned and self.trees == 1 else MAX_NARROW

@@ -47,6 +47,9 @@ SWEEPS = {
 }
 
 
+ANCHORS = {"rave_equivalence": 7, "surveyed": 6}
+
+
 @pytest.mark.parametrize("name", SWEEPS)
 def test_points_are_valid_players(name):
     make, config = SWEEPS[name]
@@ -59,7 +62,7 @@ def test_points_are_valid_players(name):
             assert trees * search.num_simulations == contestant.flags.num_simulations
         assert contestant.text
     assert len({str(point.record(RULES)) for point in sweep.points}) == len(sweep.points)
-    assert sum(point.anchor for point in sweep.points) == {"rave_equivalence": 7}.get(name, 4)
+    assert sum(point.anchor for point in sweep.points) == ANCHORS.get(name, 4)
     for point in sweep.points:
         if point.anchor:
             match = anchors.match_of(point, dataclasses.replace(config, anchor_command="gnugo"))
@@ -143,6 +146,15 @@ def test_equal_time_gives_faster_players_more_simulations(tmp_path):
     assert [p.player.flags.simulations for p in sweep.points] == [250] + [100] * 6
     assert {p.opponent.flags.simulations for p in sweep.points} == {100}
     assert not any(p.anchor for p in sweep.points)
+
+
+def test_a_player_without_a_search_has_no_equal_time():
+    speeds = dict.fromkeys(surveyed.contestants(SurveyedConfig()), 50.0)
+    names = [point.label for point in surveyed.sweep(SurveyedConfig(), speeds).points]
+    assert "RLGO" in names
+    assert "RLGO 1.0" not in names
+    of = {point.label: point for point in surveyed.sweep(SurveyedConfig()).points}
+    assert of["RLGO 1.0"].player.text == "local shapes td 0"
 
 
 def test_speeds_are_measured_once_and_beside_the_opponent(tmp_path, monkeypatch):

@@ -10,8 +10,10 @@ import pytest
 from gozero.go.rules import Rules, legal_actions
 from gozero.play.arena import play_match
 from gozero.play.player import Turn, random_player
-from gozero.play.setups import td_player
+from gozero.play.player_config import PlayerConfig
+from gozero.play.setups import make_player, td_player
 from gozero.td import shapes
+from gozero.td import weights as shape_weights
 from gozero.td.shapes import Shapes
 from gozero.td.weights import Learnt
 from tests.go.stepping import new_games
@@ -72,3 +74,23 @@ def test_with_the_packaged_weights():
 def test_invalid_flags_are_named(more, message):
     with pytest.raises(ValueError, match=message):
         td_player(Rules(5), **more)
+
+
+def test_without_a_search_it_plays_the_best_move_by_its_weights(tmp_path):
+    """RLGO 1.0."""
+    path, chosen = tmp_path / "mine.safetensors", Shapes(3, largest=1)
+    share = shapes.sharing(chosen)
+    weights = np.zeros(share.num_weights + 1, np.float32)
+    shape_weights.save(path, chosen, weights)
+    rules, flags = Rules(3), PlayerConfig(search="td", simulations=0, shapes=path)
+    player = make_player(rules, flags).player
+    states = new_games(rules, 2)
+    legal = jax.vmap(lambda state: legal_actions(rules, state))(states)
+    turn = Turn(states, legal, jnp.full((2, 2), -1))
+    choice = jax.jit(player.choose)(player.params, jax.random.key(0), turn, None)
+    assert choice.ok.all()
+    assert (np.asarray(choice.action) < 9).all()
+    np.testing.assert_array_equal(np.asarray(player.params.weights), weights)
+    for search in ("puct", "rave", "annealing"):
+        with pytest.raises(ValueError, match="--simulations 0: expected from 1"):
+            PlayerConfig(search=search, simulations=0).check()

@@ -263,7 +263,7 @@ class TdSearcher(Searcher):
         simulations_a_piece = min(_TD_PIECE, config.simulations)
         piece_search = dataclasses.replace(full_search, simulations=simulations_a_piece)
         self._clock, self._resign = clock, config.resign
-        self._num_pieces = config.simulations // simulations_a_piece
+        self._num_pieces = config.simulations // max(simulations_a_piece, 1)
         self._params = td_search.params(learnt.shapes, learnt.weights)
         self._begin = lambda: self._params.weights
         self._follow = lambda weights, action: weights

@@ -48,6 +48,12 @@ def test_it_learns_before_each_move(nothing):
     assert result.value < -0.2  # for White
 
 
+@pytest.mark.parametrize("seconds", [None, 1.0])
+def test_without_simulations_it_plays_by_its_weights(nothing, seconds):
+    engine = Engine(config(nothing, simulations=0, seconds=seconds))
+    assert engine.genmove(0) in range(9)
+
+
 def test_it_resigns(nothing):
     engine = Engine(config(nothing, komi=0.5, resign=-0.2))
     engine.game.play(0, 4)
