@@ -7,6 +7,8 @@ of equal prior, of (tie_seed, node, child) among equal scores.
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 
 F32 = np.float32
@@ -393,23 +395,39 @@ class Pruning(Rule):
 
 
 class Rave(Rule):
-    """(1 - beta) Q + beta Q~ + c sqrt(log N(s) / (1 + N)), in probabilities of winning."""
+    """(1 - beta) Q + beta Q~ + c sqrt(log N(s) / (1 + N)), in probabilities of winning.
+
+    `beta` maps N(s, a), N~(s, a), N(s), Q~ and Q to a weight; it may leave out Q. Before the first
+    visit Q is `initial`, and the score is Q~ alone if that is None. With `plain` the bonus is
+    Eq. 18's, c sqrt(log N(s) / N), where 1000 stands for the infinite one of an untried action.
+    """
 
     dense = True
 
-    def __init__(self, beta, c=0.0, first_play=2.0):
+    def __init__(self, beta, c=0.0, first_play=2.0, initial=None, plain=False):
         self.beta, self.c, self.first_play = beta, c, first_play
+        self.initial, self.plain = initial, plain
+        self.by_value = len(inspect.signature(beta).parameters) == 5
 
     def __call__(self, prior, visits, q, mean, raw, amaf_visits, amaf_q):
         total = F32(visits.sum())
         score = np.full(len(prior), F32(self.first_play))
         for a in np.flatnonzero((visits > 0) | (amaf_visits > 0)):
             n, n_amaf = F32(visits[a]), F32(amaf_visits[a])
-            beta = F32(self.beta(n, n_amaf, total, (F32(1) + amaf_q[a]) / F32(2)))
-            mixed = q[a] + beta * (amaf_q[a] - q[a])
-            mixed = mixed if n > 0 else amaf_q[a]
+            mu = (F32(1) + q[a]) / F32(2)
+            mus = ((F32(1) + amaf_q[a]) / F32(2), *([mu] if self.by_value else []))
+            beta = F32(self.beta(n, n_amaf, total, *mus))
+            own = q[a] if n > 0 or self.initial is None else F32(2 * self.initial - 1)
+            mixed = own + beta * (amaf_q[a] - own)
+            mixed = mixed if n > 0 or self.initial is not None else amaf_q[a]
             score[a] = (F32(1) + (mixed if n_amaf > 0 else q[a])) / F32(2)
-        if self.c:
+        if self.plain:
+            bonus = np.full(len(prior), F32(1000))
+            tried = visits > 0
+            rate = np.log(np.maximum(total, F32(1))) / visits[tried].astype(F32)
+            bonus[tried] = F32(self.c) * np.sqrt(rate)
+            score = score + bonus
+        elif self.c:
             bonus = np.sqrt(np.log(np.maximum(total, F32(1))) / (F32(1) + visits.astype(F32)))
             score = score + F32(self.c) * bonus
         return score

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gozero.search.config import Amaf, SearchConfig
+from gozero.search.edges import Edges
 from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.katago import KataGoPuct
@@ -132,6 +133,16 @@ def compare(name, evaluate, plain, config, rule, root_rule=None, **settings):
     return compare_searches(run, codes, key, config, plain, rule, root_rules, **settings)[1]
 
 
+def mixture_beta(n, amaf, total, mu_amaf, mu):
+    """Eq. 46 with b = 1/4, where mu* is the mixture itself: from Eq. 47 on, four times over."""
+    of = lambda mean: amaf / max(n + amaf + n * amaf * 0.0625 / (mean * (1 - mean)), 1)
+    beta = of(0.5)
+    for _ in range(4):
+        beta = of(np.clip((1 - beta) * mu + beta * mu_amaf, 0.01, 0.99))
+    return beta
+
+
+PER_ACTION, MIXTURE = HandSelected(20.0, per_action=True), MinimumMse(0.25, "mixture")
 HAND, EVEN, UNEVEN, ALL = HandSelected(20.0), MinimumMse(0.25), MinimumMse(0.25, "amaf"), AmafOnly()
 PLAIN_BETA = {
     HAND: lambda n, amaf, total, mu: np.sqrt(20 / (3 * total + 20)),
@@ -140,6 +151,8 @@ PLAIN_BETA = {
         amaf / max(n + amaf + n * amaf * 0.0625 / np.clip(mu * (1 - mu), 0.0099, 1), 1)
     ),
     ALL: lambda n, amaf, total, mu: 1,
+    PER_ACTION: lambda n, amaf, total, mu: np.sqrt(20 / (3 * n + 20)),
+    MIXTURE: mixture_beta,
 }
 FOUR, THIRD = {"leaves": 4, "virtual_loss": 2}, {"expand_after": 3}
 DENSE = {
@@ -150,6 +163,13 @@ DENSE = {
     "hand-selected, heuristic, four leaves, a full tree, at the root apart": (
         *(Rave(HAND, first_play=0.4), "either", True, True, {**FOUR, "capacity": 70}),
     ),
+    "by the action, an initial value, the plain bonus": (
+        Rave(PER_ACTION, c=0.3, first_play=0.4, initial=0.6, bonus="plain"),
+        *("either", True, False, {}),
+    ),
+}
+DENSE_THOROUGH = {
+    "the mixture": (Rave(MIXTURE), "either", True, False, {}),
 }
 DENSE_ONE_BY_ONE = {
     "rave": (Rave(EVEN), "either", True, False, {}),
@@ -171,9 +191,15 @@ DENSE_ONE_BY_ONE = {
 }
 
 
-@pytest.mark.parametrize("name", by_length(*DENSE, slow=DENSE_ONE_BY_ONE))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *by_length(*DENSE, slow=DENSE_ONE_BY_ONE),
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in DENSE_THOROUGH),
+    ],
+)
 def test_rules_with_statistics_of_untried_actions(name):
-    rule, first, playouts, heuristic, settings = {**DENSE, **DENSE_ONE_BY_ONE}[name]
+    rule, first, playouts, heuristic, settings = (DENSE | DENSE_THOROUGH | DENSE_ONE_BY_ONE)[name]
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)
     amaf = Amaf(first) if first else None
     own_root = name.endswith("at the root apart")  # the same rule, in the code of root rules
@@ -188,8 +214,26 @@ def test_rules_with_statistics_of_untried_actions(name):
     if isinstance(rule, Estimators):
         plain_rule = mcts.Estimators(rule.bias, rule.above_bias)
     elif isinstance(rule, Rave):
-        plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play)
+        more = {"initial": rule.initial, "plain": rule.bonus == "plain"}
+        plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play, **more)
     else:
         plain_rule = mcts.HeuristicUcb1(rule.c)
     plain, root_rule = random_tree.Plain(evaluate), plain_rule if own_root else None
     compare(name, evaluate, plain, config, plain_rule, root_rule, amaf=first, **settings)
+
+
+@pytest.mark.parametrize("schedule", [HAND, EVEN, UNEVEN, PER_ACTION, MIXTURE])
+@pytest.mark.parametrize("bonus", ["finite", "plain"])
+@pytest.mark.parametrize("initial", [None, 0.6])
+def test_scores_equal_those_of_the_plain_rule(schedule, bonus, initial):
+    random = np.random.RandomState(1)
+    visits, amaf_visits = random.randint(0, 9, (2, 12))
+    visits[:4] = amaf_visits[2:6] = 0
+    q, amaf_q = random.uniform(-1, 1, (2, 12)).astype(np.float32)
+    q, amaf_q = np.where(visits, q, np.float32(0)), np.where(amaf_visits, amaf_q, np.float32(0))
+    rule = Rave(schedule, c=0.3, first_play=0.4, initial=initial, bonus=bonus)
+    plain = mcts.Rave(PLAIN_BETA[schedule], 0.3, 0.4, initial, bonus == "plain")
+    prior, total = np.ones(12, np.float32), np.int32(visits.sum())
+    scores = rule(Edges(prior, visits, q, np.float32(0), total, None, amaf_visits, amaf_q))
+    expected = plain(prior, visits, q, None, None, amaf_visits, amaf_q)
+    np.testing.assert_allclose(scores, expected, rtol=2e-6)
