@@ -15,7 +15,7 @@ MIN_SIZE, MAX_SIZE = 2, 25
 """Board sizes that can be played; defined here so that host code can check one without JAX."""
 
 KoRule = Literal["simple", "positional", "situational"]
-KO_RULES: tuple[str, ...] = get_args(KoRule)
+KO_RULES: tuple[KoRule, ...] = get_args(KoRule)
 
 MAX_KOMI = 1000
 KOMI_EXPECTED = f"a multiple of 0.5 from -{MAX_KOMI} to {MAX_KOMI}"

@@ -26,7 +26,7 @@ from gozero import struct
 from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import superko
-from gozero.go.coords import KO_RULES, KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
+from gozero.go.coords import KO_RULES, KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, KoRule, is_komi
 from gozero.go.placement import place, placeable
 
 BLACK, WHITE = 0, 1
@@ -55,7 +55,7 @@ class Rules:
     """
 
     size: int = 9
-    ko: str = "positional"
+    ko: KoRule = "positional"
     suicide: bool = False
     max_moves: int | None = None
     remember: bool = False

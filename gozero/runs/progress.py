@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping
+from typing import Self
 
 from rich.console import Console
 from rich.live import Live
@@ -42,7 +43,7 @@ class Progress:
         if console.is_terminal:
             self.live = Live(console=console, get_renderable=self._table)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self.live:
             self.live.start()
         return self

@@ -12,13 +12,14 @@ from gozero.apps.analysis.query import Query, QueryError
 from gozero.apps.analysis.search import RestrictedState
 from gozero.apps.host_game import HostGame, IllegalMove, ample_move_limit
 from gozero.go import coords
+from gozero.go.coords import KoRule
 from gozero.go.rules import GameState, Rules, with_to_play
 from gozero.go.setup import from_points
 
 KEPT_BYTES = 2**27
 """About the most bytes of cached games: some thousands of games on 9x9, hundreds on 19x19."""
 
-RulesKey = tuple[int, str, bool, bool]
+RulesKey = tuple[int, KoRule, bool, bool]
 """Size, ko, suicide, and whether simple ko remembers earlier boards."""
 
 

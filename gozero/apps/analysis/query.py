@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gozero.go import coords
-from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.go.coords import MAX_SIZE, MIN_SIZE, KoRule
 from gozero.runs import files
 
 MAX_LINE = 1 << 20
@@ -19,8 +19,8 @@ MAX_ID = 1000
 """The most characters of an id."""
 
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
-_KO = {"SIMPLE": "simple", "POSITIONAL": "positional", "SITUATIONAL": "situational"}
-_RULES = {
+_KO: dict[str, KoRule] = {ko.upper(): ko for ko in coords.KO_RULES}
+_RULES: dict[str, tuple[KoRule, bool, str]] = {
     "tromp-taylor": ("positional", True, "AREA"),
     "chinese": ("simple", False, "AREA"),
     "chinese-ogs": ("positional", False, "AREA"),
@@ -63,7 +63,7 @@ class Query:
     id: str
     size: int
     komi: float
-    ko: str | None  # None: the engine's own
+    ko: KoRule | None  # None: the engine's own
     suicide: bool
     moves: tuple[tuple[int, int], ...]
     stones: tuple[tuple[int, int], ...]
@@ -252,7 +252,7 @@ def _priorities(fields: Mapping[str, Any], count: int) -> tuple[float, ...]:
     return tuple(_number("priority", priority, -(2**31), 2**31) for priority in priorities)
 
 
-def _rules(rules: Any) -> tuple[str | None, bool, list[tuple[str, str]]]:
+def _rules(rules: Any) -> tuple[KoRule | None, bool, list[tuple[str, str]]]:
     """(ko, whether suicide is allowed, warnings)."""
     if rules is None:
         return None, False, []

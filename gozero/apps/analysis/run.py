@@ -23,7 +23,7 @@ from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import Query, QueryError
 
 if TYPE_CHECKING:
-    from gozero.apps.analysis.positions import Positions
+    from gozero.apps.analysis.positions import Positions, RulesKey
     from gozero.apps.analysis.search import Searches
 
 PROG = "gozero analyze"
@@ -228,7 +228,7 @@ class Server:
             self._position_cache = Positions()
         return self._position_cache
 
-    def _rules_of(self, query: Query) -> tuple[int, str, bool, bool]:
+    def _rules_of(self, query: Query) -> RulesKey:
         ko = query.ko or self._config.ko
         return query.size, ko, query.suicide, self._config.on(query.size).needs_past_boards
 
@@ -242,7 +242,7 @@ class Server:
         self._wait_for([job for job in self._waiting if job.number not in chosen])
         return batch
 
-    def _searches_for(self, key: tuple[int, str, bool, bool]) -> Searches:
+    def _searches_for(self, key: RulesKey) -> Searches:
         from gozero.apps.analysis.search import Searches
 
         if key not in self._searches:

@@ -61,7 +61,8 @@ class Engine:
         self.clock, self.game_clock = clock, GameClock()
         assert config.size is not None  # set when it was made
         self.size, self.komi = config.size, config.komi
-        self.ko, self.suicide = config.ko, config.suicide
+        self.ko: KoRule = config.ko
+        self.suicide = config.suicide
         self.handicap: tuple[int, ...] = ()
         self.stones: Stones = ((), ())
         self._game: HostGame | None = None
