@@ -20,6 +20,7 @@ from gozero.play.rows import row_shapes
 from tests.train import tiny
 from train import buffer as buffers
 from train import checkpoint, evaluate, folder, replay, run, supervised
+from train.classical import balancing, balancing_descent
 from train.loop import Loop
 from train.plan import make_plan, rules_of
 from train.presets import PRESETS
@@ -127,6 +128,9 @@ def test_training_on_a_folder_of_another_game(tmp_path):
     assert supervised.main([*map(str, argv)]) == 0
     shape, _, about = weights.load(tmp_path / "weights.safetensors")
     assert (about["steps"], shape.num_actions, shape.observation) == (2, 7, (6, 7, 3))
+    options = balancing.BalancingConfig(out=tmp_path / "strengths.safetensors", data=tmp_path)
+    with pytest.raises(ValueError, match=r"--data .*: the games there are not games of Go"):
+        balancing_descent._positions(options)
 
 
 def test_weights_of_another_game_are_refused(tmp_path):

@@ -23,6 +23,7 @@ from gozero.playouts.policies.softmax.softmax import Softmax
 from gozero.playouts.policies.softmax.strengths import Strengths
 from gozero.runs.progress import Progress
 from gozero.search.config import Amaf, SearchConfig
+from gozero.search.game import Game
 from gozero.search.search import search
 from train import replay
 from train.classical import balancing_gradient as gradient
@@ -133,6 +134,7 @@ def _search(rules: Rules, simulations: int) -> Callable:
     """Jitted (policy, positions, komi, key) -> f32[P]."""
     any_policy = softmax.softmax_policy(strengths.uniform(), rules.size)
     evaluator = playout_evaluator(rules, any_policy, first_plays=True)
+    assert evaluator.select is not None  # playouts recommend a rule
     config = SearchConfig(num_simulations=simulations, select=evaluator.select, amaf=Amaf())
     game = go_game(rules)
 
@@ -168,11 +170,14 @@ def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
     """(rules, positions [P], komi f32[P]), drawn from the data or the games.
 
     Raises:
-      ValueError: no data, bad data, or fewer than two positions.
+      ValueError: no data, bad data, data of a game other than Go, or fewer than two positions.
     """
     if config.data is None:
         return _positions_of_games(config)
     played_by, rows, _ = replay.load(config.data, 0.0, 0)
+    if isinstance(played_by, Game):
+        raise ValueError(f"--data {config.data}: the games there are not games of Go")
+    assert rows.komi is not None  # of Go
     chosen = _draw(config, len(rows.komi))
     position = jax.tree.map(lambda x: x[chosen], rows.position)
     # The move limit of the position's game must not end a search.
