@@ -206,7 +206,7 @@ def _matches_file(out: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def _play_all(config, terms, networks, others) -> list[Result]:
+def _play_all(config, terms, networks, others) -> list[Result[str]]:
     path, all_pairings = _matches_file(config.out), list(pairings(terms, networks, others))
     lines = [line for line in folder.cut_lines(path) if {"won", "drawn"} <= line.keys()]
     played = {_key(line): line for line in lines}

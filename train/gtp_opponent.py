@@ -12,6 +12,7 @@ import zlib
 from gozero.apps.match import gtp_opponent as opponents
 from gozero.apps.match import run as match
 from gozero.apps.match.config import MatchConfig, Side
+from gozero.go.rules import Rules
 from gozero.search.rules.puct import Puct
 from train.matches import Terms
 from train.ratings import Result
@@ -19,7 +20,7 @@ from train.ratings import Result
 
 def play(
     run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Path
-) -> tuple[int, Result | None]:
+) -> tuple[int, Result[str] | None]:
     """Play the games of a match that have not been played yet.
 
     Args:
@@ -59,6 +60,8 @@ def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Pat
     """The settings of the match, which has a folder of its own. With puct its player has the run's
     --c-puct, which does not grow with the visits: at a few hundred of them it hardly would."""
     considered = terms.considered if terms.search == "gumbel" else None
+    rules = terms.rules
+    assert isinstance(rules, Rules)  # programs play Go; `evaluate` refuses other games
     identity = f"{command} {terms.simulations} {terms.seed} {terms.search} {considered}"
     identity += f" {terms.openings}"
     exploration = terms.puct.c_puct
@@ -76,9 +79,9 @@ def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Pat
         ),
         opponent=Side(command=command),
         games=terms.games,
-        size=terms.rules.size,
+        size=rules.size,
         komi=statistics.mode(terms.komi),
-        ko=terms.rules.ko,
+        ko=rules.ko,
         openings=terms.openings,
         seed=terms.seed,
         out=run / "programs" / f"{weights.stem}-{zlib.crc32(identity.encode()):08x}",

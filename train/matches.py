@@ -205,7 +205,8 @@ def search_of(terms: Terms, network: kinds.Config) -> SearchConfig:
     if terms.search == "gumbel":
         return to_win(gumbel_search(terms.simulations, terms.considered))
     select = plan.evaluator(terms.rules, network).select
-    select = terms.puct if isinstance(select, Puct) else select  # KataGo's networks have their own
+    if select is None or isinstance(select, Puct):  # KataGo's networks have their own
+        select = terms.puct
     return SearchConfig(terms.simulations, select=select)
 
 
@@ -319,7 +320,7 @@ def rate_lines(
     return ratings.rate(results, newest if newest_at_0 else zero_of(results), subset)
 
 
-def zero_of(results: Iterable[Result]) -> Rated:
+def zero_of(results: Iterable[Result[Rated]]) -> Rated:
     """The player rated 0: the network that the run began with, if it has played, or else the random
     player.
 

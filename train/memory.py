@@ -135,5 +135,7 @@ def num_points(plan: Plan) -> int:
     """The number of points on the board."""
     if isinstance(plan.rules, Rules):
         return plan.rules.num_points
-    rows, columns, _ = plan.learner.network.observation
+    observation = plan.learner.network.observation
+    assert observation is not None  # of a game other than Go
+    rows, columns, _ = observation
     return rows * columns

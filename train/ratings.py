@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import optimize, special
@@ -31,11 +31,14 @@ _GRADIENT_TOLERANCE = 1e-9
 """A gradient, in games, that counts as 0."""
 
 
-class Result(NamedTuple):
+_Name = TypeVar("_Name", bound=Hashable)
+
+
+class Result(NamedTuple, Generic[_Name]):
     """Games between two players; each is any hashable name."""
 
-    first: Hashable
-    second: Hashable
+    first: _Name
+    second: _Name
     points: float  # the first player's: 1 a win, 1/2 a draw
     games: float
 
@@ -52,12 +55,12 @@ class Rating(NamedTuple):
 
 
 def rate(
-    results: Iterable[Result],
-    anchor: Hashable,
-    subset: Collection[Hashable] | None = None,
+    results: Iterable[Result[_Name]],
+    anchor: _Name,
+    subset: Collection[_Name] | None = None,
     confidence: float = 0.95,
     prior: float = PRIOR_ELO,
-) -> dict[Any, Rating]:
+) -> dict[_Name, Rating]:
     """The ratings of all players that have played someone.
 
     An interval contains the ratings at which the log-likelihood, with the others' ratings fitted
@@ -186,7 +189,7 @@ class _Fit:
         return with_free(result.x)
 
 
-def _check(results: list[Result], anchor: Hashable, confidence: float, prior: float) -> None:
+def _check(results: list[Result[_Name]], anchor: _Name, confidence: float, prior: float) -> None:
     if not any(anchor in result[:2] for result in results):
         raise ValueError(f"anchor: {anchor!r} has not played any game")
     for first, second, points, games in results:

@@ -30,7 +30,7 @@ def load(
       ValueError: as `shards.read_folder`.
     """
     rules_record, rows = shards.read_folder(folder)
-    is_held_out = _held_out(rows.game, holdout_fraction, seed)
+    is_held_out = _held_out(np.asarray(rows.game), holdout_fraction, seed)
     select = lambda keep: jax.tree.map(lambda x: jnp.asarray(x[keep]), rows)
     rules = shards.game_of(rules_record) if "game" in rules_record else Rules(**rules_record)
     return rules, select(~is_held_out), select(is_held_out) if is_held_out.any() else None
@@ -90,17 +90,21 @@ def example(
     """
     if isinstance(rules, Game):
         return _of_game(rules, row, k, outcome_share)
+    komi, past, known = row.komi, row.past, row.known
+    assert komi is not None  # rows of Go have all three
+    assert past is not None
+    assert known is not None
     feature_planes = feature_set(features)
-    if feature_planes.history > row.past.shape[0]:
+    if feature_planes.history > past.shape[0]:
         raise ValueError(
             f"features: {features!r} uses {feature_planes.history} past boards, and the rows have "
-            f"{row.past.shape[0]}; use 'compact', or add boards by `with_past`"
+            f"{past.shape[0]}; use 'compact', or add boards by `with_past`"
         )
     lay = rules.layout
     legal = jnp.unpackbits(row.legal, count=rules.num_actions).astype(bool)
     without_ko = legal_points(rules, row.position.replace(ko=jnp.int16(bb.NO_POINT)))
     banned = bb.difference(without_ko, bb.pack(lay, legal[:-1]))
-    seen = PositionData(row.position, row.komi, banned, row.past, row.known)
+    seen = PositionData(row.position, komi, banned, past, known)
     inputs = feature_planes.compute(rules, seen)
     if isinstance(inputs, Inputs):
         inputs = inputs._replace(planes=symmetry.map_planes(inputs.planes, k))
@@ -146,6 +150,7 @@ _NUMBERS = ("score", "policy_weight", "value_weight", "score_weight", "ownership
 
 def _ownership(rules: Rules, row: Rows) -> jax.Array:
     """f32[size^2]: the owner of each point at the end: +1 the mover, -1 the opponent, 0 nobody."""
+    assert row.area is not None
     black, white = (bb.unpack(rules.layout, tuple(row.area[i])) for i in range(2))
     for_black = black.astype(jnp.float32) - white.astype(jnp.float32)
     return jnp.where(row.position.to_play == BLACK, for_black, -for_black)

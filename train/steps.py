@@ -8,7 +8,7 @@ its own ring, and the gradient is the mean over all devices. One device is a spe
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -85,7 +85,8 @@ def begin(plan: Plan, mesh: Mesh, params: Any = None) -> RunState:
 @functools.lru_cache(maxsize=1)  # called twice at a start: for the shapes, and for the state
 def make_begin(plan: Plan, mesh: Mesh, num_args: int):
     """`begin` for a plan and a mesh, jitted; `num_args` is 1 if it takes parameters, else 0."""
-    specs = RunState(EVERYWHERE, DIVIDED, None if plan.config.gate is None else EVERYWHERE)
+    everywhere, divided = cast(Any, (EVERYWHERE, DIVIDED))  # in place of the fields' arrays
+    specs = RunState(everywhere, divided, None if plan.config.gate is None else everywhere)
     return on_each(mesh, functools.partial(_begin, plan), (EVERYWHERE,) * num_args, specs)
 
 
@@ -129,6 +130,7 @@ def _play(plan: Plan, num_simulations: int, params: Any, playing: Playing):
 
 
 def _tally(plan: Plan, buffer: buffers.Buffer, events: Events) -> Tallies:
+    assert events.calibration is not None  # the events are those of a call
     ended = events.ended
     count = lambda what: jnp.sum(what, dtype=jnp.int32)
     per_device = plan.config.batch_size // plan.num_devices

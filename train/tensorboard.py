@@ -56,8 +56,9 @@ class EventWriter:
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Write a line of the metrics; if it comes again with more values, write only these."""
-        from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.proto.summary_pb2 import Summary
+        # The modules define these classes when imported (protobuf), where pyright cannot see them.
+        from tensorboardX.proto.event_pb2 import Event  # pyright: ignore
+        from tensorboardX.proto.summary_pb2 import Summary  # pyright: ignore
 
         values = dict(scalars(line))
         same = self._last.get("iteration") == values["iteration"]

@@ -91,17 +91,19 @@ def play(
 
     def step(carry):
         t, positions, previous, rows = carry
-        *after, choices, is_choice = one_step(positions, previous, jax.random.fold_in(key, t))
+        move_key = jax.random.fold_in(key, t)
+        positions, previous, *row = one_step(positions, previous, move_key)
         put = functools.partial(lax.dynamic_update_index_in_dim, index=t, axis=0)
-        return t + 1, *after, jax.tree.map(put, rows, (choices, is_choice))
+        return t + 1, positions, previous, jax.tree.map(put, rows, tuple(row))
 
     def is_running(carry):
         t, positions, *_ = carry
         return (t < cap) & jnp.any(positions.passes < 2)
 
-    length, positions, _, rows = lax.while_loop(is_running, step, (0, positions, previous, rows))
+    start = jnp.int32(0), positions, previous, rows
+    length, positions, _, (choices, is_choice) = lax.while_loop(is_running, step, start)
     score = jax.vmap(functools.partial(scoring.area_difference, rules))(positions)
-    return RecordedPlayouts(*rows, length, score)
+    return RecordedPlayouts(choices, is_choice, length, score)
 
 
 def _one_move(rules, policy, positions, previous, key):
