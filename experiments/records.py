@@ -106,8 +106,8 @@ def _maker(kind: str, record: pathlib.Path) -> Callable[..., str]:
 def claims(text: str) -> Iterator[tuple[int, str, Interval]]:
     """Yields (line, words, numbers) of each figure with an interval, as ``80.0% [72.0, 86.1]``."""
     for match in _CLAIM.finditer(text):
-        numbers = tuple(float(one.replace(",", "")) for one in match.groups())
-        yield text.count("\n", 0, match.start()) + 1, match[0], numbers
+        middle, low, high = (float(one.replace(",", "")) for one in match.groups())
+        yield text.count("\n", 0, match.start()) + 1, match[0], (middle, low, high)
 
 
 def recorded(folder: pathlib.Path = FOLDER) -> set[Interval]:
@@ -118,7 +118,12 @@ def recorded(folder: pathlib.Path = FOLDER) -> set[Interval]:
     for path in folder.rglob("results/**/*.json"):
         intervals += _nested(json.loads(path.read_text()))
     scales = (100, 1), (100, 0), (1, 0), (1, 1)
-    return {tuple(round(x * by, digits) for x in one) for one in intervals for by, digits in scales}
+    return {_rounded(one, by, digits) for one in intervals for by, digits in scales}
+
+
+def _rounded(interval: Interval, scale: int, digits: int) -> Interval:
+    middle, low, high = (round(x * scale, digits) for x in interval)
+    return middle, low, high
 
 
 def recorded_for(page: pathlib.Path) -> set[Interval]:

@@ -19,8 +19,12 @@ def commands(folder: str | None = None) -> list[str]:
     return [f"python -m experiments.{path.parent.name}.{path.stem}" for path in sorted(programs)]
 
 
-def main(package: str = "experiments") -> int:
-    """Prints the commands on stderr; returns 2, the exit status of a usage error."""
+def main(package: str | None) -> int:
+    """Prints the commands of an experiment's package, or of all, on stderr.
+
+    Returns 2, the exit status of a usage error.
+    """
+    package = package or "experiments"
     folder = package.partition(".")[2] or None
     programs = commands(folder)
     intro = "the command is" if len(programs) == 1 else "the commands are"

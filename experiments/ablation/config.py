@@ -16,7 +16,8 @@ class AblationConfig(SweepConfig):
     """What each part of the search costs or gains in strength at equal simulations: leaves per
     step, virtual loss, subtree reuse, shared evaluations; each against the search without it."""
 
-    QUICK: ClassVar = SweepConfig.QUICK | {
+    QUICK: ClassVar = {
+        **SweepConfig.QUICK,
         "simulations": 64,
         "leaves": (8,),
         "virtual_losses": (),

@@ -280,8 +280,9 @@ def _search_kernels(size: int, batch: int) -> dict[str, tuple[Callable, tuple, i
     nodes = levels = SIMULATIONS + 1
     shape = jax.ShapeDtypeStruct
     number = lambda name: jnp.float32 if "prior" in name else jnp.int32
-    numbers = [shape((nodes, *trees), number(name)) for name in Numbers._fields]
-    new = [shape(trees, number(name)) for name in lane_trees.TreeUpdate._fields]
+    numbers = Numbers._make(shape((nodes, *trees), number(name)) for name in Numbers._fields)
+    fields = lane_trees.TreeUpdate._fields
+    new = lane_trees.TreeUpdate._make(shape(trees, number(name)) for name in fields)
     of_tree = shape(trees, jnp.int32), shape(trees, jnp.int32), shape(trees, jnp.uint32)
     path = shape((levels, *trees), jnp.int32)
     position = jax.eval_shape(lambda: go.empty_position(go.Rules(size)))
@@ -297,16 +298,15 @@ def _search_kernels(size: int, batch: int) -> dict[str, tuple[Callable, tuple, i
         return lane_trees.back_up(choose, numbers, new, path, length, value, of_trees, 0)
 
     blocks = math.ceil(trees[0] / 8)
-    back_up_args = Numbers(*numbers), lane_trees.TreeUpdate(*new), path, *of_tree
     return {
-        "descend": (descend, (Numbers(*numbers),), blocks),
+        "descend": (descend, (numbers,), blocks),
         "read_along": (lane_trees.read_along, (flat(words, nodes), flat(levels)), batch // 128),
-        "back_up": (back_up, back_up_args, blocks),
+        "back_up": (back_up, (numbers, new, path, *of_tree), blocks),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--target", default="v5e", choices=sorted(estimate.SPEEDS))
     parser.add_argument("--program", default="playouts-9x9", choices=sorted([*KERNELS, *SEARCHES]))
     parser.add_argument("--out", type=pathlib.Path, help="a file to which the row is added")

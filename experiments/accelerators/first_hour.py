@@ -21,7 +21,7 @@ def speeds(path: pathlib.Path, requirements: Sequence[str]) -> Iterator[tuple[bo
     for requirement in requirements:
         program, _, least = requirement.partition("=")
         row = newest.get(program)
-        measured = row and row["measured_units_per_s"]
+        measured = None if row is None else row["measured_units_per_s"]
         if row is None or measured is None:
             yield False, f"{program}: not measured"
             continue
@@ -44,7 +44,7 @@ def scores(path: pathlib.Path, least: float) -> Iterator[tuple[bool, str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
         "rows", type=pathlib.Path, nargs="?", help="rows of experiments.accelerators"
     )

@@ -30,6 +30,7 @@ from gozero.play.player import search_player
 from gozero.play.players import NETWORKS
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, History, Trail, history_of
+from gozero.search.rules.puct import Puct
 
 _GAMES, _PLIES, _EVERY = 64, 48, 3
 """Games whose positions are compared: their number, their length, and the plies per position."""
@@ -108,9 +109,9 @@ def _step(history: History, game: Any, evaluate: Any) -> Any:
 def match(size: int, games: int, simulations: int, seed: int) -> dict[str, Any]:
     """A match of 8-bit integers against f32, with equal simulations."""
     rules, sides = go.Rules(size=size), evaluators(size)
-    config = SearchConfig(simulations, select=sides["int8"].select)
-    players = [search_player(rules, sides[dtype], config) for dtype in ("int8", "float32")]
-    result = play_match(rules, *players, jax.random.key(seed), games, openings=4)
+    config = SearchConfig(simulations, select=sides["int8"].select or Puct())
+    int8, f32 = (search_player(rules, sides[dtype], config) for dtype in ("int8", "float32"))
+    result = play_match(rules, int8, f32, jax.random.key(seed), games, openings=4)
     summary = result.summary()
     low, high = summary.interval
     about = {"size": size, "dtype": "int8", "simulations": simulations, "seed": seed}
@@ -119,7 +120,7 @@ def match(size: int, games: int, simulations: int, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[9, 7], choices=sorted(NETWORKS))
     parser.add_argument("--games", type=int, default=400, help="games in the match on each size")
     parser.add_argument("--simulations", type=int, default=32)

@@ -19,6 +19,7 @@ from gozero.compile.ahead import Target
 from gozero.games.go import go_game
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
+from gozero.go.coords import KoRule
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
 from gozero.play.evaluators import playout_evaluator
@@ -63,7 +64,7 @@ class Program:
     where: Any = None
 
 
-def _rules(target: Target, size: int, batch: int, ko: str) -> Program:
+def _rules(target: Target, size: int, batch: int, ko: KoRule) -> Program:
     """Moves of a batch of games, each with its full legal mask."""
     rules = go.Rules(size=size, ko=ko)
     make = lambda: (games.start(rules, batch), _moves(size, batch))

@@ -21,7 +21,7 @@ import numpy as np
 
 from experiments import command, output
 from experiments.array_tree import plot
-from experiments.array_tree.config import KINDS, ArrayTreeConfig
+from experiments.array_tree.config import KINDS, ArrayTreeConfig, Kind
 from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.array_tree.object_tree import ObjectTree
 from gozero.apps import runtime
@@ -54,7 +54,7 @@ def main() -> int:
     config = command.parse(ArrayTreeConfig, prog="python -m experiments.array_tree.run")
     runtime.prepare()
     if config.only is not None:
-        row = measure_ours(config) if config.only == "ours" else measure_peer(config)
+        row = measure_ours(config) if config.only == "ours" else measure_peer(config, config.only)
         print(json.dumps(dataclasses.asdict(row)))
         return 0
     output.check_plots()
@@ -77,8 +77,8 @@ def _in_child(config: ArrayTreeConfig, kind: str, leaves: int) -> Row:
     return Row(**json.loads(child.stdout.splitlines()[-1]))
 
 
-def measure_peer(config: ArrayTreeConfig) -> Row:
-    (leaves,), kind = config.leaves, {"objects": ObjectTree, "numpy": NumpyTree}[config.only]
+def measure_peer(config: ArrayTreeConfig, name: Kind) -> Row:
+    (leaves,), kind = config.leaves, {"objects": ObjectTree, "numpy": NumpyTree}[name]
     steps = -(-config.simulations // leaves)
     rng = np.random.RandomState(config.seed)
     priors = np.exp(rng.rand(1000, config.actions).astype(np.float32) * SPREAD)
@@ -102,7 +102,7 @@ def measure_peer(config: ArrayTreeConfig) -> Row:
     # The long search gets the same capacity as ours.
     _, long_simulations, long_seconds = search(_max_simulations(leaves) // leaves, config.seconds)
     return Row(
-        config.only,
+        name,
         leaves,
         simulations,
         statistics.median(seconds),
@@ -134,6 +134,7 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
 
     compiled = jax.jit(run).lower(roots, key).compile()
     stats = compiled.memory_analysis()
+    assert stats is not None  # XLA reports it on all platforms
     seconds = []
     for _ in range(config.repeats + 1):
         started = time.perf_counter()

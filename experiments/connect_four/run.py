@@ -85,7 +85,7 @@ class _Results:
         share = positions["right"] / positions["positions"]
         return "\n".join(
             [
-                f"opens in column {opening['column'] + 1} of 7: {_holds(opening['holds'])}",
+                f"opens in column {opening['column'] + 1} of 7: {_holds(bool(opening['holds']))}",
                 f"against plain MCTS {against['won']} won, {against['drawn']} drawn, "
                 f"{against['lost']} lost: {_holds(not against['lost'])}",
                 f"keeps the result in {share:.1%} of {positions['positions']} positions: "

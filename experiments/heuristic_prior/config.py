@@ -16,7 +16,8 @@ class HeuristicPriorConfig(SweepConfig):
     """MC-RAVE whose new nodes start from a heuristic's move values, at several confidences, each
     against MC-RAVE without a heuristic."""
 
-    QUICK: ClassVar = SweepConfig.QUICK | {
+    QUICK: ClassVar = {
+        **SweepConfig.QUICK,
         "simulations": 64,
         "heuristics": ("mogo",),
         "confidences": (0, 50),

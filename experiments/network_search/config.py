@@ -17,7 +17,7 @@ class NetworkSearchConfig(SweepConfig):
     """How a network that `python -m train` trained with a Gumbel root plays best at equal
     simulations: other searches, and random symmetries, against that Gumbel root."""
 
-    QUICK: ClassVar = SweepConfig.QUICK | {"simulations": 16, "only": ("katago",)}
+    QUICK: ClassVar = {**SweepConfig.QUICK, "simulations": 16, "only": ("katago",)}
 
     simulations: int = setting(200)
     """Simulations of every move, on both sides."""

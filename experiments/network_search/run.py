@@ -11,7 +11,7 @@ from typing import Any
 from experiments.network_search.config import NetworkSearchConfig
 from experiments.sweeps import run
 from experiments.sweeps.points import Contestant, Point, Sweep
-from gozero.play.player_config import PlayerConfig
+from gozero.play.player_config import PlayerConfig, RuleName
 
 _KATAGO = {"search": "katago", "symmetries": "random"}
 
@@ -43,7 +43,7 @@ def sweep(config: NetworkSearchConfig) -> Sweep:
     if unknown:
         raise ValueError(f"--only {unknown[0]}: expected some of {', '.join(SEARCHES)}")
 
-    def player(search: str, reuse: bool = False, **flags: Any) -> Contestant:
+    def player(search: RuleName, reuse: bool = False, **flags: Any) -> Contestant:
         shared = {"weights": config.network, "simulations": config.simulations}
         return Contestant(
             PlayerConfig(evaluator="network", search=search, **shared, **flags), reuse

@@ -17,7 +17,8 @@ class PlayoutPoliciesConfig(SweepConfig):
     """MC-RAVE with each playout policy against MC-RAVE with MoGo's: at equal simulations, and then
     at equal time."""
 
-    QUICK: ClassVar = SweepConfig.QUICK | {
+    QUICK: ClassVar = {
+        **SweepConfig.QUICK,
         "simulations": 64,
         "policies": ("uniform", "MoGo"),
         "equal_time": False,

@@ -15,7 +15,8 @@ class RaveEquivalenceConfig(SweepConfig):
     """MC-RAVE with each equivalence parameter k, and UCT, each against MC-RAVE with the minimum-MSE
     schedule and a bias of 0.01."""
 
-    QUICK: ClassVar = SweepConfig.QUICK | {
+    QUICK: ClassVar = {
+        **SweepConfig.QUICK,
         "simulations": 64,
         "ks": (100.0, 1000.0),
         "initials": (),

@@ -15,7 +15,8 @@ from gozero.runs.settings import setting
 class ScalingConfig(SweepConfig):
     """UCT and MC-RAVE, each against itself with half the simulations, for successive doublings."""
 
-    QUICK: ClassVar = SweepConfig.QUICK | {
+    QUICK: ClassVar = {
+        **SweepConfig.QUICK,
         "least": 32,
         "most": 64,
         "anchors": (),

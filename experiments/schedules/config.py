@@ -16,7 +16,8 @@ class SchedulesConfig(SweepConfig):
     """MC-RAVE's schedules, hand-selected and minimum-MSE, each against one player: the minimum-MSE
     schedule with a bias of 0.01."""
 
-    QUICK: ClassVar = SweepConfig.QUICK | {
+    QUICK: ClassVar = {
+        **SweepConfig.QUICK,
         "simulations": 64,
         "ks": (1000.0,),
         "biases": (0.01,),

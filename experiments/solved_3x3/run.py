@@ -21,7 +21,8 @@ from experiments import command, output
 from experiments.solved_3x3 import plot
 from experiments.solved_3x3.config import Control, Point, Solved3x3Config
 from gozero.apps import flags, runtime
-from gozero.go.rules import init
+from gozero.games.go import go_game
+from gozero.go.rules import Rules, init
 from gozero.nets import network
 from gozero.play import devices
 from gozero.runs import files
@@ -96,8 +97,10 @@ class Shuffled(Loop):
 
 def look(plan: Plan, loop: Loop, control: str, seed: int) -> Point:
     """The outputs of the averaged network, which plays, for the empty board."""
-    states = jax.vmap(lambda komi: init(plan.rules, komi))(jnp.array([WON, LOST]))
-    observe = jax.vmap(lambda state: plan.evaluator.observe(state, state.position, None))
+    rules = plan.rules
+    assert isinstance(rules, Rules)  # those of Go
+    states = jax.vmap(lambda komi: init(rules, komi))(jnp.array([WON, LOST]))
+    observe = jax.vmap(go_game(rules, plan.evaluator.observe).observe)
     output = network.apply(plan.learner.network, loop.state.learner.ema, observe(states))
     prior = jax.nn.softmax(output.policy_logits[0])
     return Point(

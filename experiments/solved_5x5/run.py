@@ -85,7 +85,8 @@ def main() -> int:
 def look(rules: Rules, evaluator: Evaluator, shape, komi: float) -> tuple[str, float, float]:
     """(move with the highest prior, its prior, value) of the empty board, without a search."""
     state = init(rules, komi)
-    observation = jax.tree.map(lambda x: x[None], evaluator.observe(state, state.position, None))
+    observe = go_game(rules, evaluator.observe).observe
+    observation = jax.tree.map(lambda x: x[None], observe(state))
     output = network.apply(shape, evaluator.params, observation)
     prior = jax.nn.softmax(output.policy_logits[0])
     action = int(prior.argmax())

@@ -33,7 +33,8 @@ class SurveyedConfig(SweepConfig):
     """Each surveyed program's published ideas, in our search, against MC-RAVE with MoGo's playouts:
     at equal simulations, and then at equal time."""
 
-    QUICK: ClassVar = SweepConfig.QUICK | {
+    QUICK: ClassVar = {
+        **SweepConfig.QUICK,
         "simulations": 64,
         "programs": ("Indigo", "Crazy Stone 2006"),
         "equal_time": False,

@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import pathlib
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -90,12 +90,17 @@ def step(rules: Rules, config: NetworkConfig, state: State, key: jax.Array):
     owners = jax.vmap(functools.partial(scoring.ownership, rules))(after)
     owners = owners.reshape(owners.shape[0], -1)
     for_mover = jnp.where((state.games.to_play == WHITE)[:, None], -owners, owners)
-    next_logits = network.apply(config, state.params, observe(after)).ownership_logits
-    assert next_logits is not None  # the network has that head
+
+    def ownership_logits(params, states):
+        logits = network.apply(config, params, observe(states)).ownership_logits
+        assert logits is not None  # the network has that head
+        return logits
+
+    next_logits = ownership_logits(state.params, after)
     target = lax.stop_gradient(targets(ended, for_mover, next_logits))
 
     def loss(params):
-        logits = network.apply(config, params, observe(state.games)).ownership_logits
+        logits = ownership_logits(params, state.games)
         # tanh(x) is 2 sigmoid(2 x) - 1.
         return jnp.mean(optax.sigmoid_binary_cross_entropy(2 * logits, (1 + target) / 2))
 
@@ -104,7 +109,8 @@ def step(rules: Rules, config: NetworkConfig, state: State, key: jax.Array):
     new = jax.vmap(functools.partial(init, rules))(state.games.komi)
     pick = lambda new, old: jnp.where(ended.reshape(-1, *[1] * (old.ndim - 1)), new, old)
     games = jax.tree.map(pick, new, after)
-    return State(games, optax.apply_updates(state.params, change), optimizer), value
+    params = cast(dict, optax.apply_updates(state.params, change))
+    return State(games, params, optimizer), value
 
 
 def _observer(rules: Rules, config: NetworkConfig):

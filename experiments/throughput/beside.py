@@ -246,8 +246,15 @@ def measure(program: str, other: pathlib.Path, rounds: int) -> Row:
         for side in sides:
             side.close()
     ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
-    figures = [round(x, 3) for x in (statistics.median(ours), statistics.median(theirs), ratio)]
-    return Row(program, *figures, rounds, *map(_commit, checkouts))
+    return Row(
+        program=program,
+        this_ms=round(statistics.median(ours), 3),
+        other_ms=round(statistics.median(theirs), 3),
+        ratio=round(ratio, 3),
+        rounds=rounds,
+        this=_commit(checkouts[0]),
+        other=_commit(checkouts[1]),
+    )
 
 
 def _commit(checkout: pathlib.Path) -> str:

@@ -25,6 +25,13 @@ def pgx_go(size: int) -> Any:
     return Go(size=size)
 
 
+def _mctx() -> Any:
+    """The module, untyped: type checkers do not see the fields of chex's dataclasses."""
+    import mctx
+
+    return mctx
+
+
 def pgx_start(size: int, batch: int) -> Any:
     return jax.vmap(pgx_go(size).init)(jax.random.split(jax.random.key(0), batch))
 
@@ -52,8 +59,7 @@ def mctx_search(size: int, num_simulations: int, max_depth: int, spread: float):
       num_simulations, max_depth: the search's limits.
       spread: the standard deviation of the logits; see `stub_evaluator`.
     """
-    import mctx
-
+    mctx = _mctx()
     env = pgx_go(size)
     step = jax.vmap(env.step)
     code = jnp.asarray(np.random.RandomState(0).randint(1, 2**31, size * size), jnp.uint32)
@@ -104,8 +110,7 @@ def pgx_selfplay(size: int, evaluate: Callable, num_simulations: int, num_moves:
       num_simulations: simulations per move.
       num_moves: T.
     """
-    import mctx
-
+    mctx = _mctx()
     env = pgx_go(size)
     step, init = jax.vmap(env.step), jax.vmap(env.init)
 

@@ -66,11 +66,10 @@ def measure_games(
     rates = {side: [actions.size / s for s in figures] for side, figures in seconds.items()}
     row_name = f"rules {size}x{size} B={batch}"
     note = f"{len(actions)} plies" if "pgx" in sides else "no pgx"
-    for ko in ("positional", "simple"):
-        bounds = {"must": must, "aim": aim} if ko == "positional" else {}
+    for ko, least, goal in (("positional", must, aim), ("simple", None, None)):
         figures = against(rates[ko], rates.get("pgx"), "pgx env.step")
         row = f"{row_name}, {ko} ko"
-        report.add(Result(row=row, unit="positions/s", note=note, **figures, **bounds))
+        report.add(Result(row=row, unit="positions/s", must=least, aim=goal, note=note, **figures))
     report.say(f"{row_name}: {config.repeats} rounds of situational and positional ko")
     costs = in_turn([ours["situational"], ours["positional"]], config.repeats)
     costs = [[1e9 * s / actions.size for s in side] for side in costs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,9 +27,8 @@ def hashed_evaluation(
     """u32[M] -> (logits f32[M, A] with standard deviation `spread`, values f32[M])."""
     action = jnp.arange(num_actions, dtype=jnp.uint32)[None, :] * np.uint32(0x27D4EB2D)
     bits = mix(hashes[:, None] ^ (action + np.uint32(12345)))
-    total = sum(
-        ((bits >> np.uint32(8 * k)) & np.uint32(0xFF)).astype(jnp.float32) for k in range(4)
-    )
+    parts = (((bits >> np.uint32(8 * k)) & np.uint32(0xFF)).astype(jnp.float32) for k in range(4))
+    total = functools.reduce(jnp.add, parts)
     value = mix(hashes ^ np.uint32(0xABCDEF)).astype(jnp.float32) * (2 / 2**32) - 1
     return (total - 510) * (spread / 147.8), value * VALUE_SCALE
 

@@ -135,6 +135,7 @@ def _single_tree(config: ThroughputConfig, report: Report) -> None:
     )
     compiled = run.lower(*arguments).compile()
     stats = compiled.memory_analysis()
+    assert stats is not None  # XLA reports it on all platforms
     mib = (stats.temp_size_in_bytes + stats.output_size_in_bytes) / 2**20
     report.add(
         Result(
