@@ -37,8 +37,9 @@ class HeuristicPriorConfig(SweepConfig):
     visits: int = setting(0)
     """C: the number of simulations through a move that it counts for in addition."""
 
-    anchor_confidence: int = setting(50)
-    """Which of --confidences also plays against --anchor-command, with each heuristic."""
+    anchor_confidence: tuple[int, ...] = setting((0, 50))
+    """Which of --confidences also play against --anchor-command, with each heuristic; 0: the player
+    without a heuristic."""
 
     bias: float = setting(0.01)
     """The bias of the minimum-MSE schedule, on both sides."""
@@ -48,4 +49,6 @@ class HeuristicPriorConfig(SweepConfig):
     EXAMPLES = (
         "python -m experiments.heuristic_prior.run",
         "python -m experiments.heuristic_prior.run --heuristics mogo --confidences 0 50",
+        "python -m experiments.heuristic_prior.run --anchor-confidence 0 10 25 50 100 200 "
+        '--anchor-games 400 --anchor-command "gnugo --mode gtp"',
     )

@@ -35,8 +35,9 @@ def sweep(config: HeuristicPriorConfig) -> Sweep:
 
     opponent, points = player(), []
     for confidence in config.confidences:
+        anchor = confidence in config.anchor_confidence
         if confidence == 0 and config.visits == 0:
-            points.append(Point("no heuristic", None, "M = 0", opponent, opponent))
+            points.append(Point("no heuristic", None, "M = 0", opponent, opponent, anchor))
             continue
         for name in config.heuristics:
             one = player(
@@ -44,7 +45,6 @@ def sweep(config: HeuristicPriorConfig) -> Sweep:
                 heuristic_visits=config.visits,
                 heuristic_amaf_visits=confidence,
             )
-            anchor = confidence == config.anchor_confidence
             points.append(
                 Point(_SERIES[name], confidence, f"M = {confidence}", one, opponent, anchor)
             )

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import shutil
 
 import pytest
 
@@ -35,6 +36,7 @@ from gozero.search.rules.rave import HandSelected, MinimumMse
 
 RULES = Rules(9)
 ROOT = pathlib.Path(__file__).parents[2]
+RESULTS = ROOT / "experiments" / "heuristic_prior" / "results"
 SWEEPS = {
     "ablation": (ablation.sweep, AblationConfig()),
     "rave_equivalence": (rave_equivalence.sweep, RaveEquivalenceConfig()),
@@ -46,8 +48,7 @@ SWEEPS = {
     "surveyed": (surveyed.sweep, SurveyedConfig()),
 }
 
-
-ANCHORS = {"rave_equivalence": 7, "surveyed": 6}
+NUM_ANCHORS = {"rave_equivalence": 7, "heuristic_prior": 5, "surveyed": 6}
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -62,7 +63,7 @@ def test_points_are_valid_players(name):
             assert trees * search.num_simulations == contestant.flags.num_simulations
         assert contestant.text
     assert len({str(point.record(RULES)) for point in sweep.points}) == len(sweep.points)
-    assert sum(point.anchor for point in sweep.points) == ANCHORS.get(name, 4)
+    assert sum(point.anchor for point in sweep.points) == NUM_ANCHORS.get(name, 4)
     for point in sweep.points:
         if point.anchor:
             match = anchors.match_of(point, dataclasses.replace(config, anchor_command="gnugo"))
@@ -137,6 +138,24 @@ def test_a_heuristic_with_zero_confidence_is_disabled():
     assert "M 10" in sweep.points[3].player.text
     guessed = heuristic_prior.sweep(HeuristicPriorConfig(visits=5, confidences=(0,)))
     assert [point.player.flags.confidences for point in guessed.points] == [(5, 0)] * 4
+
+
+def test_heuristics_meet_a_program_at_several_confidences(tmp_path):
+    """The recorded folder, which has M = 50 alone, can go on with others and with the baseline."""
+    recorded = json.loads((RESULTS / "config.json").read_text())["flags"]
+    kept = ("simulations", "games", "parallel", "resign")
+    flags = {name: recorded[name] for name in kept} | {"anchor_command": "gnugo"}
+    config = HeuristicPriorConfig(**flags, anchor_confidence=(0, 10, 50), out=tmp_path / "out")
+    sweep = heuristic_prior.sweep(config)
+    anchored = [point for point in sweep.points if point.anchor]
+    assert [p.label for p in anchored] == ["M = 0"] + ["M = 10"] * 4 + ["M = 50"] * 4
+    baseline = anchors.match_of(anchored[0], config)
+    assert (baseline.player.heuristic, baseline.player.simulations) == (None, 400)
+    assert anchors.folder(anchored[0], config).name == "no_heuristic_M_0"
+    names = {"config.json", "manifest.json", "pieces.jsonl"}
+    shutil.copytree(RESULTS, config.out, ignore=lambda _, found: set(found) - names)
+    with SweepFolder(sweep.resigning(config.resign), config) as folder:
+        assert all(folder.of(point.name) for point in sweep.points)
 
 
 def test_equal_time_gives_faster_players_more_simulations(tmp_path):
