@@ -30,7 +30,7 @@ def matches(sweep: Sweep, config: SweepConfig) -> dict[Point, MatchConfig]:
     if not anchors:
         names = ", ".join(point.label for point in sweep.points)
         raise ValueError(
-            f"anchor_command: no point is an anchor, to play against it; choose some of: {names}"
+            f"--anchor-command: no point is an anchor, to play against it; choose some of: {names}"
         )
     for match_config in anchors.values():
         gtp_opponent.player_names(match_config)
@@ -43,7 +43,8 @@ def match_of(point: Point, config: SweepConfig) -> MatchConfig:
     player = point.player
     if player.change is not None:
         raise ValueError(
-            f"anchor: {point.name!r} has {player.change.about!r}, which no flag can express"
+            f"--anchor-command: the anchor {point.name!r} has {player.change.about!r}, "
+            "which no flag can express"
         )
     return MatchConfig(
         player=Side(**vars(player.flags), reuse=player.reuse),

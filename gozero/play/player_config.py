@@ -351,12 +351,15 @@ class PlayerConfig:
             object.__setattr__(checked, "simulations", 1)
         settings.check(checked, prefix)
         flag = lambda name: flag_of(name, prefix)
-        is_pruned = self.search not in ("gumbel", *TREELESS) and self.backup == "mean"
-        limit = MAX_SIMULATIONS if is_pruned and self.trees == 1 else MAX_NARROW
+        unpruned = self._unpruned
+        limit = MAX_SIMULATIONS if unpruned is None else MAX_NARROW
         if self.search != "td" and self.num_simulations > limit:
+            drop = ""
+            if unpruned is not None:
+                drop = f" with {flag(unpruned)} {getattr(self, unpruned)}; drop it to allow more"
             raise ValueError(
                 f"{flag('simulations')} {self.num_simulations}, rounded up to whole steps of "
-                f"leaves and trees: expected at most {limit}, as this search cannot prune trees"
+                f"leaves and trees: expected at most {limit}{drop}"
             )
         if self.shapes is not None and not self._has_shapes:
             raise ValueError(
@@ -408,6 +411,15 @@ class PlayerConfig:
                 raise ValueError(
                     f"{prefix}{name}: {value} applies only to Go; other games have {others}"
                 )
+
+    @property
+    def _unpruned(self) -> str | None:
+        """The field for which the search cannot prune trees; None if it can."""
+        if self.search in ("gumbel", *TREELESS):
+            return "search"
+        if self.backup != "mean":
+            return "backup"
+        return "trees" if self.trees > 1 else None
 
     @property
     def _has_shapes(self) -> bool:

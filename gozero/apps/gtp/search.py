@@ -225,9 +225,10 @@ class TreeSearcher(Searcher):
             executables.jit(move_fields),
         )
         self._reroot = executables.jit(reuse.reroot, donate_argnums=0)
+        # Print the memory before allocating the tree.
+        print(f"gozero gtp: {trees_text(rules, setup, config.reuse, 1)}", file=sys.stderr)
         self._begin = lambda: None
-        if config.reuse:  # print the memory before allocating the tree
-            print(f"gozero gtp: {trees_text(rules, setup, True, 1)}", file=sys.stderr)
+        if config.reuse:
             root = jax.eval_shape(lambda: to_search(init(rules), jnp.int32(0)).position)
             empty_trees = functools.partial(reuse.empty, root, rules.num_actions, settings)
             self._begin = executables.jit(functools.partial(empty_trees, setup.prior_counts))

@@ -32,7 +32,15 @@ from gozero.td import weights as shape_weights
         ({"leaves": 500}, "--leaves 500: expected from 1 to the 400 of --simulations"),
         (
             {"simulations": 131_070, "leaves": 64, "trees": 2},
-            "--simulations 131072, .*: expected at most 131070, as this search",
+            "--simulations 131072, .* at most 131070 with --trees 2; drop it to allow more",
+        ),
+        (
+            {"simulations": 131_071, "backup": "max"},
+            "--simulations 131071, .* at most 131070 with --backup max; drop it to allow more",
+        ),
+        (
+            {"simulations": 131_071, "search": "gumbel"},
+            "--simulations 131071, .* at most 131070 with --search gumbel; drop it to allow more",
         ),
         ({"nodes": 100, "trees": 2}, "--trees 2: not with --nodes"),
         (
@@ -147,6 +155,15 @@ def test_flags_that_conflict_with_a_player(words, message, capsys):
     with pytest.raises(SystemExit):
         of_line("--size", "9", *words)
     assert message in capsys.readouterr().err
+
+
+def test_an_analysis_may_have_as_many_visits_as_a_search():
+    config = GtpConfig(search="rave", trees=2, analysis_visits=10**6).for_analysis()
+    assert (config.simulations, config.trees) == (10**6, 1)
+    assert config.capacity == player_config.LONG_NODES
+    message = "--analysis-visits 1000000: expected at most 131070 with --backup max; drop it"
+    with pytest.raises(ValueError, match=message):
+        GtpConfig(search="uct", backup="max", analysis_visits=10**6).for_analysis()
 
 
 def test_limits_match_those_of_the_library():

@@ -325,6 +325,12 @@ def test_a_network_plays_and_its_weights_fix_the_size(tmp_path, capsys):
     assert "net.safetensors: damaged" in complaint[0]
 
 
+@pytest.mark.parametrize(("reuse", "nodes"), [(True, 5), (False, 3)])
+def test_the_memory_of_the_tree_is_told(reuse, nodes, capsys):
+    session("genmove b\n", gtp.GtpConfig(size=3, simulations=2, reuse=reuse))
+    assert f"gozero gtp: a tree of {nodes} nodes: " in capsys.readouterr().err
+
+
 def test_compilation_is_announced_once(capsys):
     session("play b c3\nclear_board\nplay b c3\nshowboard\n", gtp.GtpConfig(size=5, reuse=False))
     assert capsys.readouterr().err == ("gozero gtp: compiling for 5x5, about 10 s the first time\n")
