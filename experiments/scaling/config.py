@@ -13,7 +13,8 @@ from gozero.runs.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class ScalingConfig(SweepConfig):
-    """UCT and MC-RAVE, each against itself with half the simulations, for successive doublings."""
+    """UCT and MC-RAVE, each against itself with half the simulations, for successive doublings; or
+    both in one tournament."""
 
     QUICK: ClassVar = {
         **SweepConfig.QUICK,
@@ -35,6 +36,11 @@ class ScalingConfig(SweepConfig):
     """Which numbers also play against --anchor-command, by UCT and by MC-RAVE; not the first of the
     curve, which is only an opponent."""
 
+    round_robin: int = setting(0, least=0)
+    """A tournament instead of two chains: every two players whose numbers of simulations are at
+    most this many steps apart meet, UCT and MC-RAVE too, and all are rated together. 0: no
+    tournament. The games of the chains count in it, and in the same folder are not played again."""
+
     first_play: float = setting(1.0)
     """UCT's first-play urgency, as a probability of winning; if it is large, untried actions come
     first."""
@@ -47,6 +53,7 @@ class ScalingConfig(SweepConfig):
     EXAMPLES = (
         "python -m experiments.scaling.run",
         "python -m experiments.scaling.run --counts 3000 10000 --games 20",
+        "python -m experiments.scaling.run --round-robin 2 --games 100",
     )
 
     def __post_init__(self):

@@ -157,6 +157,19 @@ class Point:
         return player | {f"opponent.{k}": v for k, v in self.opponent.record(rules).items()}
 
 
+@dataclasses.dataclass(frozen=True)
+class Rung:
+    """A player of a tournament."""
+
+    series: str
+    """The curve."""
+
+    x: float
+    """Its position on the x axis."""
+
+    player: Contestant
+
+
 Scale = Literal["linear", "log", "names"]
 
 
@@ -178,6 +191,10 @@ class Sweep:
     chained: bool = False
     """Whether each point's opponent is the previous point of its series; the figure then shows the
     cumulative Elo."""
+
+    ladder: tuple[Rung, ...] = ()
+    """The players of a tournament, whose matches are the points: they are rated together, and the
+    figure shows their Elo. Empty: no tournament."""
 
     def __post_init__(self):
         names = [point.name for point in self.points]
@@ -223,4 +240,5 @@ class Sweep:
             dataclasses.replace(p, player=change(p.player), opponent=change(p.opponent))
             for p in self.points
         )
-        return dataclasses.replace(self, points=tuple(points))
+        ladder = (dataclasses.replace(rung, player=change(rung.player)) for rung in self.ladder)
+        return dataclasses.replace(self, points=tuple(points), ladder=tuple(ladder))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from experiments import command as commands
 from experiments import output
-from experiments.sweeps import anchors, plot, results
+from experiments.sweeps import anchors, plot, ratings, results
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.folder import Piece, SweepFolder
 from experiments.sweeps.points import Contestant, Point, Sweep
@@ -64,9 +64,16 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
         for match in against_programs.values():
             complete = complete and anchors.play(match) == 0
         rows = _write(sweep, config, folder)
-    if rows:
+    rated = ratings.rated(sweep, rows) if sweep.ladder else []
+    if rated:
+        ratings.write(rated, config.out / "ratings.csv")
+        ratings.draw(sweep, rated, config.out / "results.svg")
+    elif rows:
         plot.draw(sweep, rows, config.out / "results.svg")
+    if rows:
         print(results.table(sweep, rows))
+        if rated:
+            print("\n" + ratings.table(rated))
         commands.print_results(config.out)
     if not complete:
         print("stopped; run the same command again to play the missing games")

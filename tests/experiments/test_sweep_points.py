@@ -7,6 +7,7 @@ import json
 import pathlib
 import re
 import shutil
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,10 @@ from experiments.schedules import run as schedules
 from experiments.schedules.config import SchedulesConfig
 from experiments.surveyed import run as surveyed
 from experiments.surveyed.config import SurveyedConfig
-from experiments.sweeps import anchors, equal_time, speed
+from experiments.sweeps import anchors, equal_time, ratings, results, speed
 from experiments.sweeps.folder import SweepFolder
 from gozero.go.rules import Rules
+from gozero.runs import statistics
 from gozero.search.rules.rave import HandSelected, MinimumMse
 
 RULES = Rules(9)
@@ -109,6 +111,54 @@ def test_a_ladder_doubles_or_is_given():
             ScalingConfig(**wrong)
     with pytest.raises(ValueError, match="--least 0: expected at least 1"):
         ScalingConfig(least=0)
+
+
+def test_a_tournament_has_the_chains_and_all_pairs_near_each_other():
+    flags = {"counts": (10, 20, 40), "anchors": (40,)}
+    chains = scaling.sweep(ScalingConfig(**flags))
+    near, all_pairs = (scaling.sweep(ScalingConfig(**flags, round_robin=k)) for k in (1, 2))
+    assert near.points[:4] == all_pairs.points[:4] == chains.points
+    assert [point.name for point in near.points[4:6]] == [
+        "MC-RAVE, 10 against UCT 10",
+        "MC-RAVE, 20 against UCT 10",
+    ]
+    assert (len(near.ladder), len(near.points), len(all_pairs.points)) == (6, 11, 15)
+    pairs = {frozenset((point.player, point.opponent)) for point in all_pairs.points}
+    assert len(pairs) == 15
+    resigning = near.resigning(-0.9)
+    assert resigning.ladder[-1].player == resigning.points[3].player
+
+
+def test_a_tournament_is_rated_by_all_its_matches(tmp_path):
+    pytest.importorskip("matplotlib")
+    sweep = scaling.sweep(ScalingConfig(counts=(10, 20), round_robin=1))
+    strength = {rung.player: 100.0 * i for i, rung in enumerate(sweep.ladder)}
+    rows = []
+    for point in sweep.points:
+        score = statistics.expected_score(strength[point.player] - strength[point.opponent])
+        names = (field.name for field in dataclasses.fields(results.Row))
+        fields: dict[str, Any] = dict.fromkeys(names, 0)
+        fields |= {"player": point.player.text, "opponent": point.opponent.text, "anchor": False}
+        rows.append(results.Row(**fields | {"series": point.series, "score": score, "games": 1000}))
+    rows.append(
+        dataclasses.replace(
+            rows[0],
+            opponent="GNU Go 3.8",
+            anchor=True,
+            score=0.5,
+            games=100,
+            low=10 / 110,
+            high=100 / 110,
+        )
+    )
+    found = ratings.rated(sweep, rows)
+    assert [round(row.elo) for row in found] == [0, 100, 200, 300, 200]
+    assert all(row.low < row.elo < row.high for row in found[1:])
+    assert ratings.rated(sweep, rows[1:2]) == []
+    assert ratings.table(found).splitlines()[2] == "| UCT, 10 | 3000 | +0 [+0, +0] |"
+    ratings.write(found, tmp_path / "ratings.csv")
+    ratings.draw(sweep, found, tmp_path / "results.svg")
+    assert (tmp_path / "results.svg").read_text().startswith("<?xml")
 
 
 def test_ablated_parts_match_their_names():
