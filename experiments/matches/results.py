@@ -7,6 +7,7 @@ import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from experiments.matches import scale
 from experiments.matches.config import Match
 from experiments.output import markdown, picture, write_csv
 
@@ -116,10 +117,19 @@ def _resigned(games: dict[str, int] | int) -> int:
     return games if isinstance(games, int) else sum(games.values())
 
 
-def table(results: Sequence[Row]) -> str:
-    """The results as a Markdown table."""
+def table(results: Sequence[Row], matches: Mapping[str, Match] | None = None) -> str:
+    """The results as a Markdown table; with `matches`, also ratings from games against GNU Go."""
     head = ["", "paper", "games", "won, drawn, lost", "score [95%]", "must", "aim"]
-    return markdown(head, map(_cells, results))
+    lines = [_cells(row) for row in results]
+    commands = [matches[row.match].opponent.command if matches else None for row in results]
+    ratings = [
+        scale.rating_text(command, row.score, row.low, row.high)
+        for command, row in zip(commands, results, strict=True)
+    ]
+    if any(ratings):
+        head.append(scale.HEAD)
+        lines = [[*cells, text] for cells, text in zip(lines, ratings, strict=True)]
+    return markdown(head, lines)
 
 
 def _cells(row: Row) -> list[str]:

@@ -8,6 +8,7 @@ import math
 import pathlib
 from collections.abc import Iterable, Sequence
 
+from experiments.matches import scale
 from experiments.output import markdown, write_csv
 from experiments.sweeps.folder import Piece
 from experiments.sweeps.points import Point, Sweep
@@ -132,20 +133,27 @@ def chained(rows: Sequence[Row]) -> list[tuple[float, float, float]]:
     return heights
 
 
-def table(sweep: Sweep, rows: Sequence[Row]) -> str:
-    """The results as a Markdown table."""
+def table(sweep: Sweep, rows: Sequence[Row], anchor_command: str | None = None) -> str:
+    """The results as a Markdown table; if the anchors' program is GNU Go, with their ratings on its
+    scale."""
     own_rows = [row for row in rows if not row.anchor]
     ratings = dict(zip(map(id, own_rows), chained(own_rows), strict=True)) if sweep.chained else {}
     head = ["series", "", "opponent", "games", "won, drawn, lost", "score [95%]", "Elo [95%]"]
     head += ["Elo in all [95%]"] if ratings else []
+    on_scale = [
+        scale.rating_text(anchor_command, row.score, row.low, row.high) if row.anchor else ""
+        for row in rows
+    ]
+    head += [scale.HEAD] if any(on_scale) else []
     lines = []
-    for row in rows:
+    for row, scale_text in zip(rows, on_scale, strict=True):
         cells = [row.series, row.label, row.opponent, str(row.games)]
         cells += [f"{row.won}, {row.drawn}, {row.lost}"]
         cells += [f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]"]
         cells += [elo_text(row.elo, row.elo_low, row.elo_high)]
         if ratings:
             cells += [elo_text(*ratings[id(row)]) if id(row) in ratings else ""]
+        cells += [scale_text] if any(on_scale) else []
         lines.append(cells)
     return markdown(head, lines)
 

@@ -71,7 +71,7 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
     elif rows:
         plot.draw(sweep, rows, config.out / "results.svg")
     if rows:
-        print(results.table(sweep, rows))
+        print(results.table(sweep, rows, config.anchor_command))
         if rated:
             print("\n" + ratings.table(rated))
         commands.print_results(config.out)

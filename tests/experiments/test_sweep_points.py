@@ -156,6 +156,10 @@ def test_a_tournament_is_rated_by_all_its_matches(tmp_path):
     assert all(row.low < row.elo < row.high for row in found[1:])
     assert ratings.rated(sweep, rows[1:2]) == []
     assert ratings.table(found).splitlines()[2] == "| UCT, 10 | 3000 | +0 [+0, +0] |"
+    head, *lines = results.table(sweep, rows, GNUGO).splitlines()
+    assert head.endswith("| Elo, GNU Go = 1800 [95%] |")
+    assert lines[-1].endswith("| 1,800 [1,400, 2,200] |")
+    assert lines[1].endswith("|  |")
     ratings.write(found, tmp_path / "ratings.csv")
     ratings.draw(sweep, found, tmp_path / "results.svg")
     assert (tmp_path / "results.svg").read_text().startswith("<?xml")
