@@ -211,6 +211,12 @@ class Sweep:
           ValueError: if the experiment sets one of them itself, no player has it, or as
             `Contestant.with_flags`.
         """
+        if self.ladder and (player or opponent):
+            side, given = ("player", player) if player else ("opponent", opponent)
+            raise ValueError(
+                f"{flag_of(next(iter(given)), f'{side}.')}: not in a tournament, whose players "
+                "are on both sides"
+            )
         for side, given in (("player", player), ("opponent", opponent)):
             every = [getattr(point, side).flags for point in self.points]
             for name in given:

@@ -125,6 +125,8 @@ def test_a_tournament_has_the_chains_and_all_pairs_near_each_other():
     assert (len(near.ladder), len(near.points), len(all_pairs.points)) == (6, 11, 15)
     pairs = {frozenset((point.player, point.opponent)) for point in all_pairs.points}
     assert len(pairs) == 15
+    with pytest.raises(ValueError, match=r"--opponent.nakade: not in a tournament"):
+        near.with_flags({}, {"nakade": True})
     resigning = near.resigning(-0.9)
     assert resigning.ladder[-1].player == resigning.points[3].player
 
