@@ -57,6 +57,9 @@ MATCHES = {
     "7x7-gnugo": Match(_network(7), 200, (0.97, 1.0), **_7X7),
     "9x9-rave": Match(_network(9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
     "9x9-gnugo": Match(_network(9), 400, (0.90, 1.0), 0.95, **_9X9),
+    "9x9-bf16": Match(
+        dataclasses.replace(_network(9), dtype="bfloat16"), 400, opponent=_network(9), **_9X9
+    ),
     "13x13-rave": Match(_network(13), 50, opponent=_RAVE_13X13, **_13X13),
     "13x13-gnugo-0": Match(_network(13), 200, (0.50, 1.0), opponent=_LEVEL_0, **_13X13),
     "13x13-gnugo": Match(_network(13), 100, **_13X13),
