@@ -281,44 +281,61 @@ def states_of(rules, rows):
     return jax.tree.map(lambda *x: jnp.stack(x), *states)
 
 
-def check_golden(row, legal, output):
-    """An output agrees with KataGo's, from White's view, within the usual tolerances."""
-    golden, white = row["nn"], 1 if row["to_play"] == "W" else -1
+def differences(row, legal, output):
+    """The greatest difference of an output to KataGo's, from White's view, by kind."""
+    said, white = row["nn"], 1 if row["to_play"] == "W" else -1
     win, loss = (output.win, output.loss)[::white]
-    assert abs(win - golden["whiteWin"]) < 0.002
-    assert abs(loss - golden["whiteLoss"]) < 0.002
-    assert abs(output.no_result - golden["noResult"]) < 0.002
-    assert abs(white * output.score - golden["whiteLead"]) < 0.05
-    assert abs(white * output.score_mean - golden["whiteScoreSelfplay"]) < 0.05
     logits = np.where(legal, output.policy_logits, -np.inf)
     policy = np.exp(logits - logits.max())
     policy = np.where(legal, policy / policy.sum(), np.nan)
-    expected = np.array(golden["policy"], np.float64).reshape(-1)  # None is nan
-    expected = np.append(expected, golden["policy_pass"])
-    np.testing.assert_allclose(policy, expected, atol=0.002, rtol=0)
+    expected = np.array(said["policy"], np.float64).reshape(-1)  # None is nan
+    expected = np.append(expected, said["policy_pass"])
+    np.testing.assert_array_equal(np.isnan(policy), np.isnan(expected))
     owners = white * np.tanh(output.ownership_logits)
-    expected = np.array(golden["white_ownership"]).reshape(-1)
-    np.testing.assert_allclose(owners, expected, atol=0.01, rtol=0)
+    results = [
+        win - said["whiteWin"],
+        loss - said["whiteLoss"],
+        output.no_result - said["noResult"],
+    ]
+    leads = [output.score - white * said["whiteLead"]]
+    leads += [output.score_mean - white * said["whiteScoreSelfplay"]]
+    ownership = owners - np.array(said["white_ownership"]).reshape(-1)
+    all_of = {"result": results, "lead": leads, "policy": policy - expected}
+    all_of |= {"ownership": ownership}
+    return {kind: float(np.nanmax(np.abs(x))) for kind, x in all_of.items()}
+
+
+BOUNDS = {"result": 2e-5, "lead": 1.1e-3, "policy": 1.1e-5, "ownership": 5e-5}
+"""About twice the greatest differences of the 84 positions of 9x9. KataGo prints 6 decimals of
+probabilities, 3 of leads."""
+
+ON_LARGER_BOARDS = {"result": 2e-3, "lead": 0.05, "policy": 2e-3, "ownership": 0.01}
+
+IN_BFLOAT16 = {"result": 0.012, "lead": 0.42, "policy": 0.03, "ownership": 0.055}
+"""About twice the greatest differences on 9x9 with the trunk in bfloat16."""
 
 
 def groups():
-    """Size, ko rule and number of positions (133 in all); all but the first are slow to compile."""
+    """Size, ko rule and number of positions, 133 in all; those of 9x9 take about 15 s each."""
     counts = {(9, "simple"): 42, (9, "positional"): 42, (13, "simple"): 12, (13, "positional"): 12}
     counts |= {(19, "simple"): 10, (19, "positional"): 15}
-    for i, ((size, ko), count) in enumerate(counts.items()):
-        marks = [pytest.mark.slow] if i else []
+    for (size, ko), count in counts.items():
+        marks = [pytest.mark.thorough] if size > 9 else []
         yield pytest.param(size, ko, count, marks=marks, id=f"{ko}-{size}")
 
 
 @pytest.mark.parametrize(("size", "ko", "count"), list(groups()))
 def test_golden_positions_equal_katagos_evaluation(size, ko, count, monkeypatch):
-    """With convolutions, and with `winograd` as on a CPU."""
+    """With convolutions, with `winograd` as on a CPU, and with a trunk in bfloat16."""
     if not (NETWORK.exists() and POSITIONS.exists()):
         pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     monkeypatch.setattr(winograd, "_FEWEST_POSITIONS", 1)
     config, params, _ = weights.load(NETWORK)
-    seen = 0
+    narrow = dataclasses.replace(config, dtype="bfloat16")
+    forms = {"convolutions": (network.apply, config), "winograd": (network.apply_on_cpu, config)}
+    forms |= {"bfloat16": (network.apply, narrow)} if size == 9 else {}
+    greatest, seen = collections.defaultdict(collections.Counter), 0
     for (n, rule, suicide, friendly), rows in games_by_rules().items():
         if (n, rule) != (size, ko):
             continue
@@ -329,15 +346,20 @@ def test_golden_positions_equal_katagos_evaluation(size, ko, count, monkeypatch)
         def evaluate(params, states, rules=rules, observe=observe):
             inputs = jax.vmap(lambda s: observe(s, s.position))(states)
             legal = jax.vmap(functools.partial(go.legal_actions, rules))(states)
-            forms = network.apply, network.apply_on_cpu
-            return legal, [form(config, params, inputs) for form in forms]
+            return legal, {name: form(c, params, inputs) for name, (form, c) in forms.items()}
 
         legal, outputs = jax.device_get(jax.jit(evaluate)(params, states))
         for i, row in enumerate(rows):
-            for output in outputs:
-                check_golden(row, legal[i], jax.tree.map(lambda x, i=i: x[i], output))
+            for name, output in outputs.items():
+                greatest[name] |= differences(
+                    row, legal[i], jax.tree.map(lambda x, i=i: x[i], output)
+                )
         seen += len(rows)
     assert seen == count
+    for name, found in greatest.items():
+        bounds = BOUNDS if size == 9 else ON_LARGER_BOARDS
+        bounds = IN_BFLOAT16 if name == "bfloat16" else bounds
+        assert all(found[kind] <= bound for kind, bound in bounds.items()), (name, dict(found))
 
 
 # --- in a search --------------------------------------------------------------------------
