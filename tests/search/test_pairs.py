@@ -120,7 +120,7 @@ ONE_OF = [
 ]
 """Pairs that set the same setting twice; and reuse of a pruned tree, which remembers which of
 several equal priors it considered, unlike the plain search."""
-REASONS = [reason for *_, reason in CONFLICTS]
+REASONS = [conflict.reason for conflict in CONFLICTS]
 PAIRS = [pair for pair in itertools.combinations(FEATURES, 2) if set(pair) not in ONE_OF]
 
 
@@ -218,10 +218,10 @@ def refusal(case: Case) -> str:
 def test_the_table_names_existing_features():
     known = set(FEATURES)
     known |= {"own_visits", "prior_counts", "heuristic_visits", "virtual_losses"}
-    for first, second, reason in CONFLICTS:
-        assert {first, second} <= known, (first, second)
-        assert reason
-    pairs = [frozenset(conflict[:2]) for conflict in CONFLICTS]
+    for conflict in CONFLICTS:
+        assert {conflict.first, conflict.second} <= known, conflict
+        assert conflict.reason
+    pairs = [frozenset((conflict.first, conflict.second)) for conflict in CONFLICTS]
     assert len(set(pairs)) == len(pairs)
 
 
