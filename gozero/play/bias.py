@@ -1,8 +1,8 @@
 """The bias b of all-moves-as-first values, measured by short searches: for `rave.MinimumMse`.
 
-Gelly & Silver (2011), section 4, take b as given. Here a few games are played by MC-RAVE against
-itself. At each root b^2 is the mean of (Q~ - Q)^2 over well visited actions, less the part that
-sampling explains. The same board, playouts and seed give the same b.
+A few games are played by MC-RAVE against itself. At each root b^2 is the mean of (Q~ - Q)^2 over
+well visited actions, less the part that sampling explains. The same board, playouts and seed give
+the same b.
 """
 
 from __future__ import annotations

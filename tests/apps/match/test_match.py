@@ -365,15 +365,15 @@ def test_gnugo_plays_itself(tmp_path):
 
 def test_a_program_is_told_its_time(tmp_path):
     """Before each move, the whole seconds that its earlier replies, as recorded, have left."""
-    heard = tmp_path / "heard"
-    player = scripted(f"all:LOG={heard}", "all:SLEEP=1.2", "all:SLEEP=0.9", "all:a1")
+    log = tmp_path / "commands.log"
+    player = scripted(f"all:LOG={log}", "all:SLEEP=1.2", "all:SLEEP=0.9", "all:a1")
     opponent = scripted("all:b2", "all:c3")
     flags = ["--games", "1", "--player.main-time", "500", "--timeout", "400"]
     assert match(tmp_path / "run", player, opponent, *flags) == 0
     (game,) = results(tmp_path / "run").values()
-    told = [line for line in heard.read_text().splitlines() if line.startswith("time_")]
+    clock = [line for line in log.read_text().splitlines() if line.startswith("time_")]
     left = [500 - sum(game["replies"][0][:i]) for i in range(game["turns"][0])]
-    assert told == ["time_settings 500 0 0", *(f"time_left b {int(x)} 0" for x in left)]
+    assert clock == ["time_settings 500 0 0", *(f"time_left b {int(x)} 0" for x in left)]
     assert left[2] < 498
     assert [sum(x) for x in game["replies"]] == pytest.approx(game["seconds"], abs=0.01)
     assert [len(x) for x in game["replies"]] == game["turns"]
