@@ -21,6 +21,7 @@ PROGRAMS = (
     "MoGo",
     "MoGo Titan",
     "Fuego",
+    "MoGo, experts",
     "RLGO 1.0",
     "RLGO",
     "Erica",

@@ -49,6 +49,7 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
         "MoGo": contestant(**rave),
         "MoGo Titan": contestant(**rave, trees=4),
         "Fuego": contestant(**rave, rave_above=0.05),
+        "MoGo, experts": contestant(**rave, priors="mm", expert_bonus=0.1, expert_visits=1.0),
         "RLGO 1.0": contestant(playouts=None, search="td", simulations=0),
         "RLGO": contestant(playouts=None, search="td"),
         "Erica": contestant(**rave, playouts="balanced"),

@@ -63,14 +63,14 @@ _NOT_OF_TD = (
     "evaluator playouts strengths nakade diversity weights symmetries dtype leaves trees "
     "considered exploration rave_bias rave_k rave_per_action first_play heuristic "
     "heuristic_visits heuristic_amaf_visits heuristic_good_visits heuristic_eyes playout_moves "
-    "first_action rave_mean rave_initial "
-    "rave_bonus rave_colours rave_ancestor rave_above rave_legal final_move backup nodes priors "
-    "temperature widening pruning score_utility"
+    "first_action rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_above "
+    "rave_legal expert_bonus expert_visits final_move backup nodes priors temperature widening "
+    "pruning score_utility"
 )
 _BY_VISITS = "they need the counts of true visits only"
 _OF_RAVE = (
     "rave_bias rave_k rave_per_action rave_mean rave_initial rave_bonus rave_colours "
-    "rave_ancestor rave_above rave_legal"
+    "rave_ancestor rave_above rave_legal expert_bonus expert_visits"
 )
 
 
@@ -217,6 +217,13 @@ class PlayerConfig:
     rave_legal: bool = setting(False)
     """Whether a later play counts only where it would have been legal."""
 
+    expert_bonus: float | None = setting(None, above=0, below=10**6, unset="no such bonus")
+    """C of MoGo's expert bias with rave, C P / log(2 + N): P is a move's prior, and N its visits
+    (Chaslot et al. 2010)."""
+
+    expert_visits: float | None = setting(None, above=0, below=10**6, unset="no such bonus")
+    """w of a second expert bias, w P / (1 + N~), with N~ the all-moves-as-first visits."""
+
     final_move: FinalMove | None = setting(
         None,
         unset="bound with a KataGo network or --search katago and one tree, else visits",
@@ -308,6 +315,7 @@ class PlayerConfig:
         ),
         Conflict("trees", "rave_above", "an exchange changes the values above a node"),
         Conflict("rave_ancestor", "rave_above", "it uses the values above every node"),
+        Conflict("expert_bonus expert_visits", "!priors", "they are the experts' opinion"),
         Conflict("rave_bonus", "!exploration", "without --exploration there is no bonus"),
         Conflict("final_move", "search=gumbel", "its root rule chooses the move"),
         Conflict("final_move=eval", "trees", "it uses the statistics of a single tree"),

@@ -44,6 +44,7 @@ from gozero.search.edges import Rule
 from gozero.search.game import Game, positions_of
 from gozero.search.memory import memory_of
 from gozero.search.rules.estimators import Estimators
+from gozero.search.rules.expert import ExpertBias
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.katago import KataGoPuct
@@ -318,13 +319,8 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
         first_play = math.inf if config.first_play is None else config.first_play
         return Ucb1(UCT_EXPLORATION if c is None else c, first_play)
     if config.search == "rave":
-        optional = {} if config.first_play is None else {"first_play": config.first_play}
-        if config.rave_above is not None:
-            return Estimators(**_bias(config), above_bias=config.rave_above, **optional)
-        bonus = config.rave_bonus
-        return Rave(
-            _schedule(config), c or 0.0, **optional, initial=config.rave_initial, bonus=bonus
-        )
+        expert = config.expert_bonus or 0.0, config.expert_visits or 0.0
+        return ExpertBias(_rave(config), *expert) if any(expert) else _rave(config)
     rule = evaluator.select or Puct()
     if config.search == "katago" and not isinstance(rule, KataGoPuct):
         rule = KataGoPuct()
@@ -335,6 +331,19 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
     of_go = isinstance(rules, Rules)
     utility = ScoreUtility(rules.size) if of_go and config.effective_score_utility == "on" else None
     return dataclasses.replace(rule, score=utility, c_puct=rule.c_puct if c is None else c)
+
+
+def _rave(config: PlayerConfig) -> Rave | Estimators:
+    optional = {} if config.first_play is None else {"first_play": config.first_play}
+    if config.rave_above is not None:
+        return Estimators(**_bias(config), above_bias=config.rave_above, **optional)
+    return Rave(
+        _schedule(config),
+        config.exploration or 0.0,
+        **optional,
+        initial=config.rave_initial,
+        bonus=config.rave_bonus,
+    )
 
 
 def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:

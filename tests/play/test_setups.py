@@ -25,6 +25,7 @@ from gozero.playouts.policies.softmax.softmax import softmax_policy
 from gozero.search.config import Amaf, Ensemble, Grandfather
 from gozero.search.game import Trail
 from gozero.search.rules.estimators import Estimators
+from gozero.search.rules.expert import ExpertBias
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.operators import MixBackup, max_backup
 from gozero.search.rules.proportional import Boltzmann, Gaussian
@@ -56,6 +57,14 @@ RULES = Rules(3)
         ({"search": "rave"}, Rave(MinimumMse(0.01))),
         ({"search": "rave", "rave_bias": 0.02}, Rave(MinimumMse(0.02))),
         ({"search": "rave", "rave_above": 0.1}, Estimators(0.01, 0.1)),
+        (
+            {"search": "rave", "priors": "mm", "expert_bonus": 0.1},
+            ExpertBias(Rave(MinimumMse(0.01)), 0.1, 0.0),
+        ),
+        (
+            {"search": "rave", "priors": "mm", "expert_visits": 5, "rave_above": 0.1},
+            ExpertBias(Estimators(0.01, 0.1), 0.0, 5),
+        ),
         ({"search": "rave", "rave_k": 1000.0, "exploration": 0.1}, Rave(HandSelected(1000.0), 0.1)),
         (
             {"search": "rave", "rave_k": 9.0, "rave_per_action": True},
@@ -122,6 +131,8 @@ def test_forms_of_the_paper():
         ({"evaluator": "network", "first_action": True}, "--first-action: only with --evaluator"),
         ({"search": "rave", "widening": 9}, "--widening 9: not with --search rave or gumbel"),
         ({"search": "rave", "rave_k": 9, "rave_above": 0.1}, "--rave-k 9: not with --rave-above"),
+        ({"search": "rave", "expert_bonus": 0.1}, "--expert-bonus 0.1: only with --priors"),
+        ({"expert_visits": 9}, "--expert-visits 9: only with --search rave"),
         ({"search": "gaussian", "trees": 2}, "--search gaussian: not with --trees"),
         ({"search": "katago", "first_action": True}, "--search katago: not with --first-action"),
         ({"pruning": 2, "first_action": True}, "--pruning 2: not with --first-action"),

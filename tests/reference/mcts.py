@@ -456,6 +456,23 @@ class Estimators(Rule):
         return score
 
 
+class ExpertBias(Rule):
+    """A rule's score plus C P / log(2 + N) and w P / (1 + N~)."""
+
+    dense = True
+
+    def __init__(self, rule, weight, confidence):
+        self.rule, self.weight, self.confidence = rule, F32(weight), F32(confidence)
+
+    def __call__(self, prior, visits, q, mean, raw, amaf_visits, amaf_q):
+        score = self.rule(prior, visits, q, mean, raw, amaf_visits, amaf_q)
+        for a in np.flatnonzero(prior >= 0):
+            lasting = self.weight / np.log(F32(2) + F32(visits[a]))
+            fading = self.confidence / (F32(1) + F32(amaf_visits[a]))
+            score[a] += (lasting + fading) * prior[a]
+        return score
+
+
 class HeuristicUcb1(Ucb1):
     """UCB1 on visits and values that start at a heuristic's."""
 

@@ -12,6 +12,7 @@ import pytest
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.edges import Edges
 from gozero.search.rules.estimators import Estimators
+from gozero.search.rules.expert import ExpertBias
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.proportional import Boltzmann, Gaussian
@@ -170,6 +171,7 @@ DENSE = {
 }
 DENSE_THOROUGH = {
     "the mixture": (Rave(MIXTURE), "either", True, False, {}),
+    "experts, four leaves": (ExpertBias(Rave(EVEN), 0.2, 3.0), "either", True, False, FOUR),
 }
 DENSE_ONE_BY_ONE = {
     "rave": (Rave(EVEN), "either", True, False, {}),
@@ -213,6 +215,9 @@ def test_rules_with_statistics_of_untried_actions(name):
     )
     if isinstance(rule, Estimators):
         plain_rule = mcts.Estimators(rule.bias, rule.above_bias)
+    elif isinstance(rule, ExpertBias):
+        of_rave = mcts.Rave(PLAIN_BETA[rule.rule.schedule])
+        plain_rule = mcts.ExpertBias(of_rave, rule.weight, rule.confidence)
     elif isinstance(rule, Rave):
         more = {"initial": rule.initial, "plain": rule.bonus == "plain"}
         plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play, **more)

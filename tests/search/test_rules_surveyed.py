@@ -12,6 +12,7 @@ from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.edges import Edges
 from gozero.search.rules.estimators import Estimators
+from gozero.search.rules.expert import ExpertBias
 from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import MinimumMse, Rave
@@ -129,6 +130,29 @@ def test_estimators_by_hand():
     np.testing.assert_allclose(rule(root), expected, rtol=1e-6)
 
 
+def test_expert_bias_by_hand():
+    """0.2 P / log(2 + N), and 3 P / (1 + N~): over 2, 10 and 1; an illegal action."""
+    edges = one_node(
+        prior=jnp.array([0.2, 0.4, 0.1, -INF]),
+        visits=jnp.array([0, 8, 0, 0]),
+        q=jnp.array([0.0, 0.5, 0.0, 0.0]),
+        amaf_visits=jnp.array([1, 9, 0, 9]),
+        amaf_q=jnp.array([-1.0, 0.5, 0.0, 1.0]),
+    )
+    rule = ExpertBias(Rave(), weight=0.2, confidence=3.0)
+    log2, log10 = 0.6931472, 2.3025851
+    expected = [
+        0.0 + 0.2 * (0.2 / log2 + 3 / 2),
+        0.75 + 0.4 * (0.2 / log10 + 3 / 10),
+        2.0 + 0.1 * (0.2 / log2 + 3 / 1),
+        -INF,
+    ]
+    np.testing.assert_allclose(rule(edges), expected, rtol=1e-6)
+    np.testing.assert_array_equal(rule.evaluation(edges), Rave().evaluation(edges))
+    with pytest.raises(ValueError, match=r"^weight, confidence: both are 0"):
+        ExpertBias(weight=0.0, confidence=0.0)
+
+
 def test_estimators_cannot_be_combined_with_ancestors():
     with pytest.raises(
         ValueError, match=r"^select: Estimators.* cannot be combined with amaf=.*ancestor"
@@ -144,6 +168,8 @@ def test_estimators_cannot_be_combined_with_ancestors():
         (Gaussian, "settled", 0),
         (Boltzmann, "temperature", 0.0),
         (Estimators, "above_bias", 1.5),
+        (ExpertBias, "weight", -0.1),
+        (ExpertBias, "confidence", -1.0),
         (Widening, "first", 0.0),
         (Widening, "growth", 1.0),
         (Pruning, "deviations", 0.0),

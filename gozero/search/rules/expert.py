@@ -1,0 +1,57 @@
+"""A bias towards the moves that priors prefer, which fades as a move is simulated."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from gozero.runs.settings import AT_LEAST_0, check_ranges
+from gozero.search.edges import Edges, Needs, SelectionRule
+from gozero.search.rules.estimators import Estimators
+from gozero.search.rules.rave import Rave
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpertBias(SelectionRule):
+    """rule + (C / log(2 + N) + w / (1 + N~)) H: MoGo's expert knowledge.
+
+    Chaslot, Fiter, Hoock, Rimmel & Teytaud (2010), "Adding expert knowledge and exploration in
+    Monte-Carlo tree search": H is what experts and patterns think of a move, here its prior. The
+    first part replaces the exploration bonus and fades very slowly. In the paper the second is
+    w / N~, whose weight is taken from that of the simulations, so that H is mixed with the values;
+    a prior is not a value, so here it is added to them.
+
+    Attributes:
+      rule: the values of moves, as probabilities of winning.
+      weight: C.
+      confidence: w.
+
+    Raises:
+      ValueError: naming the field, what it was and what is allowed; both weights are 0.
+    """
+
+    rule: Rave | Estimators = Rave()  # noqa: RUF009 (frozen)
+    weight: float = 0.05
+    confidence: float = 10.0
+
+    def __post_init__(self):
+        check_ranges(self, weight=AT_LEAST_0, confidence=AT_LEAST_0)
+        if self.weight == self.confidence == 0:
+            raise ValueError("weight, confidence: both are 0, so there is no bias; use the rule")
+
+    @property
+    def needs(self) -> Needs:
+        return self.rule.needs
+
+    def __call__(self, edges: Edges) -> jax.Array:
+        assert edges.amaf_visits is not None  # `needs` includes them
+        amaf_visits = edges.amaf_visits.astype(jnp.float32)
+        lasting = self.weight / jnp.log(2.0 + edges.visits.astype(jnp.float32))
+        fading = self.confidence / (1.0 + amaf_visits)
+        score = self.rule(edges) + (lasting + fading) * edges.prior
+        return jnp.where(edges.legal, score, -jnp.inf)
+
+    def evaluation(self, edges: Edges) -> jax.Array:
+        return self.rule.evaluation(edges)
