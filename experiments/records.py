@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from experiments.matches import scale
 from experiments.output import markdown
 from experiments.sweeps import results
 from experiments.usage import FOLDER
@@ -33,15 +34,19 @@ Interval = tuple[float, float, float]
 
 
 def points(path: pathlib.Path) -> str:
-    """A table of a sweep's points, one per line."""
-    lines = []
+    """A table of a sweep's points, one per line; with ratings from games against GNU Go."""
+    lines, ratings = [], []
+    command = next(map(_opponent_command, sorted(path.parent.glob("anchors/*"))), None)
     for row in results.read(path):
+        own_command = command if row.anchor else None
+        ratings.append(scale.rating_text(own_command, row.score, row.low, row.high))
         name = f"{row.series}, {_thousands(row.label)}" + f", against {row.opponent}" * row.anchor
         score = f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]"
         elo = results.elo_text(row.elo, row.elo_low, row.elo_high)
         wins = f"{row.won}, {row.drawn}, {row.lost}"
         lines.append([name, row.games, wins, score, "" if 0 in (row.won, row.lost) else elo])
-    return markdown(["", "games", "won, drawn, lost", "score [95%]", "Elo [95%]"], lines)
+    head = ["", "games", "won, drawn, lost", "score [95%]", "Elo [95%]"]
+    return _rated(head, lines, ratings)
 
 
 def grid(path: pathlib.Path) -> str:
@@ -58,13 +63,15 @@ def grid(path: pathlib.Path) -> str:
 
 
 def matches(path: pathlib.Path) -> str:
-    """A table of matches, with the paper's figures, the required scores and the target scores.
+    """A table of matches, with the paper's figures, the required scores and the target scores, and
+    with ratings from games against GNU Go.
 
     A match that was stopped has no score yet: short games end first, which biases it.
     """
-    lines = []
+    lines, ratings = [], []
     for row in _rows(path):
-        score, low, high = (f"{float(row[key]):.1%}" for key in _INTERVALS[0])
+        numbers = [float(row[key]) for key in _INTERVALS[0]]
+        score, low, high = (f"{x:.1%}" for x in numbers)
         is_stopped = row["stopped"] == "True"
         games = f"{row['games']} of {row['asked']}" if is_stopped else row["games"]
         least, most = float(row["must_low"] or 0), float(row["must_high"] or 1)
@@ -73,8 +80,24 @@ def matches(path: pathlib.Path) -> str:
         lines[-1] += [f"{row['won']}, {row['drawn']}, {row['lost']}"]
         lines[-1] += ["stopped" if is_stopped else f"**{score}** [{low}, {high}]", required]
         lines[-1] += [f"{float(row['aim']):.0%}" if row["aim"] else ""]
+        command = None if is_stopped else _opponent_command(path.parent / row["match"])
+        ratings.append(scale.rating_text(command, *numbers))
     head = ["", "opponent", "paper", "games", "won, drawn, lost", "score [95%]", "must", "aim"]
+    return _rated(head, lines, ratings)
+
+
+def _rated(head: list[str], lines: list[list[Any]], ratings: list[str]) -> str:
+    """A table with a column of ratings, if there are any."""
+    if any(ratings):
+        head = [*head, scale.HEAD]
+        lines = [[*cells, text] for cells, text in zip(lines, ratings, strict=True)]
     return markdown(head, lines)
+
+
+def _opponent_command(match: pathlib.Path) -> str | None:
+    """The opponent's command line in a match's folder; None if it is no program or unrecorded."""
+    config = match / "config.json"
+    return json.loads(config.read_text())["opponent"]["command"] if config.exists() else None
 
 
 KINDS = {kind.__name__: kind for kind in (points, grid, matches)}
@@ -111,14 +134,22 @@ def claims(text: str) -> Iterator[tuple[int, str, Interval]]:
 
 
 def recorded(folder: pathlib.Path = FOLDER) -> set[Interval]:
-    """All figures with intervals in the records below a folder, in every rounding in use."""
+    """All figures with intervals in the records below a folder, in every rounding in use; scores
+    also as ratings on GNU Go's scale."""
     intervals: list[Interval] = []
     for path in folder.rglob("results/**/*.csv"):
         intervals += [one for row in _rows(path) for one in _intervals(row)]
     for path in folder.rglob("results/**/*.json"):
         intervals += _nested(json.loads(path.read_text()))
+    ratings = [
+        (scale.rating(score), scale.rating(low), scale.rating(high))
+        for score, low, high in intervals
+        if low > 0 and high < 1
+    ]
     scales = (100, 1), (100, 0), (1, 0), (1, 1)
-    return {_rounded(one, by, digits) for one in intervals for by, digits in scales}
+    return {_rounded(one, by, digits) for one in intervals for by, digits in scales} | {
+        _rounded(one, 1, 0) for one in ratings
+    }
 
 
 def _rounded(interval: Interval, scale: int, digits: int) -> Interval:

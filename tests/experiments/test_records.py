@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -74,6 +75,27 @@ def test_points_by_hand(tmp_path):
         "| MC-RAVE, k = 1,000 | 4 | 2, 1, 1 | 62.5% [30.0%, 80.0%] | +89 [-147, +241] |",
         "| UCT, none, against GNU Go 3.8 | 4 | 0, 0, 4 | 0.0% [0.0%, 49.0%] |  |",
     ]
+
+
+def test_games_against_gnugo_give_a_rating(tmp_path):
+    """75% is 191 Elo above GNU Go's 1800."""
+    path = tmp_path / "results.csv"
+    rows = [
+        f"{name},GNU Go 3.8,4,4,3,0,1,0.75,0.3,0.95,,,,,{stopped}\n"
+        for name, stopped in (("ten", False), ("zero", False), ("half", True))
+    ]
+    path.write_text(
+        "match,opponent,games,asked,won,drawn,lost,score,low,high,paper,must_low,must_high,aim,"
+        "stopped\n" + "".join(rows)
+    )
+    for name, level in (("ten", 10), ("zero", 0), ("half", 10)):
+        (tmp_path / name).mkdir()
+        config = {"opponent": {"command": f"gnugo --mode gtp --level {level}"}}
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+    head, _, *lines = records.matches(path).splitlines()
+    assert head.endswith("| aim | Elo, GNU Go = 1800 [95%] |")
+    assert lines[0].endswith("| 1,991 [1,653, 2,312] |")
+    assert all(line.endswith("|  |  |") for line in lines[1:])  # another level; a stopped match
 
 
 def test_a_stopped_match_has_no_score(tmp_path):
