@@ -15,6 +15,7 @@ _COMMANDS = {
     "--preset NAME --dry-run": "The cost of such a run on devices that need not be present.",
     "evaluate": "Rate the networks of a run.",
     "plots": "Plot the metrics of a run.",
+    "average": "Average the weights of several networks of one training.",
     "worker": "Play games for a run, on another device or machine.",
     "status": "Report the state of a run and its workers.",
     "--data DIR": "Train on the games of `gozero selfplay`.",
@@ -26,6 +27,7 @@ _EXAMPLES = (
 _MODULES = {
     "evaluate": "train.evaluate",
     "plots": "train.plots",
+    "average": "train.average",
     "worker": "train.worker",
     "status": "train.status",
 }

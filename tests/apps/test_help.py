@@ -24,6 +24,7 @@ COMMANDS = {
     "python -m train --dry-run": ("train.dry_run", "DryRunConfig"),
     "python -m train evaluate": ("train.evaluate", "EvaluateConfig"),
     "python -m train plots": ("train.plots", "PlotsConfig"),
+    "python -m train average": ("train.average", "AverageConfig"),
     "python -m train worker": ("train.worker", "WorkerFlags"),
     "python -m train status": ("train.status", "StatusConfig"),
     "python -m train --data": ("train.supervised", "SupervisedConfig"),
