@@ -61,7 +61,7 @@ def run(config: AverageConfig, command: Sequence[str]) -> pathlib.Path:
     for other, other_shape, *_ in others:
         if _form(other_shape) != _form(shape):
             raise ValueError(
-                f"--weights {other}: it is {_form(other_shape)}, but {path} is {_form(shape)}; "
+                f"--weights {other}: it is {_text(other_shape)}, but {path} is {_text(shape)}; "
                 "expected networks of one shape and board size"
             )
     mean = jax.tree.map(lambda *x: sum(x) / len(x), params, *(one[2] for one in others))
@@ -73,6 +73,11 @@ def run(config: AverageConfig, command: Sequence[str]) -> pathlib.Path:
 def _form(shape: NetworkConfig) -> tuple[int | None, NetworkConfig]:
     """What must agree: the dtype of the computation need not."""
     return shape.board_size, dataclasses.replace(shape, dtype="float32")
+
+
+def _text(shape: NetworkConfig) -> str:
+    size, form = _form(shape)
+    return f"for {size}x{size}, {form}"
 
 
 if __name__ == "__main__":
