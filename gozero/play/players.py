@@ -89,7 +89,7 @@ MEASURED = (
         "zero_strength/results/7x7-gnugo",
     ),
     Measured(
-        *("strong", 9, "GNU Go 3.8", 400, 0.8975, 0.867799, 0.921135, 0.0926),
+        *("strong", 9, "GNU Go 3.8", 400, 0.93, 0.902475, 0.950185, 0.123),
         "zero_strength/results/9x9-gnugo",
     ),
     Measured(
