@@ -31,6 +31,8 @@ class AverageConfig:
     """The file to write, NAME.safetensors."""
 
     EXAMPLES = (
+        "python -m train average --weights first.safetensors second.safetensors "
+        "--out mean.safetensors",
         "python -m train average --weights runs/zero/weights/*.safetensors --out mean.safetensors",
     )
 

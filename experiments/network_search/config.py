@@ -7,7 +7,7 @@ import pathlib
 from typing import ClassVar
 
 from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
-from experiments.zero_strength.config import RESULTS
+from experiments.zero_strength.config import FIRST_9X9, RESULTS
 from gozero.play.players import NETWORKS
 from gozero.runs.settings import setting
 
@@ -46,5 +46,5 @@ class NetworkSearchConfig(SweepConfig):
     @property
     def network(self) -> pathlib.Path:
         """The weights of both sides."""
-        own = RESULTS / f"{self.size}x{self.size}.safetensors"
+        own = FIRST_9X9 if self.size == 9 else RESULTS / f"{self.size}x{self.size}.safetensors"
         return own if self.weights is None else self.weights

@@ -36,10 +36,14 @@ _RAVE_13X13 = dataclasses.replace(
 _LEVEL_0 = Side(command=GNUGO.replace("--level 10", "--level 0"))
 
 
-def _network(size: int) -> Side:
+FIRST_9X9 = RESULTS / "9x9-first.safetensors"
+"""The network with which that of 9x9 was averaged; older matches were played with it."""
+
+
+def _network(size: int, weights: pathlib.Path | None = None) -> Side:
     return Side(
         evaluator="network",
-        weights=RESULTS / f"{size}x{size}.safetensors",
+        weights=weights or RESULTS / f"{size}x{size}.safetensors",
         search="katago",
         symmetries="random",
         simulations=200,
@@ -58,7 +62,10 @@ MATCHES = {
     "9x9-rave": Match(_network(9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
     "9x9-gnugo": Match(_network(9), 400, (0.90, 1.0), 0.95, **_9X9),
     "9x9-bf16": Match(
-        dataclasses.replace(_network(9), dtype="bfloat16"), 400, opponent=_network(9), **_9X9
+        dataclasses.replace(_network(9, FIRST_9X9), dtype="bfloat16"),
+        400,
+        opponent=_network(9, FIRST_9X9),
+        **_9X9,
     ),
     "13x13-rave": Match(_network(13), 50, opponent=_RAVE_13X13, **_13X13),
     "13x13-gnugo-0": Match(_network(13), 200, (0.50, 1.0), opponent=_LEVEL_0, **_13X13),

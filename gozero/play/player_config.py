@@ -219,7 +219,7 @@ class PlayerConfig:
 
     expert_bonus: float | None = setting(None, above=0, below=10**6, unset="no such bonus")
     """C of MoGo's expert bias with rave, C P / log(2 + N): P is a move's prior, and N its visits
-    (Chaslot et al. 2010)."""
+    (after Chaslot et al. 2010)."""
 
     expert_visits: float | None = setting(None, above=0, below=10**6, unset="no such bonus")
     """w of a second expert bias, w P / (1 + N~), with N~ the all-moves-as-first visits."""

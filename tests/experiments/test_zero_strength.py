@@ -18,7 +18,8 @@ def test_every_match_is_valid(tmp_path):
         fewer = {"13x13-rave": 50, "13x13-gnugo": 100}
         assert match_config.games == fewer.get(name, 400 if match_config.size == 9 else 200)
         assert (match_config.player.simulations, match_config.player.search) == (200, "katago")
-        assert match_config.player.weights.name == f"{match.size}x{match.size}.safetensors"
+        network = f"{match.size}x{match.size}" + "-first" * (name == "9x9-bf16")
+        assert match_config.player.weights.name == f"{network}.safetensors"
         assert (ROOT / match_config.player.weights).is_file()
     assert config.match("7x7-rave").opponent.heuristic == "shape"
     assert config.match("7x7-gnugo").opponent.command == GNUGO

@@ -38,7 +38,7 @@ def test_claims_about_players_were_measured(row):
     own = PlayerConfig(**players.settings_of(row.player, row.size))
     weights = played.pop("weights")
     assert weights is None or pathlib.Path(weights).stem == f"{row.size}x{row.size}"
-    of_side = "command", "reuse", "player"
+    of_side = "command", "main_time", "reuse", "player"
     known = {name: value for name, value in played.items() if name not in of_side}
     assert {name: getattr(own, name) for name in known} == known
     assert config["size"] == row.size

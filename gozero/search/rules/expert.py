@@ -17,11 +17,10 @@ from gozero.search.rules.rave import Rave
 class ExpertBias(SelectionRule):
     """rule + (C / log(2 + N) + w / (1 + N~)) H: MoGo's expert knowledge.
 
-    Chaslot, Fiter, Hoock, Rimmel & Teytaud (2010), "Adding expert knowledge and exploration in
-    Monte-Carlo tree search": H is what experts and patterns think of a move, here its prior. The
-    first part replaces the exploration bonus and fades very slowly. In the paper the second is
-    w / N~, whose weight is taken from that of the simulations, so that H is mixed with the values;
-    a prior is not a value, so here it is added to them.
+    After Chaslot, Fiter, Hoock, Rimmel & Teytaud (2010), "Adding expert knowledge and exploration
+    in Monte-Carlo tree search", whose text was not available: the details may differ. H is what
+    experts and patterns think of a move, here its prior. The first part fades very slowly and takes
+    the place of an exploration bonus; the second fades with the all-moves-as-first visits.
 
     Attributes:
       rule: the values of moves, as probabilities of winning.
