@@ -217,7 +217,7 @@ def test_rules_with_statistics_of_untried_actions(name):
         plain_rule = mcts.Estimators(rule.bias, rule.above_bias)
     elif isinstance(rule, ExpertBias):
         of_rave = mcts.Rave(PLAIN_BETA[rule.rule.schedule])
-        plain_rule = mcts.ExpertBias(of_rave, rule.weight, rule.confidence)
+        plain_rule = mcts.ExpertBias(of_rave, rule.bonus, rule.visits)
     elif isinstance(rule, Rave):
         more = {"initial": rule.initial, "plain": rule.bonus == "plain"}
         plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play, **more)

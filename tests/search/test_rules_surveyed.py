@@ -139,7 +139,7 @@ def test_expert_bias_by_hand():
         amaf_visits=jnp.array([1, 9, 0, 9]),
         amaf_q=jnp.array([-1.0, 0.5, 0.0, 1.0]),
     )
-    rule = ExpertBias(Rave(), weight=0.2, confidence=3.0)
+    rule = ExpertBias(Rave(), bonus=0.2, visits=3.0)
     log2, log10 = 0.6931472, 2.3025851
     expected = [
         0.0 + 0.2 * (0.2 / log2 + 3 / 2),
@@ -149,8 +149,8 @@ def test_expert_bias_by_hand():
     ]
     np.testing.assert_allclose(rule(edges), expected, rtol=1e-6)
     np.testing.assert_array_equal(rule.evaluation(edges), Rave().evaluation(edges))
-    with pytest.raises(ValueError, match=r"^weight, confidence: both are 0"):
-        ExpertBias(weight=0.0, confidence=0.0)
+    with pytest.raises(ValueError, match=r"^bonus, visits: both are 0"):
+        ExpertBias(bonus=0.0, visits=0.0)
 
 
 def test_estimators_cannot_be_combined_with_ancestors():
@@ -168,8 +168,8 @@ def test_estimators_cannot_be_combined_with_ancestors():
         (Gaussian, "settled", 0),
         (Boltzmann, "temperature", 0.0),
         (Estimators, "above_bias", 1.5),
-        (ExpertBias, "weight", -0.1),
-        (ExpertBias, "confidence", -1.0),
+        (ExpertBias, "bonus", -0.1),
+        (ExpertBias, "visits", -1.0),
         (Widening, "first", 0.0),
         (Widening, "growth", 1.0),
         (Pruning, "deviations", 0.0),

@@ -24,21 +24,21 @@ class ExpertBias(SelectionRule):
 
     Attributes:
       rule: the values of moves, as probabilities of winning.
-      weight: C.
-      confidence: w.
+      bonus: C.
+      visits: w. These two values are the only ones that were tried, see experiments/surveyed.
 
     Raises:
-      ValueError: naming the field, what it was and what is allowed; both weights are 0.
+      ValueError: naming the field, what it was and what is allowed; both are 0.
     """
 
     rule: Rave | Estimators = Rave()  # noqa: RUF009 (frozen)
-    weight: float = 0.05
-    confidence: float = 10.0
+    bonus: float = 0.1
+    visits: float = 1.0
 
     def __post_init__(self):
-        check_ranges(self, weight=AT_LEAST_0, confidence=AT_LEAST_0)
-        if self.weight == self.confidence == 0:
-            raise ValueError("weight, confidence: both are 0, so there is no bias; use the rule")
+        check_ranges(self, bonus=AT_LEAST_0, visits=AT_LEAST_0)
+        if self.bonus == self.visits == 0:
+            raise ValueError("bonus, visits: both are 0, so there is no bias; use the rule")
 
     @property
     def needs(self) -> Needs:
@@ -47,8 +47,8 @@ class ExpertBias(SelectionRule):
     def __call__(self, edges: Edges) -> jax.Array:
         assert edges.amaf_visits is not None  # `needs` includes them
         amaf_visits = edges.amaf_visits.astype(jnp.float32)
-        lasting = self.weight / jnp.log(2.0 + edges.visits.astype(jnp.float32))
-        fading = self.confidence / (1.0 + amaf_visits)
+        lasting = self.bonus / jnp.log(2.0 + edges.visits.astype(jnp.float32))
+        fading = self.visits / (1.0 + amaf_visits)
         score = self.rule(edges) + (lasting + fading) * edges.prior
         return jnp.where(edges.legal, score, -jnp.inf)
 
