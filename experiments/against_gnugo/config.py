@@ -11,6 +11,8 @@ from gozero.apps.match.config import Side
 from gozero.play.players import settings_of
 from gozero.runs.settings import setting
 
+RESULTS = pathlib.Path("experiments/against_gnugo/results")
+
 
 def _our_side(simulations: int = 3000, **more) -> Side:
     flags = {"search": "rave", "leaves": 2, "rave_bias": 0.01, "nakade": True}
@@ -22,6 +24,8 @@ _UCT = _our_side(
     search="uct", playouts="mogo", leaves=1, exploration=0.25, first_play=1.0, rave_bias=None
 )
 _HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
+_TAUGHT = {"shapes": RESULTS / "taught_9.safetensors"}
+"""Values of local shapes that were learned from a network, not by self-play."""
 
 _LITERAL = Side(**settings_of("literal", 9), resign=-0.95)
 """Algorithm 2 exactly as the paper prints it."""
@@ -66,6 +70,8 @@ MATCHES = {
     "rave": Match(_our_side(), 200, (0.50, 1.0), 0.65, "50-60%"),
     "heuristic": Match(_our_side(**_HEURISTIC), 400, (0.69, 1.0), 0.80, "69%"),
     "heuristic-10000": Match(_our_side(10_000, **_HEURISTIC), 200, (0.82, 1.0), 0.90, "82%"),
+    "taught": Match(_our_side(3000, **_HEURISTIC, **_TAUGHT), 400, (0.69, 1.0), 0.80),
+    "taught-10000": Match(_our_side(10_000, **_HEURISTIC, **_TAUGHT), 200, (0.82, 1.0), 0.90),
     "playouts": Match(
         _our_side(400, nakade=False),
         200,

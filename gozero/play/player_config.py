@@ -261,7 +261,8 @@ class PlayerConfig:
     shapes: pathlib.Path | None = setting(
         None, unset="those that come with the package, for 7x7 and 9x9"
     )
-    """Values of local shapes: a file from `python -m train.classical.td`, for one board size."""
+    """Values of local shapes: a file from `python -m train.classical.td` or `.imitation`, for one
+    board size."""
 
     heuristic_visits: int = setting(
         0,

@@ -80,6 +80,14 @@ def action_logits(
       table: f32[E].
       positions: [B].
     """
+    logits = placement_logits(rules, shapes, table, positions)
+    return _with_captures(rules, shapes, table, positions, logits)
+
+
+def placement_logits(
+    rules: go.Rules, shapes: Shapes, table: jax.Array, positions: go.Position
+) -> jax.Array:
+    """f32[B, A]: as `action_logits`, as if moves removed no stones; differentiable by the table."""
     lay = rules.layout
     active = jax.vmap(functools.partial(entries, shapes))(positions.black, positions.white)
     values = table.at[active].get(mode="promise_in_bounds")
@@ -94,18 +102,17 @@ def action_logits(
     for windows, powers in zip(*local.slots(shapes), strict=True):  # each iteration is a fused pass
         after = column(active, windows) + step * powers[None]
         change += table.at[after].get(mode="promise_in_bounds") - column(values, windows)
-    logits = jnp.concatenate([current[:, None] + change, current[:, None]], axis=1)
-    return _with_captures(rules, shapes, table, positions, vacant, logits)
+    return jnp.concatenate([current[:, None] + change, current[:, None]], axis=1)
 
 
-def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array:
+def _with_captures(rules, shapes, table, positions, logits) -> jax.Array:
     """f32[B, A]: the logits, with those of moves that remove stones corrected.
 
     These moves are played, some at a time, pooled over all games; with good players a quarter of
     the games has one. Trip bound: 4 n^2.
     """
     lay, num_games = rules.layout, logits.shape[0]
-    points = _removing_points(rules, positions, vacant)
+    points = removing_points(rules, positions)
     number = bb.count(points)
     up_to = jnp.cumsum(number)
     before, total = up_to - number, up_to[-1]  # the number of these moves in earlier games; in all
@@ -135,9 +142,10 @@ def _with_captures(rules, shapes, table, positions, vacant, logits) -> jax.Array
     return lax.while_loop(lambda carry: carry[0] < total, evaluate_some, (jnp.int32(0), logits))[1]
 
 
-def _removing_points(rules: go.Rules, positions: go.Position, vacant: bb.Board) -> bb.Board:
+def removing_points(rules: go.Rules, positions: go.Position) -> bb.Board:
     """The points [B] where a move removes stones, whether captured or its own by suicide."""
     lay = rules.layout
+    vacant = bb.complement(lay, bb.union(positions.black, positions.white))
     _, opponent = go.own_and_opponent(positions)
     captured = bb.intersection(opponent, positions.atari)
     points = bb.intersection(vacant, bb.neighbours(lay, captured))

@@ -29,6 +29,7 @@ COMMANDS = {
     "python -m train status": ("train.status", "StatusConfig"),
     "python -m train --data": ("train.supervised", "SupervisedConfig"),
     "python -m train.classical.td": ("train.classical.td", "TdFlags"),
+    "python -m train.classical.imitation": ("train.classical.imitation", "ImitationFlags"),
     "python -m train.classical.mm": ("train.classical.mm", "MmConfig"),
     "python -m train.classical.balancing": ("train.classical.balancing", "BalancingConfig"),
     **{

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import bitboard as bb
+from gozero.go import rules as go
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 
 _COLOUR = {"X": BLACK, "O": WHITE}
@@ -54,6 +56,26 @@ def packed(size: int, boards: list[list[int]]) -> tuple[bb.Board, bb.Board]:
 def unpacked(size: int, board: bb.Board) -> np.ndarray:
     """Words [B] -> bool[B, size * size]."""
     return unpack(bb.layout(size), board)
+
+
+def positions_of(size: int, boards: list[list[int]], colours: list[int]) -> go.Position:
+    """Positions [B], with `atari` set."""
+    black, white = packed(size, boards)
+    atari = []
+    for board in boards:
+        game = ReferenceGame(size)
+        game.board = board
+        atari.append([BLACK if in_atari else 0 for in_atari in game.in_atari()])
+    count = len(boards)
+    return go.Position(
+        black=black,
+        white=white,
+        atari=packed(size, atari)[0],
+        ko=jnp.full(count, -1, jnp.int16),
+        ply=jnp.zeros(count, jnp.int16),
+        passes=jnp.zeros(count, jnp.int8),
+        to_play=jnp.asarray([colour == WHITE for colour in colours], jnp.int8),
+    )
 
 
 def random_boards(size: int, count: int, seed: int) -> list[list[int]]:

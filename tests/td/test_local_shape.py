@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,7 +12,7 @@ from gozero.go import rules as go
 from gozero.go import symmetry
 from gozero.td import local_shape, shapes
 from gozero.td.shapes import Shapes
-from tests.go.boards import packed, parse, random_boards
+from tests.go.boards import parse, positions_of, random_boards
 from tests.reference import local_shape as plain
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 
@@ -117,26 +116,6 @@ def compiled(rules: go.Rules, chosen: Shapes):
         return values, local_shape.action_logits(rules, chosen, table, positions)
 
     return jax.jit(run)
-
-
-def positions_of(size: int, boards: list[list[int]], colours: list[int]) -> go.Position:
-    """Positions [B], with `atari` set."""
-    black, white = packed(size, boards)
-    atari = []
-    for board in boards:
-        game = ReferenceGame(size)
-        game.board = board
-        atari.append([BLACK if in_atari else 0 for in_atari in game.in_atari()])
-    count = len(boards)
-    return go.Position(
-        black=black,
-        white=white,
-        atari=packed(size, atari)[0],
-        ko=jnp.full(count, -1, jnp.int16),
-        ply=jnp.zeros(count, jnp.int16),
-        passes=jnp.zeros(count, jnp.int8),
-        to_play=jnp.asarray([colour == WHITE for colour in colours], jnp.int8),
-    )
 
 
 def after_each(size: int, board: list[int], colour: int, suicide: bool = False) -> dict:

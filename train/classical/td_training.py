@@ -18,13 +18,13 @@ from gozero.apps import flags, runtime
 from gozero.go import rules as go
 from gozero.play.arena import play_match
 from gozero.play.player import Turn, policy_player, random_player
-from gozero.runs import arrays
 from gozero.runs.progress import Progress
 from gozero.td import local_shape, td
 from gozero.td import shapes as local
 from gozero.td import weights as shape_weights
 from gozero.td.shapes import Shapes
 from gozero.td.td import TdConfig
+from train.classical import checkpoints
 from train.classical.td import PROG, TdFlags
 
 STEPS_PER_CALL = 100
@@ -184,19 +184,8 @@ def begin(options: TdFlags, config: TdConfig, task: td.Task) -> TdState:
     if not options.resume:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         return state
-    if not options.checkpoint.is_file():
-        raise ValueError(f"--resume: there is no {options.checkpoint}")
-    flags = arrays.describe(options.checkpoint, "checkpoint").get("flags")
-    if flags != options.same:
-        raise ValueError(f"--resume: {options.checkpoint} was made with other flags: {flags}")
-    leaves = _named_leaves(state)
-    saved, _ = arrays.read(options.checkpoint, "checkpoint", lambda about, names: leaves)
-    return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(saved[k]) for k in leaves])
+    return checkpoints.load(options.checkpoint, options.same, state)
 
 
 def save_checkpoint(options: TdFlags, state: TdState) -> None:
-    arrays.write(options.checkpoint, "checkpoint", _named_leaves(state), {"flags": options.same})
-
-
-def _named_leaves(state: TdState) -> dict[str, jax.Array]:
-    return {f"leaf_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(state))}
+    checkpoints.save(options.checkpoint, options.same, state)

@@ -1,0 +1,71 @@
+"""Learn the weights of local shapes from a network, from a checkout; see `imitation_training`.
+
+python -m train.classical.imitation --teacher NET.safetensors --out runs/shapes/taught.safetensors
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from gozero.apps import runtime
+from gozero.runs import arrays
+from gozero.runs.settings import check, seed_setting, setting
+
+PROG = "python -m train.classical.imitation"
+
+
+@dataclasses.dataclass(frozen=True)
+class ImitationFlags:
+    """Learn the values of local shapes from a network's policy and value, in games that it plays
+    against itself, for --heuristic shape."""
+
+    teacher: pathlib.Path = setting(help="The network: a file made by `python -m train`.")
+    out: pathlib.Path = setting(
+        help="The .safetensors file to write the weights to, with a checkpoint beside it."
+    )
+    komi: float = setting(7.0, "Points for White.")
+    steps: int = setting(10_000, "Steps, in each of which every game plays one move.", least=1)
+    games: int = setting(512, "Games played in lockstep.", least=1)
+    rate: float = setting(0.01, "Adam's initial step size; it falls to 2% along a cosine.", above=0)
+    temperature: float = setting(
+        0.2, "The logit of a move's value for each unit of its policy logit.", above=0
+    )
+    value_weight: float = setting(
+        0.2, "The weight of the value's loss, beside that of the policy.", least=0
+    )
+    epsilon: float = setting(
+        0.15,
+        "The probability of a random move; the others are drawn from the network's policy.",
+        least=0,
+        most=1,
+    )
+    resume: bool = setting(
+        False, "Continue from the checkpoint beside --out, which had the same flags."
+    )
+    seed: int = seed_setting("The seed of the games.")
+    EXAMPLES = (
+        f"{PROG} --teacher gozero/play/data/9x9.safetensors --out runs/shapes/taught.safetensors",
+        f"{PROG} --teacher gozero/play/data/9x9.safetensors --out runs/shapes/taught.safetensors "
+        "--resume",
+    )
+
+    def __post_init__(self):
+        check(self)
+        arrays.check_name(self.out, "--out")
+        if self.out.exists() and not self.resume:
+            raise ValueError(f"--out {self.out} already exists; name a new file, or give --resume")
+
+    @property
+    def checkpoint(self) -> pathlib.Path:
+        return self.out.with_suffix(".checkpoint")
+
+    @property
+    def same(self) -> str:
+        """The flags that must be the same in the run that wrote the checkpoint, as text."""
+        flags = {k: v for k, v in dataclasses.asdict(self).items() if k not in ("out", "resume")}
+        return repr(flags)
+
+
+if __name__ == "__main__":
+    runtime.run_main(PROG, "train.classical.imitation_training")

@@ -1,0 +1,282 @@
+"""Local shapes that imitate a network, and the program of ``python -m train.classical.imitation``.
+
+A network plays games against itself in lockstep. In each position s of them the weights w of the
+local shapes descend by Adam, in all games together,
+
+    loss = T H(p, softmax(l(s, .) / T)) + c H(v, logistic(l(s)))
+
+where H is the cross-entropy, p the network's policy, v its value as Black's probability of winning,
+l(s, a) the logit of the value after move a for the player to move, and l(s) that of s for Black.
+The policy ranks moves, which a heuristic is for and values learned by TD(0) do poorly; the value
+fixes the scale. The policies are those of moves that fill no own eye and remove no stones.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+
+from gozero.apps import flags, runtime
+from gozero.go import bitboard as bb
+from gozero.go import rules as go
+from gozero.nets import weights as net_weights
+from gozero.play.networks import network_evaluator
+from gozero.runs.progress import Progress
+from gozero.search.game import Evaluator, Trail
+from gozero.td import local_shape, td
+from gozero.td import shapes as local
+from gozero.td import weights as shape_weights
+from gozero.td.shapes import Shapes
+from train.classical import checkpoints
+from train.classical.imitation import PROG, ImitationFlags
+
+STEPS_PER_CALL = 50
+CHECKPOINT_S = 60.0
+_LEAST_RATE_SHARE = 0.02
+_NEVER = -1e9  # the logit of a move that is not allowed
+
+
+class ImitationState(NamedTuple):
+    """Everything that the next step depends on, except the seed."""
+
+    taken: jax.Array  # i32[]: steps taken
+    games: go.GameState  # [B]
+    weights: jax.Array  # f32[K + 1]
+    optimizer: Any  # Adam's state
+
+
+class ImitationStats(NamedTuple):
+    """The means over the positions of a step."""
+
+    divergence: jax.Array  # f32[]: from the network's policy, in nats
+    value_loss: jax.Array  # f32[]: in nats
+    same_best: jax.Array  # f32[]: the share of positions with the network's best move
+
+
+class Lesson(NamedTuple):
+    """What the network says of B positions."""
+
+    positions: go.Position  # [B]
+    policy_logits: jax.Array  # f32[B, A]
+    black_wins: jax.Array  # f32[B]: in [0, 1]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit status: 0, 1 if something cannot be read or written, 2 for bad input, 130
+    for Ctrl-C."""
+    options = flags.parse(ImitationFlags, argv, prog=PROG)
+    with flags.exit_on_error(PROG):
+        return run(options, [PROG, *(sys.argv[1:] if argv is None else argv)])
+
+
+def run(options: ImitationFlags, command: list[str]) -> int:
+    """Do what `main` does; the command is recorded in the weights.
+
+    Raises:
+      ValueError: a network or checkpoint that is damaged, or of other shapes or flags; a network
+        of another game.
+      OSError: something cannot be read or written.
+    """
+    config, params, about = net_weights.load(options.teacher)
+    size = about.get("size")
+    if getattr(config, "observation", None) or not isinstance(size, int):
+        raise ValueError(
+            f"--teacher {options.teacher} is not a Go network for one board size; expected a file "
+            "made by `python -m train`"
+        )
+    rules = go.Rules(size=size, ko="simple")
+    evaluator = network_evaluator(rules, config, params)
+    shapes = Shapes(size)
+    state = begin(options, rules, shapes)
+    with runtime.StopRequest() as stop:
+        state, stats = _learn(options, rules, shapes, evaluator, state, stop)
+    checkpoints.save(options.checkpoint, options.same, state)
+    shape_weights.save(
+        options.out,
+        shapes,
+        np.asarray(state.weights),
+        command=command,
+        komi=options.komi,
+        steps=int(state.taken),
+        games_in_lockstep=options.games,
+        seed=options.seed,
+        teacher_sha256=about["sha256"],
+        **{name: round(value, 4) for name, value in stats.items()},
+    )
+    print(f"{int(state.taken)} steps; weights in {options.out}")
+    return runtime.STOPPED if stop.requested else 0
+
+
+def begin(options: ImitationFlags, rules: go.Rules, shapes: Shapes) -> ImitationState:
+    """The state to start from: the checkpoint's, or a new one.
+
+    Raises:
+      ValueError: --resume without a checkpoint, or with one made with other flags.
+    """
+    weights = jnp.zeros(local.sharing(shapes).num_weights + 1)
+    optimizer = _optimizer(options).init(weights)
+    state = ImitationState(jnp.int32(0), _new_games(rules, options), weights, optimizer)
+    if options.resume:
+        return checkpoints.load(options.checkpoint, options.same, state)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    return state
+
+
+def _new_games(rules: go.Rules, options: ImitationFlags) -> go.GameState:
+    """[B]: empty boards."""
+    new = go.init(rules, options.komi)
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (options.games, *jnp.shape(x))), new)
+
+
+def _optimizer(options: ImitationFlags) -> optax.GradientTransformation:
+    return optax.adam(optax.cosine_decay_schedule(options.rate, options.steps, _LEAST_RATE_SHARE))
+
+
+def _learn(
+    options: ImitationFlags, rules: go.Rules, shapes: Shapes, evaluator: Evaluator, state, stop
+) -> tuple[ImitationState, dict[str, float]]:
+    step = make_run(options, rules, shapes, evaluator)
+    key = jax.random.key(options.seed)
+    started = saved = time.perf_counter()
+    before, means = int(state.taken), {}
+    with Progress("imitation", options.steps, "steps", before) as progress:
+        progress.phase("compiling")
+        while int(state.taken) < options.steps and not stop.requested:
+            state, stats = step(evaluator.params, state, key)
+            now, taken = time.perf_counter(), int(state.taken)
+            means = {name: float(x) for name, x in stats._asdict().items()}
+            rate = (taken - before) * options.games / (now - started)
+            progress.phase("learning")
+            progress.show(taken, _numbers(means, rate))
+            if now - saved >= CHECKPOINT_S:
+                checkpoints.save(options.checkpoint, options.same, state)
+                saved = now
+    return state, means
+
+
+def _numbers(means: dict[str, float], positions_per_s: float) -> dict[str, str]:
+    return {
+        "positions/s": f"{positions_per_s:,.0f}",
+        "divergence": f"{means['divergence']:.3f}",
+        "value loss": f"{means['value_loss']:.3f}",
+        "same best move": f"{means['same_best']:.1%}",
+    }
+
+
+def make_run(
+    options: ImitationFlags, rules: go.Rules, shapes: Shapes, evaluator: Evaluator
+) -> Callable[[Any, ImitationState, jax.Array], tuple[ImitationState, ImitationStats]]:
+    """(the network's params, state, key) -> (state, mean stats), jitted: takes some steps, up to
+    the options' number in all."""
+    sharing = jnp.asarray(local.sharing(shapes).weight)
+    optimizer, fresh = _optimizer(options), _new_games(rules, options)
+    observe = evaluator.observe
+    assert observe is not None  # evaluators of Go have their own
+
+    def observe_root(state: go.GameState) -> Any:
+        no_ancestors = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
+        return observe(state, state.position, no_ancestors)
+
+    def one(params: Any, sharing: jax.Array, key: jax.Array, state: ImitationState):
+        key = jax.random.fold_in(key, state.taken)
+        lesson, value = _ask(evaluator, params, key, state.games, observe_root)
+        gradient, stats = jax.grad(functools.partial(loss, rules, shapes, options), has_aux=True)(
+            state.weights, sharing, lesson
+        )
+        change, adam = optimizer.update(gradient, state.optimizer)
+        weights = jnp.asarray(optax.apply_updates(state.weights, change)).at[0].set(0.0)
+        games = _advance(options, rules, key, state.games, lesson.policy_logits)
+        games = _restart(key, games, fresh, value)
+        return ImitationState(state.taken + 1, games, weights, adam), stats
+
+    def run(params: Any, sharing: jax.Array, state: ImitationState, key: jax.Array):
+        if evaluator.prepare is not None:
+            params = evaluator.prepare(params)
+
+        def step(state: ImitationState, _):
+            new, stats = one(params, sharing, key, state)
+            is_due = state.taken < options.steps
+            kept = jax.tree.map(lambda a, b: jnp.where(is_due, a, b), new, state)
+            return kept, (stats, is_due.astype(jnp.float32))
+
+        state, (stats, due) = lax.scan(step, state, length=STEPS_PER_CALL)
+        return state, jax.tree.map(lambda x: jnp.sum(x * due) / jnp.sum(due), stats)
+
+    jitted = jax.jit(run)
+    return lambda params, state, key: jitted(params, sharing, state, key)
+
+
+def loss(
+    rules: go.Rules,
+    shapes: Shapes,
+    options: ImitationFlags,
+    weights: jax.Array,
+    sharing: jax.Array,
+    lesson: Lesson,
+) -> tuple[jax.Array, ImitationStats]:
+    """(f32[], its parts): the mean loss of B positions, see this file's docstring.
+
+    Args:
+      rules: the rules.
+      shapes: the features, for the rules' board size.
+      options: the temperature T and the value's weight c.
+      weights: f32[K + 1].
+      sharing: i32[S, E], from `shapes.Sharing`.
+      lesson: of B positions.
+    """
+    positions, lay, temperature = lesson.positions, rules.layout, options.temperature
+    table = local.expand(sharing, weights)
+    logits = local_shape.placement_logits(rules, shapes, table, positions)
+    removes = jax.vmap(functools.partial(bb.unpack, lay))(
+        local_shape.removing_points(rules, positions)
+    )
+    allowed = td.candidates(rules, positions)[:, :-1] & ~removes
+    sign = jnp.where(positions.to_play == go.WHITE, -1.0, 1.0)[:, None]
+    own = jnp.where(allowed, sign * logits[:, :-1] / temperature, _NEVER)
+    target = jnp.where(allowed, lesson.policy_logits[:, :-1], _NEVER)
+    counts = jnp.any(allowed, axis=1).astype(jnp.float32)
+    gap = jnp.where(allowed, jax.nn.log_softmax(target) - jax.nn.log_softmax(own), 0.0)
+    divergence = jnp.sum(jax.nn.softmax(target) * gap, axis=1) * counts
+    value_loss = optax.sigmoid_binary_cross_entropy(logits[:, -1], lesson.black_wins)
+    same = (jnp.argmax(own, axis=1) == jnp.argmax(target, axis=1)) * counts
+    stats = ImitationStats(jnp.mean(divergence), jnp.mean(value_loss), jnp.mean(same))
+    return temperature * stats.divergence + options.value_weight * stats.value_loss, stats
+
+
+def _ask(evaluator: Evaluator, params, key, games: go.GameState, observe) -> tuple[Lesson, Any]:
+    """(the lesson, the value f32[B] for the player to move in [-1, 1])."""
+    evaluation = evaluator.evaluate(params, key, jax.vmap(observe)(games))
+    value = evaluation.value
+    black = jnp.where(games.position.to_play == go.WHITE, -value, value)
+    return Lesson(games.position, evaluation.prior_logits, (1.0 + black) / 2), value
+
+
+def _advance(options: ImitationFlags, rules: go.Rules, key, games, policy_logits) -> go.GameState:
+    """The games after a move each: drawn from the policy, or at random from those that fill no own
+    eye."""
+    draw_policy, draw_random, which = jax.random.split(jax.random.fold_in(key, 1), 3)
+    legal = jax.vmap(functools.partial(go.legal_actions, rules))(games)
+    policy = jax.random.categorical(draw_policy, jnp.where(legal, policy_logits, _NEVER))
+    anywhere = jnp.where(td.candidates(rules, games.position), 0.0, _NEVER)
+    uniform = jax.random.categorical(draw_random, anywhere)
+    explores = jax.random.uniform(which, policy.shape) < options.epsilon
+    actions = jnp.where(explores, uniform, policy)
+    return jax.vmap(functools.partial(go.play, rules))(games, actions)
+
+
+def _restart(key, games: go.GameState, fresh: go.GameState, value: jax.Array) -> go.GameState:
+    """The games, with those that are over, and a tenth of those that are decided, begun anew."""
+    decided = jnp.abs(value) > 0.98
+    leaves = jax.random.uniform(jax.random.fold_in(key, 2), value.shape) < 0.1
+    over = games.ended | (decided & leaves)
+    pick = lambda new, old: jnp.where(over.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
+    return jax.tree.map(pick, fresh, games)
