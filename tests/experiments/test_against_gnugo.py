@@ -12,6 +12,8 @@ from experiments.against_gnugo.config import BY_TIME, MATCHES, AgainstGnugoConfi
 from experiments.matches import results, run
 from gozero.apps import flags
 from gozero.apps.gtp.config import GtpConfig
+from gozero.td import weights as shape_weights
+from train.classical import imitation
 
 SMALL_K = (
     *("", "-first-action", "-per-action", "-exploration", "-exploration-0.25", "-reuse"),
@@ -22,6 +24,8 @@ ASKED = {  # match: simulations, games, required bounds, target
     "rave": (3000, 200, (0.50, 1.0), 0.65),
     "heuristic": (3000, 400, (0.69, 1.0), 0.80),
     "heuristic-10000": (10_000, 200, (0.82, 1.0), 0.90),
+    "taught": (3000, 400, (0.69, 1.0), 0.80),
+    "taught-10000": (10_000, 200, (0.82, 1.0), 0.90),
     "playouts": (400, 200, (0.70, 1.0), 0.85),
     "literal": (3000, 200, None, None),
     "literal-first-action": (1000, 100, None, None),
@@ -83,6 +87,15 @@ def test_the_letter_and_its_parts():
             parts |= differ
     assert whole == parts | {key: whole[key] for key in whole.keys() - parts.keys()}
     assert whole.keys() - parts.keys() <= {"nakade", "reuse", "playouts"}
+
+
+@pytest.mark.parametrize("after", ["", "-10000"])
+def test_only_the_shapes_were_taught(after):
+    """The taught player is the heuristic one but for the weights, which come with the checkout."""
+    taught, learned = MATCHES[f"taught{after}"].player, MATCHES[f"heuristic{after}"].player
+    assert dataclasses.replace(taught, shapes=None) == learned
+    about = shape_weights.read(taught.shapes).about
+    assert about["command"][:3] == [imitation.PROG, "--teacher", "gozero/play/data/9x9.safetensors"]
 
 
 def test_only_the_playouts_differ():
