@@ -87,7 +87,10 @@ def action_logits(
 def placement_logits(
     rules: go.Rules, shapes: Shapes, table: jax.Array, positions: go.Position
 ) -> jax.Array:
-    """f32[B, A]: as `action_logits`, as if moves removed no stones; differentiable by the table."""
+    """f32[B, A]: as `action_logits`, as if moves removed no stones.
+
+    Differentiable with respect to the table.
+    """
     lay = rules.layout
     active = jax.vmap(functools.partial(entries, shapes))(positions.black, positions.white)
     values = table.at[active].get(mode="promise_in_bounds")

@@ -63,8 +63,8 @@ class ImitationFlags:
     @property
     def same(self) -> str:
         """The flags that must be the same in the run that wrote the checkpoint, as text."""
-        flags = {k: v for k, v in dataclasses.asdict(self).items() if k not in ("out", "resume")}
-        return repr(flags)
+        apart = ("out", "resume", "teacher")  # the network is known by its digest, not its path
+        return repr({k: v for k, v in dataclasses.asdict(self).items() if k not in apart})
 
 
 if __name__ == "__main__":

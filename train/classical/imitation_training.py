@@ -7,8 +7,9 @@ local shapes descend by Adam, in all games together,
 
 where H is the cross-entropy, p the network's policy, v its value as Black's probability of winning,
 l(s, a) the logit of the value after move a for the player to move, and l(s) that of s for Black.
-The policy ranks moves, which a heuristic is for and values learned by TD(0) do poorly; the value
-fixes the scale. The policies are those of moves that fill no own eye and remove no stones.
+The policy ranks moves, which is what a heuristic is for; the value fixes the scale. The policies
+are those of placements that fill no own eye and remove no stones. The network's moves are drawn
+from its policy, and some at random; of games that it thinks decided, a tenth ends at each step.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from gozero.apps import flags, runtime
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.nets import weights as net_weights
+from gozero.nets.features import feature_set
+from gozero.nets.network import NetworkConfig
 from gozero.play.networks import network_evaluator
 from gozero.runs.progress import Progress
 from gozero.search.game import Evaluator, Trail
@@ -42,24 +45,27 @@ from train.classical.imitation import PROG, ImitationFlags
 STEPS_PER_CALL = 50
 CHECKPOINT_S = 60.0
 _LEAST_RATE_SHARE = 0.02
+_DECIDED = 0.98  # the network's value beyond which a game is thought decided
+_LEAVES_SHARE = 0.1  # of these games, the share that ends at each step
 _NEVER = -1e9  # the logit of a move that is not allowed
 
 
+class ImitationStats(NamedTuple):
+    """Means over positions; one without moves that count adds 0 to the first and the last."""
+
+    divergence: jax.Array  # f32[]: from the network's policy, in nats
+    value_loss: jax.Array  # f32[]: in nats
+    same_best: jax.Array  # f32[]: the share of positions with the network's best move
+
+
 class ImitationState(NamedTuple):
-    """Everything that the next step depends on, except the seed."""
+    """Everything that the next step depends on, except the seed; and the latest statistics."""
 
     taken: jax.Array  # i32[]: steps taken
     games: go.GameState  # [B]
     weights: jax.Array  # f32[K + 1]
     optimizer: Any  # Adam's state
-
-
-class ImitationStats(NamedTuple):
-    """The means over the positions of a step."""
-
-    divergence: jax.Array  # f32[]: from the network's policy, in nats
-    value_loss: jax.Array  # f32[]: in nats
-    same_best: jax.Array  # f32[]: the share of positions with the network's best move
+    stats: ImitationStats
 
 
 class Lesson(NamedTuple):
@@ -88,18 +94,21 @@ def run(options: ImitationFlags, command: list[str]) -> int:
     """
     config, params, about = net_weights.load(options.teacher)
     size = about.get("size")
-    if getattr(config, "observation", None) or not isinstance(size, int):
+    is_of_go = isinstance(config, NetworkConfig) and config.observation is None
+    if not is_of_go or not isinstance(size, int):
         raise ValueError(
             f"--teacher {options.teacher} is not a Go network for one board size; expected a file "
             "made by `python -m train`"
         )
-    rules = go.Rules(size=size, ko="simple")
+    sees_past = feature_set(config.features).history
+    rules = go.Rules(size=size, ko="simple", remember=bool(sees_past))
     evaluator = network_evaluator(rules, config, params)
     shapes = Shapes(size)
-    state = begin(options, rules, shapes)
+    made_with = f"{options.same}, teacher {about['sha256']}"
+    state = begin(options, made_with, rules, shapes)
     with runtime.StopRequest() as stop:
-        state, stats = _learn(options, rules, shapes, evaluator, state, stop)
-    checkpoints.save(options.checkpoint, options.same, state)
+        state = _learn(options, made_with, rules, shapes, evaluator, state, stop)
+    checkpoints.save(options.checkpoint, made_with, state)
     shape_weights.save(
         options.out,
         shapes,
@@ -110,23 +119,26 @@ def run(options: ImitationFlags, command: list[str]) -> int:
         games_in_lockstep=options.games,
         seed=options.seed,
         teacher_sha256=about["sha256"],
-        **{name: round(value, 4) for name, value in stats.items()},
+        **{name: round(float(mean), 4) for name, mean in state.stats._asdict().items()},
     )
     print(f"{int(state.taken)} steps; weights in {options.out}")
     return runtime.STOPPED if stop.requested else 0
 
 
-def begin(options: ImitationFlags, rules: go.Rules, shapes: Shapes) -> ImitationState:
-    """The state to start from: the checkpoint's, or a new one.
+def begin(
+    options: ImitationFlags, made_with: str, rules: go.Rules, shapes: Shapes
+) -> ImitationState:
+    """The state to start from: the checkpoint's, if it was made with the same, or a new one.
 
     Raises:
       ValueError: --resume without a checkpoint, or with one made with other flags.
     """
     weights = jnp.zeros(local.sharing(shapes).num_weights + 1)
     optimizer = _optimizer(options).init(weights)
-    state = ImitationState(jnp.int32(0), _new_games(rules, options), weights, optimizer)
+    stats = ImitationStats(jnp.float32(0), jnp.float32(0), jnp.float32(0))
+    state = ImitationState(jnp.int32(0), _new_games(rules, options), weights, optimizer, stats)
     if options.resume:
-        return checkpoints.load(options.checkpoint, options.same, state)
+        return checkpoints.load(options.checkpoint, made_with, state)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     return state
 
@@ -142,41 +154,46 @@ def _optimizer(options: ImitationFlags) -> optax.GradientTransformation:
 
 
 def _learn(
-    options: ImitationFlags, rules: go.Rules, shapes: Shapes, evaluator: Evaluator, state, stop
-) -> tuple[ImitationState, dict[str, float]]:
+    options: ImitationFlags,
+    made_with: str,
+    rules: go.Rules,
+    shapes: Shapes,
+    evaluator: Evaluator,
+    state: ImitationState,
+    stop: runtime.StopRequest,
+) -> ImitationState:
     step = make_run(options, rules, shapes, evaluator)
     key = jax.random.key(options.seed)
     started = saved = time.perf_counter()
-    before, means = int(state.taken), {}
+    before = int(state.taken)
     with Progress("imitation", options.steps, "steps", before) as progress:
         progress.phase("compiling")
         while int(state.taken) < options.steps and not stop.requested:
-            state, stats = step(evaluator.params, state, key)
+            state = step(evaluator.params, state, key)
             now, taken = time.perf_counter(), int(state.taken)
-            means = {name: float(x) for name, x in stats._asdict().items()}
             rate = (taken - before) * options.games / (now - started)
             progress.phase("learning")
-            progress.show(taken, _numbers(means, rate))
+            progress.show(taken, _numbers(state.stats, rate))
             if now - saved >= CHECKPOINT_S:
-                checkpoints.save(options.checkpoint, options.same, state)
+                checkpoints.save(options.checkpoint, made_with, state)
                 saved = now
-    return state, means
+    return state
 
 
-def _numbers(means: dict[str, float], positions_per_s: float) -> dict[str, str]:
+def _numbers(stats: ImitationStats, positions_per_s: float) -> dict[str, str]:
     return {
         "positions/s": f"{positions_per_s:,.0f}",
-        "divergence": f"{means['divergence']:.3f}",
-        "value loss": f"{means['value_loss']:.3f}",
-        "same best move": f"{means['same_best']:.1%}",
+        "divergence": f"{float(stats.divergence):.3f}",
+        "value loss": f"{float(stats.value_loss):.3f}",
+        "same best move": f"{float(stats.same_best):.1%}",
     }
 
 
 def make_run(
     options: ImitationFlags, rules: go.Rules, shapes: Shapes, evaluator: Evaluator
-) -> Callable[[Any, ImitationState, jax.Array], tuple[ImitationState, ImitationStats]]:
-    """(the network's params, state, key) -> (state, mean stats), jitted: takes some steps, up to
-    the options' number in all."""
+) -> Callable[[Any, ImitationState, jax.Array], ImitationState]:
+    """(the network's params, state, key) -> state, jitted: takes some steps, up to the options'
+    number in all; its stats are the means of these."""
     sharing = jnp.asarray(local.sharing(shapes).weight)
     optimizer, fresh = _optimizer(options), _new_games(rules, options)
     observe = evaluator.observe
@@ -196,20 +213,21 @@ def make_run(
         weights = jnp.asarray(optax.apply_updates(state.weights, change)).at[0].set(0.0)
         games = _advance(options, rules, key, state.games, lesson.policy_logits)
         games = _restart(key, games, fresh, value)
-        return ImitationState(state.taken + 1, games, weights, adam), stats
+        return ImitationState(state.taken + 1, games, weights, adam, stats)
 
     def run(params: Any, sharing: jax.Array, state: ImitationState, key: jax.Array):
         if evaluator.prepare is not None:
             params = evaluator.prepare(params)
 
         def step(state: ImitationState, _):
-            new, stats = one(params, sharing, key, state)
+            new = one(params, sharing, key, state)
             is_due = state.taken < options.steps
             kept = jax.tree.map(lambda a, b: jnp.where(is_due, a, b), new, state)
-            return kept, (stats, is_due.astype(jnp.float32))
+            return kept, (new.stats, is_due.astype(jnp.float32))
 
         state, (stats, due) = lax.scan(step, state, length=STEPS_PER_CALL)
-        return state, jax.tree.map(lambda x: jnp.sum(x * due) / jnp.sum(due), stats)
+        means = jax.tree.map(lambda x: jnp.sum(x * due) / jnp.sum(due), stats)
+        return state._replace(stats=means)
 
     jitted = jax.jit(run)
     return lambda params, state, key: jitted(params, sharing, state, key)
@@ -275,8 +293,8 @@ def _advance(options: ImitationFlags, rules: go.Rules, key, games, policy_logits
 
 def _restart(key, games: go.GameState, fresh: go.GameState, value: jax.Array) -> go.GameState:
     """The games, with those that are over, and a tenth of those that are decided, begun anew."""
-    decided = jnp.abs(value) > 0.98
-    leaves = jax.random.uniform(jax.random.fold_in(key, 2), value.shape) < 0.1
+    decided = jnp.abs(value) > _DECIDED
+    leaves = jax.random.uniform(jax.random.fold_in(key, 2), value.shape) < _LEAVES_SHARE
     over = games.ended | (decided & leaves)
     pick = lambda new, old: jnp.where(over.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
     return jax.tree.map(pick, fresh, games)

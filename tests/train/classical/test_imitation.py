@@ -137,18 +137,50 @@ def test_it_comes_to_agree_with_the_network_and_resumes_bit_for_bit(tmp_path, te
     again = ImitationFlags(
         teacher, tmp_path / "again.safetensors", games=16, seed=3, steps=100, rate=0.05
     )
-    config, params, _ = net_weights.load(teacher)
+    config, params, about = net_weights.load(teacher)
+    made_with = f"{again.same}, teacher {about['sha256']}"
     evaluator = network_evaluator(RULES, config, params)
     run = command.make_run(again, RULES, SHAPES, evaluator)
-    state = command.begin(again, RULES, SHAPES)
-    state, first = run(evaluator.params, state, jax.random.key(again.seed))
+    state = command.begin(again, made_with, RULES, SHAPES)
+    state = run(evaluator.params, state, jax.random.key(again.seed))
     assert int(state.taken) == 50
-    command.checkpoints.save(again.checkpoint, again.same, state)
+    command.checkpoints.save(again.checkpoint, made_with, state)
     assert command.main([*argv, "--out", str(again.out), "--resume"]) == 0
     resumed = shape_weights.read(again.out)
     np.testing.assert_array_equal(resumed.weights, learnt.weights)
     assert resumed.about["divergence"] == learnt.about["divergence"]
-    assert learnt.about["divergence"] < 0.95 * float(first.divergence)
+    assert learnt.about["divergence"] < 0.95 * float(state.stats.divergence)
+
+    # Once more, when it is done: nothing changes. With another network it does not resume.
+    assert command.main([*argv, "--out", str(again.out), "--resume"]) == 0
+    assert shape_weights.read(again.out).about["divergence"] == learnt.about["divergence"]
+    net_weights.save(teacher, network.init(NETWORK, jax.random.key(9)), NETWORK, size=5)
+    with pytest.raises(SystemExit) as stop:
+        command.main([*argv, "--out", str(again.out), "--resume"])
+    assert stop.value.code == 2
+
+
+def test_games_restart_when_they_are_over_and_some_that_are_decided(options):
+    """Ended by passes; one move old and undecided; and many that are decided."""
+    fresh = jax.tree.map(lambda x: jnp.broadcast_to(x, (1000, *jnp.shape(x))), go.init(RULES, 7.0))
+    play = jax.vmap(lambda state, action: go.play(RULES, state, action))
+    games = play(fresh, jnp.full(1000, 25).at[1:].set(12))
+    games = play(games, jnp.full(1000, 25).at[1:].set(3))
+    value = jnp.full(1000, -0.99).at[:2].set(0.0)
+    after = command._restart(jax.random.key(0), games, fresh, value).position.ply
+    assert after[0] == 0
+    assert after[1] == 2
+    assert 0.05 < float(jnp.mean(after[2:] == 0)) < 0.15
+
+
+def test_a_network_that_sees_past_boards_teaches_too(tmp_path):
+    config = NetworkConfig(blocks=1, channels=8, features="zero")
+    path = tmp_path / "zero.safetensors"
+    net_weights.save(path, network.init(config, jax.random.key(0)), config, size=5)
+    out = tmp_path / "out.safetensors"
+    argv = ["--teacher", str(path), *SMALL, "--steps", "2", "--out", str(out)]
+    assert command.main(argv) == 0
+    assert shape_weights.read(out).about["moved"] > 0
 
 
 @pytest.mark.parametrize(
