@@ -9,8 +9,8 @@ import dataclasses
 import pathlib
 
 from gozero.apps import runtime
-from gozero.runs import arrays
 from gozero.runs.settings import check, seed_setting, setting
+from train.classical import output
 
 PROG = "python -m train.classical.imitation"
 
@@ -52,13 +52,11 @@ class ImitationFlags:
 
     def __post_init__(self):
         check(self)
-        arrays.check_name(self.out, "--out")
-        if self.out.exists() and not self.resume:
-            raise ValueError(f"--out {self.out} already exists; name a new file, or give --resume")
+        output.check_out(self.out, self.resume)
 
     @property
     def checkpoint(self) -> pathlib.Path:
-        return self.out.with_suffix(".checkpoint")
+        return output.checkpoint_beside(self.out)
 
     @property
     def same(self) -> str:
