@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import KoRule
+from gozero.play.player_config import Symmetries
 from gozero.runs import settings, store
 from gozero.runs.settings import Conflict, same_as, setting
 from gozero.runs.store import Store
@@ -22,6 +23,8 @@ from train.losses import LossWeights
 from train.optimizer import OptimizerConfig
 
 Root = Literal["gumbel", "puct"]
+
+TeacherSymmetries = Literal["one", "all"]
 
 PUCT = {"c_puct": 1.25, "c_base": 19_652.0}
 """The constants of PUCT in AlphaZero (Silver et al. 2018, supplement), for runs that begin now."""
@@ -138,6 +141,10 @@ class TrainConfig:
     """With puct: each search starts from the subtree that the one before it built below the move
     played."""
 
+    symmetries: Symmetries = setting("one")
+    """The symmetries in which a search evaluates a position: as it stands (one), one of them drawn
+    at random, as in AlphaGo Zero (random), or all, whose evaluations are averaged (all)."""
+
     transpositions: bool = setting(False)
     """Positions of a tree that have the same network inputs share one evaluation."""
 
@@ -192,8 +199,12 @@ class TrainConfig:
 
     teacher: pathlib.Path | None = setting(None, unset="no teacher")
     """Weights of another network, which may be one of KataGo's (.bin.gz): its policy and value of
-    each position, evaluated as it stands and not in random symmetries, replace the search's in the
-    targets. With --outcome-share 0 the value target is the teacher's alone."""
+    each position replace the search's in the targets. With --outcome-share 0 the value target is
+    the teacher's alone."""
+
+    teacher_symmetries: TeacherSymmetries = setting("one")
+    """The symmetries in which the teacher evaluates a position: as it stands (one), or all, whose
+    evaluations are averaged (all)."""
 
     capacity: int = same_as(BufferConfig, "capacity", 100_000)
     window: int = same_as(Window, "least", 20_000)
@@ -297,6 +308,7 @@ class TrainConfig:
             "dry_run",
             "a dry run does not compile the teacher; make the dry run without --teacher",
         ),
+        Conflict("teacher_symmetries", "!teacher", "there is no teacher", True),
         Conflict("gate_every gate_games", "!gate", "they configure its matches"),
         Conflict("features", "!game=go", "other games have their own input planes"),
     )

@@ -10,7 +10,9 @@ from gozero.go.rules import Rules
 from gozero.nets import kinds
 from gozero.nets.network import NetworkConfig, shapes
 from gozero.play import selfplay
+from gozero.play.evaluators import num_symmetries
 from gozero.play.player import as_game
+from gozero.play.player_config import Symmetries
 from gozero.play.rows import row_shapes
 from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.runs import memory
@@ -84,15 +86,21 @@ def _of_step(plan: Plan) -> int:
 def _of_search(plan: Plan) -> int:
     """Activations of the largest evaluation: the leaves of a step, of all trees."""
     config = plan.config
-    return _of_evaluation(plan, plan.learner.network, config.batch * config.leaves)
+    num_leaves = config.batch * config.leaves
+    return _of_evaluation(plan, plan.learner.network, num_leaves, config.symmetries)
 
 
 def _search_flags(plan: Plan) -> str:
-    return "--batch, --leaves or --channels" if plan.config.leaves > 1 else "--batch or --channels"
+    leaves = ", --leaves" if plan.config.leaves > 1 else ""
+    symmetries = ", --symmetries" if plan.config.symmetries == "all" else ""
+    return f"--batch{leaves}{symmetries} or --channels"
 
 
-def _of_evaluation(plan: Plan, network: kinds.Config, num_positions: int) -> int:
+def _of_evaluation(
+    plan: Plan, network: kinds.Config, num_positions: int, symmetries: Symmetries = "one"
+) -> int:
     """Activations: a few layers at a time."""
+    num_positions *= num_symmetries(plan.rules) if symmetries == "all" else 1
     if isinstance(network, NetworkConfig):
         planes, channels = network.num_planes, network.channels
     else:
@@ -104,7 +112,8 @@ def _of_teacher(plan: Plan) -> list[Part]:
     """A teacher evaluates the roots of a move."""
     if plan.teacher is None:
         return []
-    activations = _of_evaluation(plan, plan.teacher, plan.config.batch)
+    config = plan.config
+    activations = _of_evaluation(plan, plan.teacher, config.batch, config.teacher_symmetries)
     return [
         Part("the teacher", num_bytes(teacher_of(plan.config).params), "--teacher"),
         Part("the teacher's activations", activations, "--batch"),

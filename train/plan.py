@@ -13,10 +13,11 @@ from gozero.nets import network as nets
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play import shards
-from gozero.play.evaluators import Evaluator
+from gozero.play.evaluators import SYMMETRIES, Evaluator
 from gozero.play.networks import network_evaluator
 from gozero.play.openings import Openings
 from gozero.play.player import as_game
+from gozero.play.player_config import Symmetries
 from gozero.play.resignation import ResignConfig
 from gozero.play.selfplay import SelfPlayConfig, search_config
 from gozero.play.selfplay_config import PlayoutCap
@@ -62,12 +63,18 @@ class Plan:
         network = self.learner.network
         if self.config.play_dtype is not None:
             network = dataclasses.replace(network, dtype=self.config.play_dtype)
-        return evaluator(self.rules, network)
+        return self._in_symmetries(evaluator(self.rules, network), self.config.symmetries)
 
     @functools.cached_property
     def teacher_evaluator(self) -> Evaluator | None:
         """The teacher as an evaluator; its params are not those of the teacher's file."""
-        return None if self.teacher is None else evaluator(self.rules, self.teacher)
+        if self.teacher is None:
+            return None
+        teacher = evaluator(self.rules, self.teacher)
+        return self._in_symmetries(teacher, self.config.teacher_symmetries)
+
+    def _in_symmetries(self, evaluator: Evaluator, symmetries: Symmetries) -> Evaluator:
+        return evaluator if symmetries == "one" else SYMMETRIES[symmetries](self.rules, evaluator)
 
     def simulations(self, iteration: int) -> int:
         """The simulations of a full search in an iteration; iterations are counted from 0."""

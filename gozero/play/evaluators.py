@@ -88,6 +88,12 @@ SYMMETRIES = {"all": over_symmetries, "random": random_symmetry}
 """By value of `PlayerConfig.symmetries`."""
 
 
+def num_symmetries(rules: Rules | Game) -> int:
+    """The number of symmetries of a game, and so of evaluations by `over_symmetries`; Raises as
+    there."""
+    return _image_of(rules)[1]
+
+
 def _image_of(rules: Rules | Game) -> tuple[Callable, int]:
     """(``image``, the number of symmetries), where ``image(inputs of a position, symmetry i32[])``
     returns the transformed inputs and their sources, i32[A]: the original action at each place."""

@@ -324,7 +324,12 @@ def test_a_checkpoint_holds_reused_trees_and_past_boards(tmp_path):
     assert_same(checkpoint.restore(saved, like)[0], arrays(state))
 
 
-GUMBEL_OPTIONS = {"leaves": 2, "transpositions": True, "first_simulations": 2}
+GUMBEL_OPTIONS = {
+    "leaves": 2,
+    "transpositions": True,
+    "first_simulations": 2,
+    "symmetries": "random",
+}
 THOROUGH = {
     "puct-full-no-ladders-teacher": EVERY_OPTION | {"features": "full-no-ladders", "teacher": True},
     "gumbel": GUMBEL_OPTIONS,
@@ -333,7 +338,8 @@ SLOW = {
     "puct-zero": EVERY_OPTION,
     "puct-full-teacher": EVERY_OPTION | {"features": "full", "teacher": True},
     "gumbel-full": GUMBEL_OPTIONS | {"features": "full", "ko": "positional"},
-    "gumbel-teacher": GUMBEL_OPTIONS | {"teacher": True, "gate": 0.5, "gate_every": 2},
+    "gumbel-teacher": GUMBEL_OPTIONS
+    | {"teacher": True, "teacher_symmetries": "all", "gate": 0.5, "gate_every": 2},
 }
 KILLED = [
     pytest.param(case, id=name, marks=pytest.mark.thorough) for name, case in THOROUGH.items()

@@ -317,6 +317,12 @@ def test_all_leaves_of_a_step_are_counted():
     assert parts_of(leaves=4)[name] == 4 * parts_of()[name] > 0
 
 
+def test_all_symmetries_of_a_leaf_are_counted():
+    name = "a search's activations"
+    assert parts_of(symmetries="all")[name] == 8 * parts_of()[name] > 0
+    assert parts_of(symmetries="random") == parts_of()
+
+
 def test_a_teachers_activations_are_counted(tmp_path):
     shape = NetworkConfig(blocks=1, channels=4, features="zero")
     blank = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), network.shapes(shape))
@@ -324,6 +330,8 @@ def test_a_teachers_activations_are_counted(tmp_path):
     parts = parts_of(teacher=path, leaves=4)
     assert parts["the teacher"] == num_bytes(blank)
     assert parts["the teacher's activations"] == 8 * 9 * 4 * (4 * 4 + shape.num_planes)
+    averaged = parts_of(teacher=path, teacher_symmetries="all")
+    assert averaged["the teacher's activations"] == 8 * parts["the teacher's activations"]
 
 
 @pytest.mark.parametrize(

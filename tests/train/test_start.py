@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.go import symmetry
 from gozero.nets import network, weights
 from gozero.play import devices
 from gozero.runs import folder as folders
@@ -181,20 +182,50 @@ def test_a_katago_network_teaches_a_run_and_is_rated_with_it(tmp_path, capsys):
     assert f"| {path} |" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_rows_have_the_teachers_targets(tmp_path):
-    """The rows in the ring have the teacher's policy and value, as evaluated from each row."""
+@pytest.mark.thorough
+@pytest.mark.parametrize("symmetries", ["one", "all"])
+def test_rows_have_the_teachers_targets(symmetries, tmp_path):
+    """The rows in the ring have the teacher's policy and value, as evaluated from each row; or the
+    means of its logits and values over the eight images of a row, each made by the learner."""
     shape = dataclasses.replace(make_plan(tiny.config()).learner.network, features="zero")
     params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(7))
     path = weights.save(tmp_path / "teacher.safetensors", params, shape, 3)
-    plan, mesh = make_plan(tiny.config(teacher=path, features="zero")), devices.mesh_of(1)
+    config = tiny.config(teacher=path, features="zero", teacher_symmetries=symmetries)
+    plan, mesh = make_plan(config), devices.mesh_of(1)
     loop = Loop(plan, mesh, steps.begin(plan, mesh))
     loop.iterate()
     ring = jax.tree.map(lambda x: x[0], loop.state.playing.buffer)
     rows = ring.rows.take(jnp.arange(int(ring.size)))
+    of_image = lambda k: _evaluated(plan, params, rows, k)
+    images = [of_image(k) for k in range(1 if symmetries == "one" else 8)]
+    logits, value = (np.mean(part, axis=0) for part in zip(*images, strict=True))
     unmoved = jnp.zeros(rows.num_rows, jnp.int32)
-    inputs, targets = learner.batch_of(plan.rules, plan.learner, rows, unmoved)
-    output = network.apply(shape, params, inputs)
-    policy = jax.nn.softmax(jnp.where(targets.legal, output.policy_logits, -jnp.inf))
-    np.testing.assert_allclose(rows.root_value, output.value, atol=1e-5)
+    _, targets = learner.batch_of(plan.rules, plan.learner, rows, unmoved)
+    policy = jax.nn.softmax(jnp.where(targets.legal, logits, -jnp.inf))
+    np.testing.assert_allclose(rows.root_value, value, atol=1e-5)
     np.testing.assert_allclose(targets.policy_target, policy, atol=4e-3)
+
+
+def _evaluated(plan, params, rows, k):
+    """(the logits of the rows' own actions, the values), of image k as the learner makes it."""
+    image = jnp.full(rows.num_rows, k)
+    inputs, _ = learner.batch_of(plan.rules, plan.learner, rows, image)
+    output = network.apply(plan.teacher, params, inputs)
+    sources = np.asarray(symmetry.map_actions(3, jnp.arange(10), k))
+    logits = np.zeros_like(output.policy_logits)
+    logits[:, sources] = output.policy_logits
+    return logits, output.value
+
+
+@pytest.mark.parametrize("game", ["go", "connect4", "hex"])
+def test_searches_evaluate_in_the_symmetries_of_the_flag(game):
+    of_go = {} if game == "go" else {"game": game, "size": None, "komi": (), "auxiliary": False}
+    about = lambda **flags: make_plan(tiny.config(**of_go, **flags)).evaluator.about
+    assert "symmetries" not in about()
+    assert [about(symmetries=name)["symmetries"] for name in ("random", "all")] == ["random", "all"]
+
+
+def test_the_teachers_symmetries_need_a_teacher(capsys):
+    with pytest.raises(SystemExit):
+        run.parse(["--preset", "3x3", "--teacher-symmetries", "all"])
+    assert "--teacher-symmetries all: only with --teacher" in capsys.readouterr().err
