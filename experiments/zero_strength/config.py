@@ -52,6 +52,11 @@ def _network(size: int, weights: pathlib.Path | None = None) -> Side:
     )
 
 
+def _averaged(player: Side) -> Side:
+    """The player with each evaluation averaged over all eight symmetries."""
+    return dataclasses.replace(player, symmetries="all")
+
+
 _7X7 = {"size": 7, "komi": 9.0, "openings": 2}
 _9X9 = {"size": 9, "komi": 7.0, "openings": 2}
 _13X13 = {"size": 13, "komi": 7.0, "openings": 2}
@@ -59,8 +64,11 @@ _13X13 = {"size": 13, "komi": 7.0, "openings": 2}
 MATCHES = {
     "7x7-rave": Match(_network(7), 200, (0.60, 1.0), opponent=_RAVE, **_7X7),
     "7x7-gnugo": Match(_network(7), 200, (0.97, 1.0), **_7X7),
+    "7x7-gnugo-all": Match(_averaged(_network(7)), 200, (0.97, 1.0), **_7X7),
     "9x9-rave": Match(_network(9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
+    "9x9-rave-all": Match(_averaged(_network(9)), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
     "9x9-gnugo": Match(_network(9), 400, (0.90, 1.0), 0.95, **_9X9),
+    "9x9-gnugo-all": Match(_averaged(_network(9)), 400, (0.90, 1.0), 0.95, **_9X9),
     "9x9-bf16": Match(
         dataclasses.replace(_network(9, FIRST_9X9), dtype="bfloat16"),
         400,
@@ -71,7 +79,8 @@ MATCHES = {
     "13x13-gnugo-0": Match(_network(13), 200, (0.50, 1.0), opponent=_LEVEL_0, **_13X13),
     "13x13-gnugo": Match(_network(13), 100, **_13X13),
 }
-"""The matches, named by board and opponent."""
+"""The matches, named by board and opponent; in those ending in -all the network's evaluations are
+averaged over all symmetries."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,8 @@ def test_every_match_is_valid(tmp_path):
         fewer = {"13x13-rave": 50, "13x13-gnugo": 100}
         assert match_config.games == fewer.get(name, 400 if match_config.size == 9 else 200)
         assert (match_config.player.simulations, match_config.player.search) == (200, "katago")
+        symmetries = "all" if name.endswith("-all") else "random"
+        assert match_config.player.symmetries == symmetries
         network = f"{match.size}x{match.size}" + "-first" * (name == "9x9-bf16")
         assert match_config.player.weights.name == f"{network}.safetensors"
         assert (ROOT / match_config.player.weights).is_file()
