@@ -17,11 +17,12 @@ MAX_SIMULATIONS = 2**30 - 1
 JAX."""
 
 MAX_NARROW = 131_070
-"""The most visits that sums in one word can hold: the limit of searches that cannot prune a full
-tree, and of a heuristic's counts."""
+"""The most visits that sums in one word can hold: the limit of several trees together, and of a
+heuristic's counts."""
 
 LONG_NODES = 2 * MAX_NARROW + 1
-"""Nodes of a tree with more than `MAX_NARROW` simulations, unless --nodes is given."""
+"""Nodes of a tree with more than `MAX_NARROW` simulations, unless --nodes is given or the tree
+cannot be pruned."""
 
 EvaluatorName = Literal["network", "playout"]
 TreeName = Literal["puct", "katago", "uct", "rave", "gumbel", "gaussian", "boltzmann"]
@@ -140,7 +141,8 @@ class PlayerConfig:
         None,
         least=2,
         most=2**30,
-        unset=f"room for all simulations, or {LONG_NODES} if these are more than {MAX_NARROW}",
+        unset=f"room for all simulations; {LONG_NODES} if these are more than {MAX_NARROW} and the "
+        "tree can be pruned (not with --search gumbel or --backup)",
     )
     """The capacity of a tree in nodes: a full tree drops its least visited half and continues."""
 
@@ -360,12 +362,12 @@ class PlayerConfig:
             object.__setattr__(checked, "simulations", 1)
         settings.check(checked, prefix)
         flag = lambda name: flag_of(name, prefix)
-        unpruned = self._unpruned
-        limit = MAX_SIMULATIONS if unpruned is None else MAX_NARROW
+        narrow = self._narrow
+        limit = MAX_SIMULATIONS if narrow is None else MAX_NARROW
         if self.search != "td" and self.num_simulations > limit:
             drop = ""
-            if unpruned is not None:
-                drop = f" with {flag(unpruned)} {getattr(self, unpruned)}; drop it to allow more"
+            if narrow is not None:
+                drop = f" with {flag(narrow)} {getattr(self, narrow)}; drop it to allow more"
             raise ValueError(
                 f"{flag('simulations')} {self.num_simulations}, rounded up to whole steps of "
                 f"leaves and trees: expected at most {limit}{drop}"
@@ -422,13 +424,16 @@ class PlayerConfig:
                 )
 
     @property
-    def _unpruned(self) -> str | None:
-        """The field for which the search cannot prune trees; None if it can."""
-        if self.search in ("gumbel", *TREELESS):
+    def _narrow(self) -> str | None:
+        """The field for which sums have one word; None if they have as many as they need."""
+        if self.search in TREELESS:
             return "search"
-        if self.backup != "mean":
-            return "backup"
         return "trees" if self.trees > 1 else None
+
+    @property
+    def can_prune(self) -> bool:
+        """Whether a full tree can drop nodes; if not, it has room for all simulations."""
+        return self.search != "gumbel" and self.backup == "mean"
 
     @property
     def _has_shapes(self) -> bool:
@@ -449,7 +454,7 @@ class PlayerConfig:
     @property
     def capacity(self) -> int | None:
         """Nodes of a tree, which is pruned when full; None: as many as the search needs."""
-        if self.nodes is None and self.num_simulations > MAX_NARROW:
+        if self.nodes is None and self.can_prune and self.num_simulations > MAX_NARROW:
             return LONG_NODES
         return self.nodes
 

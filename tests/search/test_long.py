@@ -17,14 +17,18 @@ from gozero.search.by_step import Overlapped
 from gozero.search.config import Amaf, Ensemble, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.memory import optional_arrays
+from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
+from gozero.search.rules.operators import max_backup
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
 from gozero.search.values import MAX_VISITS, MOST_VISITS, VALUE_ONE, Wide
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
+from tests.reference import gumbel as plain_gumbel
 from tests.reference import mcts
 from tests.search import random_tree
 from tests.search.comparing import compare_searches, compare_trees, tie_seeds
+from tests.search.gumbel_search import samples
 from tests.search.test_ancestors import EVALUATE, EVEN, PLAIN_BETA
 
 CODES = np.random.RandomState(7).randint(1, 2**31, 5).astype(np.uint32)
@@ -191,8 +195,18 @@ class Won(random_tree.Plain):
         return prior, value, False, *more
 
 
+PAST = 140_000  # simulations whose sum exceeds an i32, if one player wins them all
+PAST_LIMIT = {
+    # settings, the plain search's
+    "pruned": ({"capacity": 60, "prune": True}, {"capacity": 60, "prune": True}),
+    "largest value": ({"backup": max_backup}, {"backup": lambda mean, visits, values: max(values)}),
+    "gumbel": ({"select": GumbelInterior(), "root_select": GumbelRoot(max_considered=6)}, {}),
+}
+
+
 @pytest.mark.slow
-def test_a_search_past_the_limit_equals_the_plain_one():
+@pytest.mark.parametrize("name", PAST_LIMIT)
+def test_a_search_past_the_limit_equals_the_plain_one(name):
     """140,000 simulations, all won by one player: the sum exceeds an i32."""
 
     def evaluate(params, key, codes):
@@ -206,15 +220,18 @@ def test_a_search_past_the_limit_equals_the_plain_one():
     game = random_tree.GAME._replace(
         play=play, outcome=lambda p: (jnp.bool_(False), jnp.float32(0))
     )
-    config = SearchConfig(140_000, capacity=60, prune=True, max_depth=4, select=Puct(1.5))
+    options, plain_options = PAST_LIMIT[name]
+    config = SearchConfig(PAST, **{"max_depth": 4, "select": Puct(1.5), **options})
     assert config.wide
-    run = random_tree.compiled_search(evaluate, config, 1, game)
+    run, key = random_tree.compiled_search(evaluate, config, 1, game), jax.random.key(0)
+    rule, roots = mcts.Puct(1.5), None
+    if name == "gumbel":
+        (drawn,) = np.asarray(samples(key, 1, random_tree.NUM_ACTIONS))
+        rule, roots = plain_gumbel.Interior(), [plain_gumbel.Root(drawn, 6, PAST)]
     result, _ = compare_searches(
-        *(run, np.array([2], np.uint32), jax.random.key(0), config, Won(evaluate)),
-        *(mcts.Puct(1.5),),
-        **{"capacity": 60, "prune": True},
+        *(run, np.array([2], np.uint32), key, config, Won(evaluate), rule, roots), **plain_options
     )
-    assert values.to_int64(result.tree.value_sum)[0] == 140_001 * VALUE_ONE
+    assert values.to_int64(result.tree.value_sum)[0] == (PAST + 1) * VALUE_ONE
     assert result.value.tolist() == [1.0]
 
 

@@ -9,8 +9,10 @@ import pytest
 from gozero.apps import flags, host_game
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import coords
+from gozero.go.rules import Rules
 from gozero.play import player_config, players
 from gozero.play.player_config import PlayerConfig
+from gozero.play.setups import make_setup
 from gozero.search.values import MAX_VISITS, MOST_VISITS
 from gozero.td import weights as shape_weights
 
@@ -35,12 +37,8 @@ from gozero.td import weights as shape_weights
             "--simulations 131072, .* at most 131070 with --trees 2; drop it to allow more",
         ),
         (
-            {"simulations": 131_071, "backup": "max"},
-            "--simulations 131071, .* at most 131070 with --backup max; drop it to allow more",
-        ),
-        (
-            {"simulations": 131_071, "search": "gumbel"},
-            "--simulations 131071, .* at most 131070 with --search gumbel; drop it to allow more",
+            {"simulations": 131_071, "search": "annealing"},
+            "--simulations 131071, .* at most 131070 with --search annealing; drop it to allow",
         ),
         ({"nodes": 100, "trees": 2}, "--trees 2: not with --nodes"),
         (
@@ -161,9 +159,17 @@ def test_an_analysis_may_have_as_many_visits_as_a_search():
     config = GtpConfig(search="rave", trees=2, analysis_visits=10**6).for_analysis()
     assert (config.simulations, config.trees) == (10**6, 1)
     assert config.capacity == player_config.LONG_NODES
-    message = "--analysis-visits 1000000: expected at most 131070 with --backup max; drop it"
-    with pytest.raises(ValueError, match=message):
-        GtpConfig(search="uct", backup="max", analysis_visits=10**6).for_analysis()
+    config = GtpConfig(search="uct", backup="max", analysis_visits=10**6).for_analysis()
+    assert (config.simulations, config.capacity) == (10**6, None)
+
+
+@pytest.mark.parametrize("flags", [{"search": "gumbel"}, {"search": "uct", "backup": "max"}])
+def test_a_long_search_without_pruning_has_room_for_all_its_nodes(flags):
+    config = GtpConfig(simulations=10**6, **flags)
+    assert config.capacity is None
+    search = make_setup(Rules(size=9, ko="simple"), config).search
+    assert search.num_nodes == 10**6 + 1
+    assert search.wide
 
 
 def test_limits_match_those_of_the_library():
