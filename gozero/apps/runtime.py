@@ -155,12 +155,13 @@ def missing_device(error: BaseException) -> str | None:
 
 
 @functools.cache
-def cores_as_devices() -> bool:
-    """Make each core a JAX CPU device, for programs that divide games among devices; returns
-    whether that was done.
+def cores_as_devices(num_devices: int | None = None) -> bool:
+    """Make each core a JAX CPU device, for programs that divide games or trees among devices;
+    returns whether that was done.
 
-    The user's own number wins (``JAX_NUM_CPU_DEVICES``, or XLA's flag for it); a backend that has
-    already started keeps its devices.
+    With `num_devices` the cores are divided among so many. The user's own number wins
+    (``JAX_NUM_CPU_DEVICES``, or XLA's flag for it); a backend that has already started keeps its
+    devices.
     """
     import jax
 
@@ -168,7 +169,7 @@ def cores_as_devices() -> bool:
     if jax.config.values["jax_num_cpu_devices"] >= 0 or flag in os.environ.get("XLA_FLAGS", ""):
         return False
     with contextlib.suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", mode.cores())
+        jax.config.update("jax_num_cpu_devices", num_devices or mode.cores())
         return True
     return False
 

@@ -151,7 +151,8 @@ class PlayerConfig:
 
     trees: int = setting(1, least=1, most="simulations")
     """Trees for a position, which share its simulations and exchange statistics near their roots
-    (root parallelisation)."""
+    (root parallelisation). `gozero gtp` divides them among devices, on a CPU its cores, that get
+    eight or more each."""
 
     considered: int | None = setting(None, least=1, unset="16")
     """The most moves that gumbel's root considers. For a network of `python -m train`, give the

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from gozero.runs.settings import (
     ABOVE_0,
@@ -94,6 +95,10 @@ class Ensemble:
       depth: nodes at most this many actions below the root are exchanged,
       share: ... if they have at least this share, above 0, of the visits of all roots together.
         (MoGo has depth 3 and share 0.05.)
+      devices: D, which divides K: every device has K / D trees of each game. With more than one,
+        the search runs on each of them with the same arguments, under `axis`; see
+        `over_devices.search`.
+      axis: the name of the mapped axis of these devices.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -103,14 +108,44 @@ class Ensemble:
     every: int | None = 50
     depth: int = 3
     share: float = 0.05
+    devices: int = 1
+    axis: str = "device"
 
     def __post_init__(self):
         check_ranges(self, trees=COUNT, every=_OPTIONAL_COUNT, depth=Range(0, whole=True))
-        check_ranges(self, share=Range(above=0, most=1))
+        check_ranges(self, share=Range(above=0, most=1), devices=COUNT)
+        if self.trees % self.devices:
+            raise ValueError(f"devices: {self.devices} does not divide the {self.trees} trees")
+
+    @property
+    def own_trees(self) -> int:
+        """The number of trees of each game on a device."""
+        return self.trees // self.devices
+
+    def own_copies(self, x: Any) -> Any:
+        """A pytree with a leading axis [B] -> [B K / D]: each entry once for each tree of a
+        device."""
+        return jax.tree.map(lambda x: jnp.repeat(x, self.own_trees, axis=0), x)
 
     def copies(self, x: Any) -> Any:
         """A pytree with a leading axis [B] -> [B K]: each entry K times, once for each tree."""
         return jax.tree.map(lambda x: jnp.repeat(x, self.trees, axis=0), x)
+
+    def total(self, x: Any) -> Any:
+        """The sum over the devices of each one's `x`."""
+        return x if self.devices == 1 else lax.psum(x, self.axis)
+
+    def greatest(self, x: Any) -> Any:
+        """The maximum over the devices of each one's `x`."""
+        return x if self.devices == 1 else lax.pmax(x, self.axis)
+
+    def device(self) -> jax.Array | int:
+        """The device's index, i32[]."""
+        return 0 if self.devices == 1 else lax.axis_index(self.axis)
+
+    def own_key(self, key: jax.Array) -> jax.Array:
+        """The device's own PRNG key, so that trees on other devices draw other numbers."""
+        return key if self.devices == 1 else jax.random.fold_in(key, self.device())
 
     def num_places(self, capacity: int) -> int:
         """S: the most shared nodes of a game that can be exchanged at a time.

@@ -13,7 +13,9 @@ are stored (`tree.LastSync`); anything beyond them was added since, by the node'
 nothing counts twice, and a tree that reaches a shared node late receives all of its statistics at
 once. The sums are integers, so the order of the trees does not matter.
 
-The trees of game b are trees b K to b K + K - 1.
+The trees of game b are trees b K to b K + K - 1. They may be divided among devices
+(`over_devices`): each then has its own trees and finds the same shared nodes, and their totals are
+summed over the devices.
 """
 
 from __future__ import annotations
@@ -31,21 +33,26 @@ from gozero.search.config import Ensemble
 from gozero.search.edges import Edges
 from gozero.search.tree import NO_NODE, ROOT, Tree
 
+_NO_DEVICE = 2**30
+"""More than the index of any device."""
+
 
 class _SharedNode(NamedTuple):
-    """The nodes of the K trees of a game that the same actions lead to."""
+    """The nodes of the K trees of a game that the same actions lead to; K: on this device."""
 
+    ensemble: Ensemble
     exists: jax.Array  # bool[B, K, ...]: whether a tree has the node
     row: jax.Array  # i32[B, K, ...]; the root's where the tree does not have it
-    leads: jax.Array  # bool[B, K, ...]: one of the trees that exchanged here before; these have the
-    # same `LastSync`, which is counted for this one only
+    leads: jax.Array  # bool[B, K, ...]: one of all the trees that exchanged here before; these have
+    # the same `LastSync`, which is counted for this one only
 
     def pooled(self, now: Any, last_sync: Any) -> jax.Array:
         """i32[B, ...]: the total over all trees, from arrays [R, ...] now and at the last sync."""
         now, synced = rows.read(now, self.row), rows.read(last_sync, self.row)
         expanded = lambda x: x.reshape(*x.shape, *[1] * (now.ndim - x.ndim))
         added = now - jnp.where(expanded(self.leads), 0, synced)
-        return jnp.sum(jnp.where(expanded(self.exists), added, 0), axis=1)
+        own = jnp.sum(jnp.where(expanded(self.exists), added, 0), axis=1)
+        return self.ensemble.total(own)
 
     def visits(self, tree: Tree) -> jax.Array:
         """i32[B, ...]."""
@@ -61,15 +68,18 @@ def _last_sync(tree: Tree) -> trees.LastSync:
     return tree.last_sync
 
 
-def _shared_node(tree: Tree, node: jax.Array) -> _SharedNode:
+def _shared_node(tree: Tree, ensemble: Ensemble, node: jax.Array) -> _SharedNode:
     """The shared nodes for nodes i32[B, K, ...]; NO_NODE where a tree does not have one."""
     first = tree.row(ROOT).reshape(*node.shape[:2], *[1] * (node.ndim - 2))
     row, exists = first + jnp.maximum(node, ROOT), node != NO_NODE
     # A tree that exchanged here before has visits from then; all such trees have the same number.
     synced_visits = jnp.where(exists, rows.read(_last_sync(tree).visits, row), -1)
-    has_most = synced_visits == jnp.max(synced_visits, axis=1, keepdims=True)
+    most = ensemble.greatest(jnp.max(synced_visits, axis=1, keepdims=True))
+    has_most = synced_visits == most
     is_first = jnp.cumsum(has_most, axis=1, dtype=jnp.int32) == 1
-    return _SharedNode(exists, row, exists & has_most & is_first)
+    first = jnp.where(jnp.any(has_most, axis=1, keepdims=True), -ensemble.device(), -_NO_DEVICE)
+    is_first &= first == ensemble.greatest(first)  # on one device only
+    return _SharedNode(ensemble, exists, row, exists & has_most & is_first)
 
 
 def _children(tree: Tree, node: jax.Array) -> jax.Array:
@@ -97,16 +107,16 @@ class _SharedNodes(NamedTuple):
 def _find(tree: Tree, ensemble: Ensemble, is_due: jax.Array) -> _SharedNodes:
     """The shared nodes to exchange; none unless `is_due`. Trip bound: S."""
     num_places = ensemble.num_places(tree.capacity)
-    num_games = tree.num_trees // ensemble.trees
+    num_games = tree.num_trees // ensemble.own_trees
     game = jnp.arange(num_games)[:, None]
-    roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
-    visits = _shared_node(tree, roots).visits(tree)
+    roots = jnp.full((num_games, ensemble.own_trees), ROOT, jnp.int32)
+    visits = _shared_node(tree, ensemble, roots).visits(tree)
     least = jnp.float32(ensemble.share) * visits.astype(jnp.float32)
 
     def look_below(carry):
         s, places = carry
         child = _children(tree, places.nodes[s])
-        visits = _shared_node(tree, child).visits(tree)
+        visits = _shared_node(tree, ensemble, child).visits(tree)
         is_open = (s < places.size) & (places.depth[s] < ensemble.depth)
         joins = (visits > 0) & (visits.astype(jnp.float32) >= least[:, None]) & is_open[:, None]
         at = places.size[:, None] + jnp.cumsum(joins, axis=1, dtype=jnp.int32) - 1
@@ -141,7 +151,7 @@ def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) ->
     A second exchange right after the first changes nothing.
 
     Args:
-      tree: B K trees.
+      tree: B K trees; K: on this device.
       ensemble: the settings, which say which nodes are exchanged.
       is_due: bool[]; False: exchange nothing.
 
@@ -153,7 +163,7 @@ def exchange(tree: Tree, ensemble: Ensemble, is_due: jax.Array | bool = True) ->
     outside = tree.num_rows + jnp.arange(tree.num_trees, dtype=jnp.int32).reshape(shape)
 
     def pool_at(s, tree):
-        place = _shared_node(tree, places.nodes[s])
+        place = _shared_node(tree, ensemble, places.nodes[s])
         target = jnp.where(place.exists & (s < places.size)[:, None], place.row, outside)
 
         def pool(now, synced):
@@ -214,14 +224,17 @@ def by_turns(
 
 def merged_roots(tree: Tree, ensemble: Ensemble) -> root.RootResult:
     """The merged root of each game's trees; priors are averaged, because their noise differs."""
-    num_games = tree.num_trees // ensemble.trees
-    by_game = lambda x: x.reshape(num_games, ensemble.trees, *x.shape[1:])
-    roots = jnp.full((num_games, ensemble.trees), ROOT, jnp.int32)
-    here, below = _shared_node(tree, roots), _shared_node(tree, _children(tree, roots))
+    num_games = tree.num_trees // ensemble.own_trees
+    by_game = lambda x: x.reshape(num_games, ensemble.own_trees, *x.shape[1:])
+    roots = jnp.full((num_games, ensemble.own_trees), ROOT, jnp.int32)
+    here, below = (
+        _shared_node(tree, ensemble, roots),
+        _shared_node(tree, ensemble, _children(tree, roots)),
+    )
     of_trees = trees.all_edges(tree, ROOT)
     value, visits = values.mean(here.sums(tree), here.visits(tree)), below.visits(tree)
     edges = Edges(
-        prior=jnp.mean(by_game(of_trees.prior), axis=1),
+        prior=ensemble.total(jnp.mean(by_game(of_trees.prior), axis=1)) / ensemble.devices,
         visits=visits,
         q=values.mean(-below.sums(tree), visits),
         value=value,
@@ -230,10 +243,11 @@ def merged_roots(tree: Tree, ensemble: Ensemble) -> root.RootResult:
     if tree.proven is None or of_trees.proven is None:
         return root.RootResult(edges, value, None)
     # A proof in one tree holds for all; and together they may prove all actions, each some.
-    results = jnp.max(by_game(of_trees.proven), axis=1)
+    results = ensemble.greatest(jnp.max(by_game(of_trees.proven), axis=1))
     of_legal = jnp.where(edges.legal, results, -1)
     has_untried = jnp.zeros(num_games, bool)  # untried actions are legal with unknown results
-    proven = jnp.max(by_game(rows.read(tree.proven, tree.row(ROOT))), axis=1)
+    own_proven = jnp.max(by_game(rows.read(tree.proven, tree.row(ROOT))), axis=1)
+    proven = ensemble.greatest(own_proven)
     proven = jnp.maximum(proven, jax.vmap(proofs.of_actions)(of_legal, has_untried))
     edges = edges._replace(q=proofs.exact_or(results, edges.q), proven=results)
     return root.RootResult(edges, proofs.exact_or(proven, value), proven)

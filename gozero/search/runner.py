@@ -19,9 +19,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from gozero.compile import executables, stages
 from gozero.runs.settings import COUNT, Range, check_ranges
+from gozero.search import over_devices
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, Game
@@ -67,6 +69,8 @@ class Runner:
         steps is set by the time of the previous chunk. None: all chunks have the same size.
       kind: the class of the programs that make up a search; None: `TwoPrograms`. Another is
         `by_step.SeparatePrograms`.
+      mesh: the devices among which the trees of an ensemble are divided, and the config with them,
+        see `over_devices`; only with `TwoPrograms`. None: one device has all trees.
 
     Raises:
       ValueError: a chunk of less than one step.
@@ -81,6 +85,7 @@ class Runner:
         clock: Callable[[], float] = time.monotonic,
         piece: float | None = None,
         kind: Callable[..., Any] | None = None,
+        mesh: Mesh | None = None,
     ):
         if not isinstance(chunk, int) or chunk < 1:
             raise ValueError(f"chunk: {chunk!r} is not a whole number of at least 1")
@@ -89,11 +94,15 @@ class Runner:
         self._prepared: set = set()
         self._rehearsed: set = set()
         evaluator = evaluator._replace(params=None)  # not part of the programs
-        self._pieces = (kind or TwoPrograms)(game, evaluator, config, self._params)
+        kind = functools.partial(TwoPrograms, mesh=mesh) if kind is None else kind
+        self._pieces = kind(game, evaluator, config, self._params)
 
         def finish(tree, others):  # apart: only the tree can be donated
             return pieces.finish(others._replace(tree=tree), config)
 
+        if mesh is not None:
+            inputs = over_devices.by_tree(mesh), over_devices.running(mesh)._replace(tree=None)
+            finish = over_devices.on_all(mesh, finish, inputs, over_devices.result(mesh))
         options = stages.fast_compile_options
         self._finish = executables.jit(finish, donate_argnums=0, compiler_options=options)
         self._empty = executables.jit(functools.partial(jax.tree.map, jnp.zeros_like))
@@ -163,6 +172,7 @@ class TwoPrograms:
     Args:
       game, evaluator, config: as for `search`.
       sooner: whether to compile faster, for a few games (`stages.fast_compile_options`).
+      mesh: as for `Runner`.
     """
 
     def __init__(
@@ -172,6 +182,7 @@ class TwoPrograms:
         config: SearchConfig,
         params: Any,
         sooner: bool = False,
+        mesh: Mesh | None = None,
     ):
         del params
         begin_options = stages.unoptimized_options if sooner else dict
@@ -185,6 +196,12 @@ class TwoPrograms:
             with_params = evaluator._replace(params=params)
             return pieces.advance(game, with_params, running, config, num_steps, last_step)
 
+        if mesh is not None:
+            here, everywhere = over_devices.running(mesh), over_devices.EVERYWHERE
+            arguments = everywhere, everywhere, everywhere, over_devices.by_tree(mesh)
+            begin = over_devices.on_all(mesh, begin, arguments, here)
+            arguments = here, everywhere, everywhere, everywhere
+            advance = over_devices.on_all(mesh, advance, arguments, here)
         self.begin = executables.jit(begin, donate_argnums=3, compiler_options=begin_options)
         self.advance = executables.jit(advance, donate_argnums=0, compiler_options=advance_options)
 

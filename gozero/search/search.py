@@ -33,7 +33,7 @@ from jax import lax
 from gozero.compile import mode, stages
 from gozero.search import ensemble, expand, lanes, leaves, reuse, root, rows, transpositions
 from gozero.search.choose import Draws
-from gozero.search.config import SearchConfig
+from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.evaluate import Evaluated, evaluate_positions, with_utility
 from gozero.search.game import Evaluator, Game, History, history_of
 from gozero.search.memory import optional_arrays
@@ -146,22 +146,23 @@ def begin(
     evaluator = evaluator.prepared()
     contexts, roots = _roots(game, states)
     config.check_with(tree=tree is not None)
+    group, num_games = config.ensemble or Ensemble(1), jax.tree.leaves(roots)[0].shape[0]
     if config.ensemble is not None:
-        contexts, roots = config.ensemble.copies((contexts, roots))
+        contexts, roots = group.own_copies((contexts, roots))
     if tree is not None:
         _check_tree(tree, game, roots, config)
     noise_key, choice_key, tie_key, evaluation_key = stages.split_key(key, 4)
     noise_key, gumbel_key = stages.split_key(noise_key, 2)
     num_trees = jax.tree.leaves(roots)[0].shape[0]
     draws = Draws(
-        tie_seeds=jax.random.bits(tie_key, (num_trees,), jnp.uint32),
+        tie_seeds=_own_tie_seeds(tie_key, num_games, group),
         gumbel=root.gumbel(gumbel_key, num_trees, game.num_actions) if gumbel is None else gumbel,
     )
 
-    root_key = jax.random.fold_in(evaluation_key, 0)
+    root_key = jax.random.fold_in(group.own_key(evaluation_key), 0)
     history = history_of(game, evaluator.observe)
     evaluated = root.evaluate_roots(
-        history, evaluator, root_key, noise_key, contexts, roots, config
+        history, evaluator, root_key, group.own_key(noise_key), contexts, roots, config
     )
     evaluated, draws = _with_utility(evaluated, draws, config)
     ok, heuristic = evaluated.ok, evaluated.heuristic
@@ -181,6 +182,15 @@ def begin(
         ok &= is_same_root
     steps: Any = np.int32(0)  # static, so that a search in one piece has loops of known length
     return Running(tree, ok, contexts, draws, choice_key, evaluation_key, steps)
+
+
+def _own_tie_seeds(key: jax.Array, num_games: int, group: Ensemble) -> jax.Array:
+    """u32[B K]: the device's own trees' part of the seeds of all trees."""
+    seeds = jax.random.bits(key, (num_games * group.trees,), jnp.uint32)
+    if group.devices == 1:
+        return seeds
+    by_device = seeds.reshape(num_games, group.devices, group.own_trees)
+    return lax.dynamic_index_in_dim(by_device, group.device(), 1, keepdims=False).reshape(-1)
 
 
 def _with_utility(
@@ -260,7 +270,8 @@ def _step_of(
     history: History, evaluator: Evaluator, running: Running, config: SearchConfig
 ) -> Callable[[jax.Array, Any], Any]:
     """One step of a search as a loop body, (i, (tree, ok)) -> (tree, ok)."""
-    constants = running.evaluation_key, evaluator.params, running.contexts, running.draws
+    group, key = config.ensemble or Ensemble(1), running.evaluation_key
+    constants = group.own_key(key), evaluator.params, running.contexts, running.draws
 
     def step(carry, i, constants):
         key, params, contexts, draws = constants
@@ -435,8 +446,9 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
         edges, value, proven = root.result(tree)
     else:
         edges, value, proven = ensemble.merged_roots(tree, group)
-        simulations, gumbel = simulations * group.trees, gumbel[:: group.trees]
-        ok = jnp.all(ok.reshape(-1, group.trees), axis=1)
+        simulations, gumbel = simulations * group.trees, gumbel[:: group.own_trees]
+        ok = jnp.all(ok.reshape(-1, group.own_trees), axis=1)
+        ok = group.total((~ok).astype(jnp.int32)) == 0
     keys = jax.random.split(running.choice_key, ok.shape[0])
     final_edges = edges
     by_rule = config.score_utility is not None and config.plays_by_rule

@@ -30,7 +30,7 @@ from gozero.play.player_config import TREELESS
 from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.playouts import engine
 from gozero.playouts.policies.mogo import playouts as mogo_playouts
-from gozero.search import move_choice, reuse
+from gozero.search import move_choice, over_devices, reuse
 from gozero.search.by_step import SeparatePrograms, unsupported_reason
 from gozero.search.config import SearchConfig
 from gozero.search.runner import Budget, Runner, TwoPrograms
@@ -185,7 +185,10 @@ class TreeSearcher(Searcher):
         super().__init__(rules, config)
         setup = make_setup(rules, config, config.seed)
         game, evaluator = go_game(rules), setup.evaluator
-        self.settings = settings = setup.search.for_reuse if config.reuse else setup.search
+        settings = setup.search.for_reuse if config.reuse else setup.search
+        mesh = over_devices.mesh_for(settings)
+        settings = settings if mesh is None else over_devices.divided(settings, mesh)
+        self.settings = settings
         if avoids:
             game, evaluator = without_avoided(game, evaluator)
 
@@ -211,9 +214,9 @@ class TreeSearcher(Searcher):
         kind = (
             SeparatePrograms
             if is_separate
-            else functools.partial(TwoPrograms, sooner=quick_compile)
+            else functools.partial(TwoPrograms, sooner=quick_compile, mesh=mesh)
         )
-        runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind)
+        runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind, mesh)
         self._runner = runner(settings)
         # A player that ponders uses all of its time: the extra simulations help later searches.
         stops_early = settings.ensemble is None and settings.final_move == "visits"
@@ -224,9 +227,11 @@ class TreeSearcher(Searcher):
             executables.jit(to_search),
             executables.jit(move_fields),
         )
-        self._reroot = executables.jit(reuse.reroot, donate_argnums=0)
+        self._reroot = executables.jit(over_devices.reroot_on(mesh), donate_argnums=0)
         # Print the memory before allocating the tree.
-        print(f"gozero gtp: {trees_text(rules, setup, config.reuse, 1)}", file=sys.stderr)
+        devices = "" if mesh is None else f", on {mesh.size} devices"
+        memory = f"{trees_text(rules, setup, config.reuse, 1)}{devices}"
+        print(f"gozero gtp: {memory}", file=sys.stderr)
         self._begin = lambda: None
         if config.reuse:
             root = jax.eval_shape(lambda: to_search(init(rules), jnp.int32(0)).position)

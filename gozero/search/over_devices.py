@@ -1,0 +1,150 @@
+"""The trees of an ensemble divided among devices: MoGo Titan, one tree for each machine.
+
+Each device searches its own trees of every game, as in `ensemble`; only the statistics of the nodes
+near the roots cross between devices, at each exchange. (`devices` in gozero.play divides games
+instead, which exchange nothing: with as many games as devices that is faster.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as Spec
+
+from gozero.search import reuse
+from gozero.search import search as searching
+from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator, Game
+from gozero.search.search import Running, SearchResult
+from gozero.search.tree import Tree
+
+EVERYWHERE = Spec()
+"""The sharding of what every device has."""
+
+
+MIN_TREES = 8
+"""The fewest trees for a device: fewer take hardly less time."""
+
+
+def num_devices(num_trees: int, available: int) -> int:
+    """The number of devices among which trees are worth being divided: the most of those available
+    that have equal numbers of `MIN_TREES` or more, else 1."""
+    counts = range(1, min(available, num_trees // MIN_TREES) + 1)
+    return max((n for n in counts if num_trees % n == 0), default=1)
+
+
+def mesh_for(config: SearchConfig) -> Mesh | None:
+    """A mesh of as many of this host's devices as a search's trees are worth being divided among;
+    None for a single one."""
+    group, devices = config.ensemble, jax.local_devices()
+    count = 1 if group is None else num_devices(group.trees, len(devices))
+    if group is None or count == 1:
+        return None
+    return jax.make_mesh((count,), (group.axis,), devices=devices[:count])
+
+
+def by_tree(mesh: Mesh) -> Spec:
+    """The sharding of arrays with a leading axis of trees, or of all trees' nodes."""
+    return Spec(mesh.axis_names[0])
+
+
+def running(mesh: Mesh) -> Running:
+    """The shardings of a search in progress."""
+    keys = {name: EVERYWHERE for name in ("choice_key", "evaluation_key", "steps")}
+    return Running(**dict.fromkeys(Running._fields, by_tree(mesh)) | keys)
+
+
+def result(mesh: Mesh) -> SearchResult:
+    """The shardings of a result."""
+    fields: dict[str, Any] = dict.fromkeys(SearchResult._fields, EVERYWHERE)
+    return SearchResult(**fields | {"tree": by_tree(mesh)})
+
+
+def on_all(mesh: Mesh | None, function: Callable, inputs: Any, outputs: Any) -> Callable:
+    """A function of one device's arrays, run on all devices of a mesh; without one, itself.
+
+    Args:
+      mesh: the mesh.
+      function: of `divided` searches, or of single trees.
+      inputs, outputs: the shardings of its arguments and of what it returns.
+    """
+    if mesh is None:
+        return function
+    mesh = Mesh(mesh.devices, mesh.axis_names)  # without explicit shardings: the search has none
+    return jax.shard_map(function, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
+
+
+def divided(config: SearchConfig, mesh: Mesh) -> SearchConfig:
+    """The config with its ensemble's trees divided among the devices of a mesh.
+
+    Raises:
+      ValueError: a mesh with several axes, a config without an ensemble, or more or fewer devices
+        than divide its trees.
+    """
+    if len(mesh.axis_names) != 1:
+        raise ValueError(f"mesh: its axes are {dict(mesh.shape)}; give a mesh with a single axis")
+    if config.ensemble is None:
+        raise ValueError(
+            f"ensemble: None; its trees are divided among {mesh.size} devices, so give one, such "
+            f"as Ensemble(trees={mesh.size})"
+        )
+    (axis,) = mesh.axis_names
+    group = dataclasses.replace(config.ensemble, devices=mesh.size, axis=axis)
+    return dataclasses.replace(config, ensemble=group)
+
+
+def search(
+    game: Game,
+    evaluator: Evaluator,
+    key: jax.Array,
+    states: Any,
+    config: SearchConfig,
+    mesh: Mesh,
+    tree: Tree | None = None,
+) -> SearchResult:
+    """`search.search` with K / D of the K trees of each game on each of the D devices of a mesh.
+
+    If evaluations do not depend on the key, and the roots have no noise, the trees are those of
+    `search.search`; otherwise they differ, because each device uses a key of its own. Every device
+    has all of the result but the trees.
+
+    Args:
+      game, evaluator, key, states, config: as for `search.search`, with `SearchConfig.ensemble`.
+      mesh: a mesh with one axis, whose size divides the number of trees.
+      tree: the trees of an earlier result of this function, re-rooted or not, or those of
+        ``reuse.empty``; sharded by their first axis.
+
+    Returns:
+      The result. Its trees are ordered by device, then by game.
+
+    Raises:
+      As `search.search` and `divided`.
+    """
+    run = functools.partial(_search, game, divided(config, mesh), evaluator._replace(params=None))
+    on_each = on_all(mesh, run, (EVERYWHERE, EVERYWHERE, EVERYWHERE, by_tree(mesh)), result(mesh))
+    return on_each(evaluator.params, key, states, tree)
+
+
+def reroot_on(mesh: Mesh | None) -> Callable:
+    """`reuse.reroot` of the trees that are divided among the devices of a mesh."""
+    if mesh is None:
+        return reuse.reroot
+    return on_all(mesh, reuse.reroot, (by_tree(mesh), EVERYWHERE), by_tree(mesh))
+
+
+def _search(
+    game: Game,
+    config: SearchConfig,
+    evaluator: Evaluator,
+    params: Any,
+    key: jax.Array,
+    states: Any,
+    tree: Tree | None,
+) -> SearchResult:
+    with_params = evaluator._replace(params=params)
+    return searching.search(game, with_params, key, states, config, tree)

@@ -1,0 +1,65 @@
+"""An ensemble's trees divided among three devices, in a separate process that has three."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from gozero.compile import mode
+from gozero.search import over_devices
+from gozero.search.config import Ensemble
+
+
+@pytest.mark.thorough
+def test_trees_on_three_devices_are_those_of_one():
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=3"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.search.over_devices_check"],
+        cwd=pathlib.Path(__file__).parents[2],
+        env={**os.environ, "XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "the trees are those of one device\n"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("cores_as_devices", [{}, {"JAX_NUM_CPU_DEVICES": "2"}])
+def test_trees_are_divided_among_devices(cores_as_devices):
+    """Two moves, the second from the trees of the first."""
+    flags = "--size", "5", "--search", "uct", "--simulations", "160", "--trees", "16"
+    lines = ["genmove b", "play w a1", "genmove b", "quit"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gozero.apps.cli", "gtp", "--evaluator", "playout", *flags],
+        env=os.environ | {"JAX_PLATFORMS": "cpu"} | cores_as_devices,
+        input="\n".join(lines),
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    num_devices = over_devices.num_devices(16, 2 if cores_as_devices else mode.cores())
+    assert (f", on {num_devices} devices" in done.stderr) == (num_devices > 1)
+    answers = [line for line in done.stdout.splitlines() if line]
+    assert len(answers) == 4
+    assert all(re.fullmatch(r"= ?([A-E][1-5]|pass)?", line) for line in answers), answers
+
+
+def test_trees_are_divided_if_a_device_gets_eight():
+    assert [over_devices.num_devices(24, n) for n in (1, 2, 3, 4, 9)] == [1, 2, 3, 3, 3]
+    numbers = [over_devices.num_devices(n, 4) for n in (1, 8, 15, 16, 17, 28, 36)]
+    assert numbers == [1, 1, 1, 2, 1, 2, 4]
+
+
+def test_devices_have_equal_numbers_of_trees():
+    assert Ensemble(6, devices=3).own_trees == 2
+    with pytest.raises(ValueError, match=r"devices: 4 does not divide the 6 trees"):
+        Ensemble(6, devices=4)
+    with pytest.raises(ValueError, match=r"devices: 0"):
+        Ensemble(6, devices=0)
