@@ -155,13 +155,12 @@ def missing_device(error: BaseException) -> str | None:
 
 
 @functools.cache
-def cores_as_devices(num_devices: int | None = None) -> bool:
-    """Make each core a JAX CPU device, for programs that divide games or trees among devices;
-    returns whether that was done.
+def cores_as_devices() -> bool:
+    """Make each core a JAX CPU device, for programs that divide games among devices; returns
+    whether that was done.
 
-    With `num_devices` the cores are divided among so many. The user's own number wins
-    (``JAX_NUM_CPU_DEVICES``, or XLA's flag for it); a backend that has already started keeps its
-    devices.
+    The user's own number wins (``JAX_NUM_CPU_DEVICES``, or XLA's flag for it); a backend that has
+    already started keeps its devices.
     """
     import jax
 
@@ -169,9 +168,18 @@ def cores_as_devices(num_devices: int | None = None) -> bool:
     if jax.config.values["jax_num_cpu_devices"] >= 0 or flag in os.environ.get("XLA_FLAGS", ""):
         return False
     with contextlib.suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", num_devices or mode.cores())
+        jax.config.update("jax_num_cpu_devices", mode.cores())
         return True
     return False
+
+
+def divide_cores(num_devices: int) -> None:
+    """Make as many JAX CPU devices, for a program that divides one game's trees among them, before
+    JAX starts; the user's own number wins."""
+    if num_devices > 1 and "xla_force_host_platform_device_count" not in os.environ.get(
+        "XLA_FLAGS", ""
+    ):
+        os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(num_devices))
 
 
 def run_main(prog: str, module: str) -> NoReturn:

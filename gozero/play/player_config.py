@@ -24,6 +24,9 @@ LONG_NODES = 2 * MAX_NARROW + 1
 """Nodes of a tree with more than `MAX_NARROW` simulations, unless --nodes is given or the tree
 cannot be pruned."""
 
+MIN_TREES = 8
+"""The fewest trees for a device: fewer take hardly less time."""
+
 EvaluatorName = Literal["network", "playout"]
 TreeName = Literal["puct", "katago", "uct", "rave", "gumbel", "gaussian", "boltzmann"]
 RuleName = Literal[TreeName, "td", "annealing", "random"]
@@ -578,3 +581,10 @@ def board_size(
     if not isinstance(size, int):
         raise ValueError(f"{kind} {path}: not for a Go board; its size is {size}")
     return size
+
+
+def num_tree_devices(num_trees: int, available: int) -> int:
+    """The number of devices among which trees are worth being divided: the most of those available
+    that have equal numbers of `MIN_TREES` or more, else 1."""
+    counts = range(1, min(available, num_trees // MIN_TREES) + 1)
+    return max((n for n in counts if num_trees % n == 0), default=1)

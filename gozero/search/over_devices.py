@@ -27,42 +27,28 @@ EVERYWHERE = Spec()
 """The sharding of what every device has."""
 
 
-MIN_TREES = 8
-"""The fewest trees for a device: fewer take hardly less time."""
-
-
-def num_devices(num_trees: int, available: int) -> int:
-    """The number of devices among which trees are worth being divided: the most of those available
-    that have equal numbers of `MIN_TREES` or more, else 1."""
-    counts = range(1, min(available, num_trees // MIN_TREES) + 1)
-    return max((n for n in counts if num_trees % n == 0), default=1)
-
-
-def mesh_for(config: SearchConfig) -> Mesh | None:
-    """A mesh of as many of this host's devices as a search's trees are worth being divided among;
-    None for a single one."""
-    group, devices = config.ensemble, jax.local_devices()
-    count = 1 if group is None else num_devices(group.trees, len(devices))
-    if group is None or count == 1:
-        return None
-    return jax.make_mesh((count,), (group.axis,), devices=devices[:count])
-
-
 def by_tree(mesh: Mesh) -> Spec:
     """The sharding of arrays with a leading axis of trees, or of all trees' nodes."""
     return Spec(mesh.axis_names[0])
 
 
-def running(mesh: Mesh) -> Running:
-    """The shardings of a search in progress."""
-    keys = {name: EVERYWHERE for name in ("choice_key", "evaluation_key", "steps")}
-    return Running(**dict.fromkeys(Running._fields, by_tree(mesh)) | keys)
-
-
-def result(mesh: Mesh) -> SearchResult:
+def _result(mesh: Mesh) -> SearchResult:
     """The shardings of a result."""
     fields: dict[str, Any] = dict.fromkeys(SearchResult._fields, EVERYWHERE)
     return SearchResult(**fields | {"tree": by_tree(mesh)})
+
+
+def dividing(mesh: Mesh) -> Callable[[str, Callable], Callable]:
+    """The ``divide`` of a `Runner` with the `divided` config."""
+    here = by_tree(mesh)
+    keys = {name: EVERYWHERE for name in ("choice_key", "evaluation_key", "steps")}
+    running = Running(**dict.fromkeys(Running._fields, here) | keys)
+    shardings = {
+        "begin": ((EVERYWHERE, EVERYWHERE, EVERYWHERE, here), running),
+        "advance": ((running, EVERYWHERE, EVERYWHERE, EVERYWHERE), running),
+        "finish": ((here, running._replace(tree=None)), _result(mesh)),
+    }
+    return lambda name, piece: on_all(mesh, piece, *shardings[name])
 
 
 def on_all(mesh: Mesh | None, function: Callable, inputs: Any, outputs: Any) -> Callable:
@@ -126,7 +112,7 @@ def search(
       As `search.search` and `divided`.
     """
     run = functools.partial(_search, game, divided(config, mesh), evaluator._replace(params=None))
-    on_each = on_all(mesh, run, (EVERYWHERE, EVERYWHERE, EVERYWHERE, by_tree(mesh)), result(mesh))
+    on_each = on_all(mesh, run, (EVERYWHERE, EVERYWHERE, EVERYWHERE, by_tree(mesh)), _result(mesh))
     return on_each(evaluator.params, key, states, tree)
 
 

@@ -19,16 +19,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from gozero.compile import executables, stages
 from gozero.runs.settings import COUNT, Range, check_ranges
-from gozero.search import over_devices
 from gozero.search import search as pieces
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, Game
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
+
+Divide = Callable[[str, Callable], Callable]
+"""``(name, piece) -> piece``: a piece of a search (begin, advance or finish) as it is compiled."""
+
+
+def undivided(name: str, piece: Callable) -> Callable:
+    """The piece itself."""
+    del name
+    return piece
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +76,8 @@ class Runner:
         steps is set by the time of the previous chunk. None: all chunks have the same size.
       kind: the class of the programs that make up a search; None: `TwoPrograms`. Another is
         `by_step.SeparatePrograms`.
-      mesh: the devices among which the trees of an ensemble are divided, and the config with them,
-        see `over_devices`; only with `TwoPrograms`. None: one device has all trees.
+      divide: divides the trees of a search among devices, see `over_devices.dividing`; only with
+        `TwoPrograms`.
 
     Raises:
       ValueError: a chunk of less than one step.
@@ -85,7 +92,7 @@ class Runner:
         clock: Callable[[], float] = time.monotonic,
         piece: float | None = None,
         kind: Callable[..., Any] | None = None,
-        mesh: Mesh | None = None,
+        divide: Divide = undivided,
     ):
         if not isinstance(chunk, int) or chunk < 1:
             raise ValueError(f"chunk: {chunk!r} is not a whole number of at least 1")
@@ -94,17 +101,16 @@ class Runner:
         self._prepared: set = set()
         self._rehearsed: set = set()
         evaluator = evaluator._replace(params=None)  # not part of the programs
-        kind = functools.partial(TwoPrograms, mesh=mesh) if kind is None else kind
+        kind = functools.partial(TwoPrograms, divide=divide) if kind is None else kind
         self._pieces = kind(game, evaluator, config, self._params)
 
         def finish(tree, others):  # apart: only the tree can be donated
             return pieces.finish(others._replace(tree=tree), config)
 
-        if mesh is not None:
-            inputs = over_devices.by_tree(mesh), over_devices.running(mesh)._replace(tree=None)
-            finish = over_devices.on_all(mesh, finish, inputs, over_devices.result(mesh))
         options = stages.fast_compile_options
-        self._finish = executables.jit(finish, donate_argnums=0, compiler_options=options)
+        self._finish = executables.jit(
+            divide("finish", finish), donate_argnums=0, compiler_options=options
+        )
         self._empty = executables.jit(functools.partial(jax.tree.map, jnp.zeros_like))
 
     def search(
@@ -172,7 +178,7 @@ class TwoPrograms:
     Args:
       game, evaluator, config: as for `search`.
       sooner: whether to compile faster, for a few games (`stages.fast_compile_options`).
-      mesh: as for `Runner`.
+      divide: as for `Runner`.
     """
 
     def __init__(
@@ -182,7 +188,7 @@ class TwoPrograms:
         config: SearchConfig,
         params: Any,
         sooner: bool = False,
-        mesh: Mesh | None = None,
+        divide: Divide = undivided,
     ):
         del params
         begin_options = stages.unoptimized_options if sooner else dict
@@ -196,12 +202,7 @@ class TwoPrograms:
             with_params = evaluator._replace(params=params)
             return pieces.advance(game, with_params, running, config, num_steps, last_step)
 
-        if mesh is not None:
-            here, everywhere = over_devices.running(mesh), over_devices.EVERYWHERE
-            arguments = everywhere, everywhere, everywhere, over_devices.by_tree(mesh)
-            begin = over_devices.on_all(mesh, begin, arguments, here)
-            arguments = here, everywhere, everywhere, everywhere
-            advance = over_devices.on_all(mesh, advance, arguments, here)
+        begin, advance = divide("begin", begin), divide("advance", advance)
         self.begin = executables.jit(begin, donate_argnums=3, compiler_options=begin_options)
         self.advance = executables.jit(advance, donate_argnums=0, compiler_options=advance_options)
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from gozero.compile import mode
-from gozero.search import over_devices
+from gozero.play.player_config import num_tree_devices
 from gozero.search.config import Ensemble
 
 
@@ -44,7 +44,7 @@ def test_trees_are_divided_among_devices(cores_as_devices):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    num_devices = over_devices.num_devices(16, 2 if cores_as_devices else mode.cores())
+    num_devices = num_tree_devices(16, 2 if cores_as_devices else mode.cores())
     assert (f", on {num_devices} devices" in done.stderr) == (num_devices > 1)
     answers = [line for line in done.stdout.splitlines() if line]
     assert len(answers) == 4
@@ -52,8 +52,8 @@ def test_trees_are_divided_among_devices(cores_as_devices):
 
 
 def test_trees_are_divided_if_a_device_gets_eight():
-    assert [over_devices.num_devices(24, n) for n in (1, 2, 3, 4, 9)] == [1, 2, 3, 3, 3]
-    numbers = [over_devices.num_devices(n, 4) for n in (1, 8, 15, 16, 17, 28, 36)]
+    assert [num_tree_devices(24, n) for n in (1, 2, 3, 4, 9)] == [1, 2, 3, 3, 3]
+    numbers = [num_tree_devices(n, 4) for n in (1, 8, 15, 16, 17, 28, 36)]
     assert numbers == [1, 1, 1, 2, 1, 2, 4]
 
 

@@ -25,7 +25,7 @@ from gozero.apps import pictures, runtime
 from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.clock import GameClock
 from gozero.apps.gtp.config import GtpConfig
-from gozero.compile import executables, mode
+from gozero.compile import executables
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 
@@ -388,7 +388,7 @@ class Engine:
 
         def load(is_first: bool):
             if is_first:
-                _import_jax(self.config.trees)
+                _import_jax()
             from gozero.apps.host_game import HostGame
 
             game = HostGame(self._rules())
@@ -506,21 +506,13 @@ def _state_for(game: HostGame, colour: int) -> GameState:
     return jax.device_get(with_to_play(game.state, colour))
 
 
-def _import_jax(num_trees: int) -> None:
-    """Import JAX and start it, with as many devices as the trees are to be divided among.
-
-    Garbage collection is off meanwhile, and all objects are frozen at the end: a collection takes a
-    tenth of a second or more, in which no thread runs.
-    """
+def _import_jax() -> None:
+    """Import JAX and start it. Garbage collection is off meanwhile, and all objects are frozen at
+    the end: a collection takes a tenth of a second or more, in which no thread runs."""
     gc.disable()
     try:
         import jax
 
-        from gozero.search import over_devices
-
-        num_devices = over_devices.num_devices(num_trees, mode.cores())
-        if num_devices > 1:
-            runtime.cores_as_devices(num_devices)
         jax.devices()
         executables.begin()
         from gozero.apps.gtp import analyst  # noqa: F401

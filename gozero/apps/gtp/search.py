@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from gozero.apps.analysis.search import RestrictedState, without_avoided
 from gozero.apps.host_game import HostGame
@@ -26,14 +27,14 @@ from gozero.go.rules import GameState, Rules, init, legal_actions, with_to_play
 from gozero.play import annealing
 from gozero.play.annealing import Annealing, Values
 from gozero.play.openings import any_sensible_play
-from gozero.play.player_config import TREELESS
+from gozero.play.player_config import TREELESS, num_tree_devices
 from gozero.play.setups import TD_LANES, make_setup, trees_text
 from gozero.playouts import engine
 from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, over_devices, reuse
 from gozero.search.by_step import SeparatePrograms, unsupported_reason
 from gozero.search.config import SearchConfig
-from gozero.search.runner import Budget, Runner, TwoPrograms
+from gozero.search.runner import Budget, Runner, TwoPrograms, undivided
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 from gozero.td import td_search
@@ -172,6 +173,13 @@ class Searcher:
         return SearchedMove(int(action), float(value), bool(ok), bool(resigns))
 
 
+def _mesh_of(num_trees: int) -> Mesh | None:
+    """A mesh of as many devices as trees are worth being divided among; None for one device."""
+    devices = jax.local_devices()
+    count = num_tree_devices(num_trees, len(devices))
+    return None if count == 1 else jax.make_mesh((count,), ("device",), devices=devices[:count])
+
+
 class TreeSearcher(Searcher):
     """`gozero.search`, run in pieces; see `make_searcher`."""
 
@@ -186,7 +194,8 @@ class TreeSearcher(Searcher):
         setup = make_setup(rules, config, config.seed)
         game, evaluator = go_game(rules), setup.evaluator
         settings = setup.search.for_reuse if config.reuse else setup.search
-        mesh = over_devices.mesh_for(settings)
+        mesh = _mesh_of(config.trees)
+        divide = undivided if mesh is None else over_devices.dividing(mesh)
         settings = settings if mesh is None else over_devices.divided(settings, mesh)
         self.settings = settings
         if avoids:
@@ -214,9 +223,11 @@ class TreeSearcher(Searcher):
         kind = (
             SeparatePrograms
             if is_separate
-            else functools.partial(TwoPrograms, sooner=quick_compile, mesh=mesh)
+            else functools.partial(TwoPrograms, sooner=quick_compile, divide=divide)
         )
-        runner = lambda settings: Runner(game, evaluator, settings, chunk, clock, PIECE, kind, mesh)
+        runner = lambda settings: Runner(
+            game, evaluator, settings, chunk, clock, PIECE, kind, divide
+        )
         self._runner = runner(settings)
         # A player that ponders uses all of its time: the extra simulations help later searches.
         stops_early = settings.ensemble is None and settings.final_move == "visits"
