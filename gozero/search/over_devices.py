@@ -23,26 +23,27 @@ from gozero.search.game import Evaluator, Game
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 
-EVERYWHERE = Spec()
+EVERYWHERE: Any = Spec()  # in place of arrays' fields
 """The sharding of what every device has."""
 
 
-def by_tree(mesh: Mesh) -> Spec:
+def by_tree(mesh: Mesh) -> Any:
     """The sharding of arrays with a leading axis of trees, or of all trees' nodes."""
     return Spec(mesh.axis_names[0])
 
 
 def _result(mesh: Mesh) -> SearchResult:
     """The shardings of a result."""
-    fields: dict[str, Any] = dict.fromkeys(SearchResult._fields, EVERYWHERE)
-    return SearchResult(**fields | {"tree": by_tree(mesh)})
+    everywhere = SearchResult(*[EVERYWHERE] * len(SearchResult._fields))
+    return everywhere._replace(tree=by_tree(mesh))
 
 
 def dividing(mesh: Mesh) -> Callable[[str, Callable], Callable]:
     """The ``divide`` of a `Runner` with the `divided` config."""
     here = by_tree(mesh)
-    keys = {name: EVERYWHERE for name in ("choice_key", "evaluation_key", "steps")}
-    running = Running(**dict.fromkeys(Running._fields, here) | keys)
+    running = Running(*[here] * len(Running._fields))._replace(
+        choice_key=EVERYWHERE, evaluation_key=EVERYWHERE, steps=EVERYWHERE
+    )
     shardings = {
         "begin": ((EVERYWHERE, EVERYWHERE, EVERYWHERE, here), running),
         "advance": ((running, EVERYWHERE, EVERYWHERE, EVERYWHERE), running),
