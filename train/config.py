@@ -142,8 +142,9 @@ class TrainConfig:
     played."""
 
     symmetries: Symmetries = setting("one")
-    """The symmetries in which a search evaluates a position: as it stands (one), one of them drawn
-    at random, as in AlphaGo Zero (random), or all, whose evaluations are averaged (all)."""
+    """The symmetries in which self-play's searches evaluate a position: as it stands (one), one of
+    them drawn at random, as in AlphaGo Zero (random), or all, whose evaluations are averaged (all).
+    Matches of the run evaluate positions as they stand."""
 
     transpositions: bool = setting(False)
     """Positions of a tree that have the same network inputs share one evaluation."""

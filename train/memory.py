@@ -114,9 +114,10 @@ def _of_teacher(plan: Plan) -> list[Part]:
         return []
     config = plan.config
     activations = _of_evaluation(plan, plan.teacher, config.batch, config.teacher_symmetries)
+    symmetries = " or --teacher-symmetries" if config.teacher_symmetries == "all" else ""
     return [
         Part("the teacher", num_bytes(teacher_of(plan.config).params), "--teacher"),
-        Part("the teacher's activations", activations, "--batch"),
+        Part("the teacher's activations", activations, f"--batch{symmetries}"),
     ]
 
 

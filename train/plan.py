@@ -97,6 +97,7 @@ def make_plan(
     """
     config = on_devices(in_parts(config, initial_devices or num_devices, num_devices), num_devices)
     rules, network = rules_of(config), _network(config)
+    _check_symmetries(config, rules)
     if config.batch_size % num_devices:
         raise ValueError(
             f"--batch-size {config.batch_size}: expected a multiple of the {num_devices} devices"
@@ -110,6 +111,16 @@ def make_plan(
         learner=_learner(config, network, num_devices),
         teacher=None if config.teacher is None else teacher_of(config).network,
     )
+
+
+def _check_symmetries(config: TrainConfig, rules: go.Rules | Game) -> None:
+    has_none = isinstance(rules, Game) and rules.symmetries is None
+    for name in ("symmetries", "teacher_symmetries"):
+        if has_none and getattr(config, name) != "one":
+            raise ValueError(
+                f"--{name.replace('_', '-')} {getattr(config, name)}: {config.game} has no "
+                "symmetries; expected one"
+            )
 
 
 class Teacher(NamedTuple):

@@ -174,11 +174,10 @@ def cores_as_devices() -> bool:
 
 
 def divide_cores(num_devices: int) -> None:
-    """Make as many JAX CPU devices, for a program that divides one game's trees among them, before
-    JAX starts; the user's own number wins."""
-    if num_devices > 1 and "xla_force_host_platform_device_count" not in os.environ.get(
-        "XLA_FLAGS", ""
-    ):
+    """Let JAX, once it is imported, have so many CPU devices, for a program that divides one game's
+    trees among them. The user's own number wins, and a JAX that is already imported keeps its."""
+    flag = "xla_force_host_platform_device_count"
+    if num_devices > 1 and "jax" not in sys.modules and flag not in os.environ.get("XLA_FLAGS", ""):
         os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(num_devices))
 
 

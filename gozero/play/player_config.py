@@ -24,6 +24,13 @@ LONG_NODES = 2 * MAX_NARROW + 1
 """Nodes of a tree with more than `MAX_NARROW` simulations, unless --nodes is given or the tree
 cannot be pruned."""
 
+CONSIDERED = 16
+"""The most moves that a Gumbel root considers, if a player does not say."""
+
+MAX_SCHEDULE = 2**27
+"""The most entries of the table by which a Gumbel root shares its simulations among moves, one for
+each simulation and each number of moves: 512 MiB."""
+
 MIN_TREES = 8
 """The fewest trees for a device: fewer take hardly less time."""
 
@@ -154,10 +161,10 @@ class PlayerConfig:
 
     trees: int = setting(1, least=1, most="simulations")
     """Trees for a position, which share its simulations and exchange statistics near their roots
-    (root parallelisation). `gozero gtp` divides them among devices, on a CPU its cores, that get
-    eight or more each."""
+    (root parallelisation). `gozero gtp` divides them among devices, on a CPU its cores, if each
+    gets as many, and eight or more; the random numbers then depend on the number of devices."""
 
-    considered: int | None = setting(None, least=1, unset="16")
+    considered: int | None = setting(None, least=1, unset=f"{CONSIDERED}")
     """The most moves that gumbel's root considers. For a network of `python -m train`, give the
     --max-considered that it was trained with."""
 
@@ -368,8 +375,11 @@ class PlayerConfig:
         flag = lambda name: flag_of(name, prefix)
         narrow = self._narrow
         limit = MAX_SIMULATIONS if narrow is None else MAX_NARROW
+        drop = ""
+        if self.search == "gumbel":
+            limit = MAX_SCHEDULE // (1 + (self.considered or CONSIDERED))
+            drop = f" with {flag('search')} gumbel, whose schedule would be larger than 512 MiB"
         if self.search != "td" and self.num_simulations > limit:
-            drop = ""
             if narrow is not None:
                 drop = f" with {flag(narrow)} {getattr(self, narrow)}; drop it to allow more"
             raise ValueError(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
 from gozero.search import reuse
@@ -30,6 +30,11 @@ EVERYWHERE: Any = Spec()  # in place of arrays' fields
 def by_tree(mesh: Mesh) -> Any:
     """The sharding of arrays with a leading axis of trees, or of all trees' nodes."""
     return Spec(mesh.axis_names[0])
+
+
+def copied(mesh: Mesh, x: Any) -> Any:
+    """Arrays, such as a network's parameters, with a copy on every device of a mesh."""
+    return jax.device_put(x, NamedSharding(mesh, EVERYWHERE))
 
 
 def _result(mesh: Mesh) -> SearchResult:

@@ -32,9 +32,9 @@ def test_trees_on_three_devices_are_those_of_one():
 @pytest.mark.thorough
 @pytest.mark.parametrize("cores_as_devices", [{}, {"JAX_NUM_CPU_DEVICES": "2"}])
 def test_trees_are_divided_among_devices(cores_as_devices):
-    """Two moves, the second from the trees of the first."""
+    """Three moves, each from the trees of the one before, the last with an analysis."""
     flags = "--size", "5", "--search", "uct", "--simulations", "160", "--trees", "16"
-    lines = ["genmove b", "play w a1", "genmove b", "quit"]
+    lines = ["genmove b", "play w a1", "genmove b", "lz-genmove_analyze w 1", "quit"]
     done = subprocess.run(
         [sys.executable, "-m", "gozero.apps.cli", "gtp", "--evaluator", "playout", *flags],
         env=os.environ | {"JAX_PLATFORMS": "cpu"} | cores_as_devices,
@@ -46,9 +46,12 @@ def test_trees_are_divided_among_devices(cores_as_devices):
     assert done.returncode == 0, done.stderr
     num_devices = num_tree_devices(16, 2 if cores_as_devices else mode.cores())
     assert (f", on {num_devices} devices" in done.stderr) == (num_devices > 1)
-    answers = [line for line in done.stdout.splitlines() if line]
-    assert len(answers) == 4
-    assert all(re.fullmatch(r"= ?([A-E][1-5]|pass)?", line) for line in answers), answers
+    lines = [line for line in done.stdout.splitlines() if line]
+    assert any(line.startswith("info move ") for line in lines), done.stderr
+    answers = [line for line in lines if not line.startswith("info move ")]
+    answer = re.compile(r"=|= ?([A-E][1-5]|pass)|play ([A-E][1-5]|pass)")
+    assert len(answers) == 6  # the analysis has an empty one first
+    assert all(answer.fullmatch(line) for line in answers), answers
 
 
 def test_trees_are_divided_if_a_device_gets_eight():

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.connect_four import connect_four_game
 from gozero.go import symmetry
 from gozero.nets import network, weights
 from gozero.play import devices
@@ -223,6 +224,16 @@ def test_searches_evaluate_in_the_symmetries_of_the_flag(game):
     about = lambda **flags: make_plan(tiny.config(**of_go, **flags)).evaluator.about
     assert "symmetries" not in about()
     assert [about(symmetries=name)["symmetries"] for name in ("random", "all")] == ["random", "all"]
+
+
+@pytest.mark.parametrize("flag", ["symmetries", "teacher_symmetries"])
+def test_a_game_without_symmetries_is_evaluated_as_it_stands(flag, monkeypatch):
+    game = connect_four_game()._replace(symmetries=None)
+    monkeypatch.setattr("train.plan.rules_of", lambda config: game)
+    config = tiny.config(game="connect4", size=None, komi=(), auxiliary=False, **{flag: "all"})
+    message = f"--{flag.replace('_', '-')} all: connect4 has no symmetries; expected one"
+    with pytest.raises(ValueError, match=message):
+        make_plan(config)
 
 
 def test_the_teachers_symmetries_need_a_teacher(capsys):

@@ -24,7 +24,7 @@ from gozero.apps.host_game import HostGame
 from gozero.compile import executables, mode
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, legal_actions, with_to_play
-from gozero.play import annealing
+from gozero.play import annealing, devices
 from gozero.play.annealing import Annealing, Values
 from gozero.play.openings import any_sensible_play
 from gozero.play.player_config import TREELESS, num_tree_devices
@@ -175,9 +175,13 @@ class Searcher:
 
 def _mesh_of(num_trees: int) -> Mesh | None:
     """A mesh of as many devices as trees are worth being divided among; None for one device."""
-    devices = jax.local_devices()
-    count = num_tree_devices(num_trees, len(devices))
-    return None if count == 1 else jax.make_mesh((count,), ("device",), devices=devices[:count])
+    count = num_tree_devices(num_trees, jax.device_count()) if jax.process_count() == 1 else 1
+    return None if count == 1 else devices.mesh_of(count)
+
+
+def _on_one(look: Look, running: Running, is_last: bool) -> bool:
+    """`look` at a copy, on one device, of a search of one position on several."""
+    return look(jax.device_put(running, jax.devices()[0]), is_last)
 
 
 class TreeSearcher(Searcher):
@@ -193,11 +197,12 @@ class TreeSearcher(Searcher):
         super().__init__(rules, config)
         setup = make_setup(rules, config, config.seed)
         game, evaluator = go_game(rules), setup.evaluator
-        settings = setup.search.for_reuse if config.reuse else setup.search
-        mesh = _mesh_of(config.trees)
+        self.settings = settings = setup.search.for_reuse if config.reuse else setup.search
+        self._mesh = mesh = _mesh_of(config.trees)
         divide = undivided if mesh is None else over_devices.dividing(mesh)
-        settings = settings if mesh is None else over_devices.divided(settings, mesh)
-        self.settings = settings
+        if mesh is not None:
+            settings = over_devices.divided(settings, mesh)
+            evaluator = evaluator._replace(params=over_devices.copied(mesh, evaluator.params))
         if avoids:
             game, evaluator = without_avoided(game, evaluator)
 
@@ -240,8 +245,8 @@ class TreeSearcher(Searcher):
         )
         self._reroot = executables.jit(over_devices.reroot_on(mesh), donate_argnums=0)
         # Print the memory before allocating the tree.
-        devices = "" if mesh is None else f", on {mesh.size} devices"
-        memory = f"{trees_text(rules, setup, config.reuse, 1)}{devices}"
+        on_devices = "" if mesh is None else f", on {mesh.size} devices"
+        memory = f"{trees_text(rules, setup, config.reuse, 1)}{on_devices}"
         print(f"gozero gtp: {memory}", file=sys.stderr)
         self._begin = lambda: None
         if config.reuse:
@@ -260,6 +265,7 @@ class TreeSearcher(Searcher):
 
     def _run(self, runner: Runner, budget: Budget, key, state, colour, tree, look: Look | None):
         states = self._to_search(state, colour)
+        look = look if look is None or self._mesh is None else functools.partial(_on_one, look)
         result = runner.search(key, states, budget, tree, look=look)
         return self._move_fields(result._replace(tree=None)), result.tree if self._reuse else None
 

@@ -40,6 +40,10 @@ from gozero.td import weights as shape_weights
             {"simulations": 131_071, "search": "annealing"},
             "--simulations 131071, .* at most 131070 with --search annealing; drop it to allow",
         ),
+        (
+            {"simulations": 10**6, "search": "gumbel", "considered": 361},
+            "--simulations 1000000, .* at most 370767 with --search gumbel, whose schedule would",
+        ),
         ({"nodes": 100, "trees": 2}, "--trees 2: not with --nodes"),
         (
             {"simulations": 2**30, "leaves": 1},
@@ -159,8 +163,9 @@ def test_an_analysis_may_have_as_many_visits_as_a_search():
     config = GtpConfig(search="rave", trees=2, analysis_visits=10**6).for_analysis()
     assert (config.simulations, config.trees) == (10**6, 1)
     assert config.capacity == player_config.LONG_NODES
-    config = GtpConfig(search="uct", backup="max", analysis_visits=10**6).for_analysis()
-    assert (config.simulations, config.capacity) == (10**6, None)
+    message = "--analysis-visits 1000000: expected at most 131070 with --backup max, whose trees"
+    with pytest.raises(ValueError, match=message):
+        GtpConfig(search="uct", backup="max", analysis_visits=10**6).for_analysis()
 
 
 @pytest.mark.parametrize("flags", [{"search": "gumbel"}, {"search": "uct", "backup": "max"}])
