@@ -43,6 +43,7 @@ def evaluation(game, moves, komi):
     return weight / weight.sum(), (shares / shares.sum())[:2][:: 1 if game.to_play == -1 else -1]
 
 
+@pytest.mark.thorough
 def test_gtp(path):
     config = gtp.GtpConfig.of_flags({"size": 2, "weights": path, "simulations": 2, "ko": "simple"})
     out = io.StringIO()

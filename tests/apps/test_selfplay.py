@@ -241,6 +241,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, capsys):
     assert "cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_every_finished_game(tmp_path, as_here):
     out = tmp_path / "run"
     flags = [*FLAGS, "--games", "5000", "--out", str(out)]

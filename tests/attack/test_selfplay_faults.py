@@ -67,6 +67,7 @@ def fill_up(whole, out, n, capsys):
     check_whole(out, whole)
 
 
+@pytest.mark.thorough
 def test_a_full_disk_at_some_writes(whole, tmp_path, capsys):
     folder, count = whole
     for n in np.random.default_rng(SEED).integers(1, count + 1, 2).tolist():

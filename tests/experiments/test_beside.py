@@ -45,6 +45,7 @@ def test_a_program_of_this_checkout_beside_itself():
     assert 0.2 < row.ratio < 5
 
 
+@pytest.mark.thorough
 def test_a_failing_program_is_reported(tmp_path):
     with pytest.raises(RuntimeError, match="status 1"):
         beside.measure("rules 9x9, B=1024", tmp_path, 1)  # tmp_path has no such modules

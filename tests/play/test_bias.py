@@ -49,6 +49,7 @@ def test_chance_is_not_bias():
         bias.measure(game(), evaluator, search, games=2, moves=1, least=500)
 
 
+@pytest.mark.thorough
 def test_the_flag_measures_it_once_for_a_board(monkeypatch, capsys):
     monkeypatch.setattr(bias, "SIMULATIONS", 64)
     monkeypatch.setattr(bias.measure, "__defaults__", (2, 2, 5, 0))

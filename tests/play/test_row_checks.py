@@ -45,8 +45,7 @@ def rows_of(rules, seed):
     ("size", "suicide"),
     [
         *((size, suicide) for size in (2, 5, 9) for suicide in (False, True)),
-        (19, False),
-        pytest.param(19, True, marks=pytest.mark.thorough),
+        *(pytest.param(19, suicide, marks=pytest.mark.thorough) for suicide in (False, True)),
     ],
 )
 def test_legal_moves_match_the_slow_rules(size, suicide):

@@ -71,13 +71,16 @@ SEARCHES = {
 
 
 SLOW = {"puct", "gumbel", "puct, full trees", "rave", "proofs, several leaves", "ucb1 on 6x6"}
-THOROUGH, DEAREST = [pytest.mark.thorough], "gumbel, small trees"
+THOROUGH = {"gumbel, small trees", "trees to go on from"}
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW) + THOROUGH * (one == DEAREST))
+        pytest.param(
+            one,
+            marks=[pytest.mark.slow] * (one in SLOW) + [pytest.mark.thorough] * (one in THOROUGH),
+        )
         for one in SEARCHES
     ],
 )
@@ -100,7 +103,9 @@ def test_other_platforms_give_equal_results(name, monkeypatch):
     ("platform", "more"),
     [
         pytest.param("cpu", {}, id="cpu", marks=pytest.mark.thorough),
-        pytest.param("cpu", {"transpositions": True}, id="cpu, transpositions"),
+        pytest.param(
+            "cpu", {"transpositions": True}, id="cpu, transpositions", marks=pytest.mark.thorough
+        ),
         pytest.param("tpu", {}, id="tpu"),
     ],
 )

@@ -245,6 +245,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.thorough
 def test_which_pairs_are_refused():
     """Exactly those in the table. (Nothing is compiled.)"""
     refusals = {" ".join(pair): refusal(both(pair)) for pair in PAIRS}

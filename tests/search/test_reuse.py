@@ -221,6 +221,7 @@ def test_noise_is_new_in_every_search_and_not_accumulated():
     assert np.abs(noises[0] - noises[1]).max() > 0.1
 
 
+@pytest.mark.thorough
 def test_pruning_keeps_the_most_visited():
     tree = RUN_NOISY(empty(NOISY), CODES, jax.random.key(5)).tree
     most = 17

@@ -25,6 +25,7 @@ def checked(as_here, module, *arguments):
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.thorough
 def test_four_devices_share_a_run(tmp_path, as_here):
     assert checked(as_here, "devices_check", tmp_path / "run") == "all is as on one device"
 

@@ -42,6 +42,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_a_dry_run_compiles_and_writes_nothing(here, capsys):
     assert command.main([*TINY, "--target", "cpu"]) == 0
     captured = capsys.readouterr()

@@ -75,6 +75,7 @@ def refused(capsys, *argv):
     return error
 
 
+@pytest.mark.thorough
 def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     run(out, *SMALL)
     table = capsys.readouterr().out

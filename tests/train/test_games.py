@@ -359,6 +359,7 @@ def test_a_teacher_gives_the_targets_of_searched_moves(run):
     np.testing.assert_array_equal(kept.root_value, made.root_value)
 
 
+@pytest.mark.thorough
 def test_a_katago_network_is_a_teacher(run, tmp_path):
     """Its policy and value of the planes that it sees, by plain NumPy, are the targets."""
     seen, _, _ = run

@@ -22,7 +22,10 @@ WITH_A_CAP = {"cheap_simulations": 2, "batch": 4}
 @pytest.mark.parametrize(
     ("num_devices", "num_steps", "changes"),
     [
-        (4, 16, WITH_A_CAP | {"dtype": "bfloat16", "ko": "positional"}),
+        pytest.param(
+            *(4, 16, WITH_A_CAP | {"dtype": "bfloat16", "ko": "positional"}),
+            marks=pytest.mark.thorough,
+        ),
         pytest.param(4, 1, WITH_A_CAP, marks=pytest.mark.slow),
         pytest.param(1, 16, {}, marks=pytest.mark.slow),
     ],

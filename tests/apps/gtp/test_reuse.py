@@ -73,7 +73,7 @@ def make_searcher(monkeypatch, ensemble):
     "ensemble",
     [
         pytest.param(None, id="a tree", marks=pytest.mark.thorough),
-        pytest.param(Ensemble(3, every=None), id="trees"),
+        pytest.param(Ensemble(3, every=None), id="trees", marks=pytest.mark.thorough),
     ],
 )
 def test_reused_visits_count_and_memory_stays_flat(monkeypatch, ensemble):

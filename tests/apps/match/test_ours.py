@@ -77,6 +77,7 @@ def test_our_player_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     assert going_on  # trees were reused
 
 
+@pytest.mark.thorough
 def test_games_between_our_players_leave_no_lane_idle(tmp_path, monkeypatch):
     """Games are played on the device, in lanes that take the next game when one ends."""
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
