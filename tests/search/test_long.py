@@ -184,6 +184,17 @@ def test_a_pruned_search_equals_the_plain_one(name):
     np.testing.assert_array_equal(np.asarray(result.tree.visits).reshape(5, 41)[:, 0], 241)
 
 
+@pytest.mark.thorough
+def test_operators_with_wide_sums_equal_the_plain_search():
+    config = WideConfig(240, max_depth=9, select=Puct(1.5), backup=max_backup)
+    run = random_tree.compiled_search(EVALUATE, config, 5, options=AS_USERS_FUSE)
+    result, _ = compare_searches(
+        *(run, CODES, jax.random.key(4), config, random_tree.Plain(EVALUATE), mcts.Puct(1.5)),
+        backup=lambda mean, visits, values: max(values),
+    )
+    assert isinstance(result.tree.value_sum, Wide)
+
+
 class Won(random_tree.Plain):
     """An endless game that one player wins: the player to move where the code is even."""
 
@@ -199,7 +210,6 @@ PAST = 140_000  # simulations whose sum exceeds an i32, if one player wins them 
 PAST_LIMIT = {
     # settings, the plain search's
     "pruned": ({"capacity": 60, "prune": True}, {"capacity": 60, "prune": True}),
-    "largest value": ({"backup": max_backup}, {"backup": lambda mean, visits, values: max(values)}),
     "gumbel": ({"select": GumbelInterior(), "root_select": GumbelRoot(max_considered=6)}, {}),
 }
 
