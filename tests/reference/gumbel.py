@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -10,6 +11,7 @@ import numpy as np
 from tests.reference import mcts
 
 
+@functools.cache
 def turns(num_considered, num_simulations):
     """Sequential halving: for each simulation, the visit count of the actions whose turn it is."""
 
