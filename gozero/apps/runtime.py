@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from gozero.compile import executables, mode
+from gozero.play.player_config import num_tree_devices
 
 STOPPED = 130
 """Exit status of a program that Ctrl-C stopped."""
@@ -173,9 +174,10 @@ def cores_as_devices() -> bool:
     return False
 
 
-def divide_cores(num_devices: int) -> None:
-    """Let JAX, once it is imported, have so many CPU devices, for a program that divides one game's
-    trees among them. The user's own number wins, and a JAX that is already imported keeps its."""
+def divide_cores(num_trees: int) -> None:
+    """Let JAX, once it is imported, have as many CPU devices as one game's trees are worth being
+    divided among. The user's own number wins, and a JAX that is already imported keeps its."""
+    num_devices = num_tree_devices(num_trees, mode.cores())
     flag = "xla_force_host_platform_device_count"
     if num_devices > 1 and "jax" not in sys.modules and flag not in os.environ.get("XLA_FLAGS", ""):
         os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(num_devices))

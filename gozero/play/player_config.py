@@ -32,7 +32,7 @@ MAX_SCHEDULE = 2**27
 each simulation and each number of moves: 512 MiB."""
 
 MIN_TREES = 8
-"""The fewest trees for a device: fewer take hardly less time."""
+"""The fewest trees for a device, as many as the fewest games in `play.devices`; not measured."""
 
 EvaluatorName = Literal["network", "playout"]
 TreeName = Literal["puct", "katago", "uct", "rave", "gumbel", "gaussian", "boltzmann"]

@@ -2,7 +2,7 @@
 
 Each device searches its own trees of every game, as in `ensemble`; only the statistics of the nodes
 near the roots cross between devices, at each exchange. (`devices` in gozero.play divides games
-instead, which exchange nothing: with as many games as devices that is faster.)
+instead, which exchange nothing.)
 """
 
 from __future__ import annotations
@@ -57,16 +57,14 @@ def dividing(mesh: Mesh) -> Callable[[str, Callable], Callable]:
     return lambda name, piece: on_all(mesh, piece, *shardings[name])
 
 
-def on_all(mesh: Mesh | None, function: Callable, inputs: Any, outputs: Any) -> Callable:
-    """A function of one device's arrays, run on all devices of a mesh; without one, itself.
+def on_all(mesh: Mesh, function: Callable, inputs: Any, outputs: Any) -> Callable:
+    """A function of one device's arrays, run on all devices of a mesh.
 
     Args:
       mesh: the mesh.
       function: of `divided` searches, or of single trees.
       inputs, outputs: the shardings of its arguments and of what it returns.
     """
-    if mesh is None:
-        return function
     mesh = Mesh(mesh.devices, mesh.axis_names)  # without explicit shardings: the search has none
     return jax.shard_map(function, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
 
@@ -122,10 +120,8 @@ def search(
     return on_each(evaluator.params, key, states, tree)
 
 
-def reroot_on(mesh: Mesh | None) -> Callable:
+def reroot_on(mesh: Mesh) -> Callable:
     """`reuse.reroot` of the trees that are divided among the devices of a mesh."""
-    if mesh is None:
-        return reuse.reroot
     return on_all(mesh, reuse.reroot, (by_tree(mesh), EVERYWHERE), by_tree(mesh))
 
 

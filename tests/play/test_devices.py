@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -12,22 +10,15 @@ import pytest
 
 from gozero.play import devices
 from gozero.play.player import Choice, Player
+from tests import several_devices
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.thorough
 def test_four_devices_share_the_games(as_here):
-    flags = f"{as_here.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.play.devices_check"],
-        cwd=ROOT,
-        env=as_here | {"XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "all is as on one device\n"
+    line = several_devices.last_line("tests.play.devices_check", environment=as_here)
+    assert line == "all is as on one device"
 
 
 def test_on_one_device_a_player_is_unchanged():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -13,20 +12,13 @@ import pytest
 from gozero.compile import mode
 from gozero.play.player_config import num_tree_devices
 from gozero.search.config import Ensemble
+from tests import several_devices
 
 
 @pytest.mark.thorough
 def test_trees_on_three_devices_are_those_of_one():
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=3"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.search.over_devices_check"],
-        cwd=pathlib.Path(__file__).parents[2],
-        env={**os.environ, "XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "the trees are those of one device\n"
+    line = several_devices.last_line("tests.search.over_devices_check", count=3)
+    assert line == "the trees are those of one device"
 
 
 @pytest.mark.thorough

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import pathlib
-import subprocess
-import sys
-
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[2]
+from tests import several_devices
 
 
 def checked(as_here, module, *arguments):
     """The last line that a program on four devices prints."""
-    flags = f"{as_here.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", f"tests.train.{module}", *arguments],
-        cwd=ROOT,
-        env=as_here | {"XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1]
+    return several_devices.last_line(f"tests.train.{module}", *arguments, environment=as_here)
 
 
 @pytest.mark.thorough

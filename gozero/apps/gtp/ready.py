@@ -9,9 +9,7 @@ import time
 from gozero.apps import flags, runtime
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
-from gozero.compile import mode
 from gozero.go import coords
-from gozero.play.player_config import num_tree_devices
 
 BLACK = 0
 
@@ -29,7 +27,7 @@ class WarmupConfig(GtpConfig):
 
 def run(config: GtpConfig) -> int:
     """Compile, and print how long it took; returns 1 on failure, after a line on stderr."""
-    runtime.divide_cores(num_tree_devices(config.trees, mode.cores()))
+    runtime.divide_cores(config.trees)
     return _play_move("gozero warmup", config, with_a_clock=True)
 
 

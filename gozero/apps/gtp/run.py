@@ -20,10 +20,8 @@ from gozero.apps.gtp import protocol as gtp_protocol
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.protocol import Command, GtpFailure, Talk, colour_of
-from gozero.compile import mode
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE
-from gozero.play.player_config import num_tree_devices
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"-?\d{1,9}", re.ASCII)
@@ -65,7 +63,7 @@ def run(config: GtpConfig, stdin: Any = None, stdout: Any = None) -> int:
       SystemExit: status 2 and one line for files that cannot be used, before any answer; status 1
         and one line if standard input or output is closed, or fails (a full disk, say).
     """
-    runtime.divide_cores(num_tree_devices(config.trees, mode.cores()))
+    runtime.divide_cores(config.trees)
     if config.selftest:
         from gozero.apps.gtp import ready
 

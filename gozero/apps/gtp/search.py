@@ -199,8 +199,9 @@ class TreeSearcher(Searcher):
         game, evaluator = go_game(rules), setup.evaluator
         self.settings = settings = setup.search.for_reuse if config.reuse else setup.search
         self._mesh = mesh = _mesh_of(config.trees)
-        divide = undivided if mesh is None else over_devices.dividing(mesh)
+        divide, reroot = undivided, reuse.reroot
         if mesh is not None:
+            divide, reroot = over_devices.dividing(mesh), over_devices.reroot_on(mesh)
             settings = over_devices.divided(settings, mesh)
             evaluator = evaluator._replace(params=over_devices.copied(mesh, evaluator.params))
         if avoids:
@@ -243,7 +244,7 @@ class TreeSearcher(Searcher):
             executables.jit(to_search),
             executables.jit(move_fields),
         )
-        self._reroot = executables.jit(over_devices.reroot_on(mesh), donate_argnums=0)
+        self._reroot = executables.jit(reroot, donate_argnums=0)
         # Print the memory before allocating the tree.
         on_devices = "" if mesh is None else f", on {mesh.size} devices"
         memory = f"{trees_text(rules, setup, config.reuse, 1)}{on_devices}"
