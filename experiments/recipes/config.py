@@ -46,6 +46,10 @@ RECIPES = {
     "puct, 4 leaves": Recipe("... with puct and virtual loss 3", _PUCT | {"leaves": 4}, "puct"),
     "puct, reuse": Recipe("subtree reuse", _PUCT | {"reuse_subtree": True}, "puct"),
     "transpositions": Recipe("shared evaluations", {"transpositions": True}),
+    "random symmetries": Recipe(
+        "leaves evaluated in a symmetry drawn at random, as in AlphaGo Zero",
+        {"symmetries": "random"},
+    ),
     "playout cap": Recipe(
         "a quarter of the searches with 40 simulations, the others with 8 and not learnt from",
         {"simulations": 40, "cheap_simulations": 8},
