@@ -4,6 +4,7 @@ import functools
 import io
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -282,6 +283,15 @@ def test_reports_during_a_search_and_its_time_limit():
     visits = [one["rootInfo"]["visits"] for one in messages]
     assert visits == sorted(visits)
     assert visits[-1] < VISITS  # the time was up
+
+
+@pytest.mark.thorough  # compiles for itself
+def test_the_memory_of_the_trees_is_told_before_they_are_compiled(capsys):
+    answers = serve([ask(id="a"), ask(id="b")], seed=1)
+    assert [one["id"] for one in answers] == ["a", "b"]
+    told = [line for line in capsys.readouterr().err.splitlines() if "a tree of" in line]
+    assert len(told) == 1
+    assert re.fullmatch(rf"gozero analyze: a tree of {VISITS + 1} nodes: .* MiB, .*", told[0])
 
 
 @pytest.mark.parametrize(

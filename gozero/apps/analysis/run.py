@@ -270,6 +270,8 @@ class Server:
         padded = states + states[-1:] * (
             _padded_size(len(states), self._config.batch) - len(states)
         )
+        if len(padded) not in searches.compiled:  # print the memory before allocating the trees
+            print(f"{PROG}: {searches.trees_text(len(padded))}", file=sys.stderr, flush=True)
         searches.compile(padded)
         self._batches += 1
         now = self._clock()

@@ -15,7 +15,7 @@ from gozero.compile import executables
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Position, Rules, play
 from gozero.play.player_config import PlayerConfig
-from gozero.play.setups import make_setup
+from gozero.play.setups import make_setup, trees_text
 from gozero.search import search as pieces
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
@@ -161,15 +161,20 @@ class Searches:
         self.analyse = executables.jit(functools.partial(analysis_of, settings))
         self._advance = executables.jit(advance, donate_argnums=1)
         self._key = jax.random.key(seed)
-        self._compiled: set[int] = set()
+        self._describe_trees = functools.partial(trees_text, rules, setup, reuse=False)
+        self.compiled: set[int] = set()  # the numbers of positions compiled so far
 
     def compile(self, states: Sequence[RestrictedState]) -> None:
         """Compile searches of this many positions, if not done yet, so that a time limit covers
         only the search."""
-        if len(states) not in self._compiled:
+        if len(states) not in self.compiled:
             running, games = self.begin(0, states)
             self.analyse_fully(self.advance(running, 1), games)
-            self._compiled.add(len(states))
+            self.compiled.add(len(states))
+
+    def trees_text(self, count: int) -> str:
+        """A description of the number, size and memory of the trees of `count` positions."""
+        return self._describe_trees(games=count)
 
     def begin(
         self, number: int, states: Sequence[RestrictedState]
