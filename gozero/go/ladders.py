@@ -158,11 +158,10 @@ def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[b
         to_play=white_moves.astype(jnp.int8),
     )
     todo = bb.union(counts.one, counts.two)
-    in_lockstep = functools.partial(_in_lockstep, rules, reading)
-    if batch <= _LANES:
-        return in_lockstep(root, todo)
-    from_queue = functools.partial(_from_queue, rules, reading)
-    return mode.by_platform(root, todo, cpu=from_queue, default=in_lockstep)
+    on_cpu = _in_one_kernel if batch <= _LANES else _from_queue
+    choices = {"cpu": on_cpu, "default": _in_lockstep}
+    choices = {name: functools.partial(f, rules, reading) for name, f in choices.items()}
+    return mode.by_platform(root, todo, **choices)
 
 
 def _in_lockstep(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
@@ -178,6 +177,21 @@ _LANES = 48
 
 _MAX_IDLE = 12
 """The number of idle lanes at which new games are handed out."""
+
+
+def _in_one_kernel(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
+    games = jax.vmap(_pack_node)(_Node(root, todo))
+    start = _start(todo), _stack(rules, reading, todo[0].shape[0])
+    read_on = functools.partial(_read_on, rules, reading)
+    machine, _ = stages.step_kernel(read_on, start, games, jnp.int32(0))
+    return machine.laddered, machine.captures
+
+
+def _read_on(rules: Rules, reading: Reading, carry, games: jax.Array, least: jax.Array):
+    """Read (machine, stack) on, while more than `least` games u32[C, 4 W + 2] are being read."""
+    root = jax.vmap(functools.partial(_unpack_node, rules.layout))(games).position
+    too_few_idle = lambda carry: jnp.sum(_busy(carry[0]), dtype=jnp.int32) > least
+    return lax.while_loop(too_few_idle, functools.partial(_turn, rules, reading, root), carry)
 
 
 class _Queue(NamedTuple):
@@ -229,11 +243,7 @@ def _from_queue(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
         )
         return queue._replace(machine=machine, stack=stack)
 
-    def read_on(carry, roots: jax.Array, least: jax.Array):
-        root = jax.vmap(functools.partial(_unpack_node, lay))(roots).position
-        too_few_idle = lambda carry: jnp.sum(_busy(carry[0]), dtype=jnp.int32) > least
-        return lax.while_loop(too_few_idle, functools.partial(_turn, rules, reading, root), carry)
-
+    read_on = functools.partial(_read_on, rules, reading)
     start = _Queue(
         num_taken=jnp.int32(0),
         number=jnp.full(_LANES, batch, jnp.int32),
