@@ -18,9 +18,10 @@ def elo(path: pathlib.Path) -> str:
         difference, low, high = (float(row[name]) for name in ("elo", "low", "high"))
         cells = [row["recipe"], row["against"], f"{difference:+.0f} [{low:+.0f}, {high:+.0f}]"]
         counts = [f"{float(row[name]):,.0f}" for name in ("seeds", "games", "iterations", "played")]
-        lines.append([*cells, *counts, f"{float(row['cost']):.2f} s"])
+        seconds = f"{float(row['cost']):.2f} s", f"{float(row['seconds']):.0f} s"
+        lines.append([*cells, *counts, *seconds])
     head = ["recipe", "against", "Elo [95%]", "seeds of each", "games of the matches"]
-    return markdown([*head, "iterations", "games of a run", "an iteration"], lines)
+    return markdown([*head, "iterations", "games of a run", "an iteration", "a run"], lines)
 
 
 def row_bytes(path: pathlib.Path) -> str:
