@@ -140,7 +140,8 @@ def _reader(size: int, reading: Reading) -> Callable:
 
 
 def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[bb.Board, bb.Board]:
-    """Read all games of the batch in lockstep; on a CPU, where more lanes take longer, in turn.
+    """Read all games of the batch in lockstep; on a CPU in one kernel, and more than `_LANES` games
+    in turn, as more lanes take longer.
 
     Trip bound: twice the chains of a game times `Reading.moves`.
     """
@@ -159,9 +160,8 @@ def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[b
     )
     todo = bb.union(counts.one, counts.two)
     on_cpu = _in_one_kernel if batch <= _LANES else _from_queue
-    choices = {"cpu": on_cpu, "default": _in_lockstep}
-    choices = {name: functools.partial(f, rules, reading) for name, f in choices.items()}
-    return mode.by_platform(root, todo, **choices)
+    under_rules = lambda read: functools.partial(read, rules, reading)
+    return mode.by_platform(root, todo, cpu=under_rules(on_cpu), default=under_rules(_in_lockstep))
 
 
 def _in_lockstep(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
@@ -180,6 +180,7 @@ _MAX_IDLE = 12
 
 
 def _in_one_kernel(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
+    """As `_in_lockstep`; roots are packed, as those of `_from_queue` are."""
     games = jax.vmap(_pack_node)(_Node(root, todo))
     start = _start(todo), _stack(rules, reading, todo[0].shape[0])
     read_on = functools.partial(_read_on, rules, reading)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import pytest
@@ -11,8 +9,6 @@ import pytest
 from gozero.play import devices
 from gozero.play.player import Choice, Player
 from tests import several_devices
-
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.thorough

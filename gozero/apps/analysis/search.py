@@ -161,7 +161,7 @@ class Searches:
         self.analyse = executables.jit(functools.partial(analysis_of, settings))
         self._advance = executables.jit(advance, donate_argnums=1)
         self._key = jax.random.key(seed)
-        self._describe_trees = functools.partial(trees_text, rules, setup, reuse=False)
+        self.trees_text = functools.partial(trees_text, rules, setup, False)  # of so many positions
         self.compiled: set[int] = set()  # the numbers of positions compiled so far
 
     def compile(self, states: Sequence[RestrictedState]) -> None:
@@ -171,10 +171,6 @@ class Searches:
             running, games = self.begin(0, states)
             self.analyse_fully(self.advance(running, 1), games)
             self.compiled.add(len(states))
-
-    def trees_text(self, count: int) -> str:
-        """A description of the number, size and memory of the trees of `count` positions."""
-        return self._describe_trees(games=count)
 
     def begin(
         self, number: int, states: Sequence[RestrictedState]
