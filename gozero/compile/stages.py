@@ -85,7 +85,8 @@ def not_constant(tree: Any, word: jax.Array) -> Any:
         if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
             impl = jax.random.key_impl(x)
             return jax.random.wrap_key_data(hide(jax.random.key_data(x)), impl=impl)
-        return jnp.where(_always(word), x, jnp.zeros_like(x))
+        different = (x == 0).astype(x.dtype)  # XLA would drop a choice between equal constants
+        return jnp.where(_always(word), x, different)
 
     return jax.tree.map(hide, tree)
 

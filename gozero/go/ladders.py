@@ -183,12 +183,12 @@ def _in_one_kernel(rules: Rules, reading: Reading, root: Position, todo: bb.Boar
     """As `_in_lockstep`; roots are packed, as those of `_from_queue` are."""
     games = jax.vmap(_pack_node)(_Node(root, todo))
     start = _start(todo), _stack(rules, reading, todo[0].shape[0])
-    read_on = functools.partial(_read_on, rules, reading)
-    machine, _ = stages.step_kernel(read_on, start, games, jnp.int32(0))
+    read_on = functools.partial(_read_on, rules, reading, least=0)  # no argument: it is a constant
+    machine, _ = stages.step_kernel(read_on, start, games)
     return machine.laddered, machine.captures
 
 
-def _read_on(rules: Rules, reading: Reading, carry, games: jax.Array, least: jax.Array):
+def _read_on(rules: Rules, reading: Reading, carry, games: jax.Array, least: jax.Array | int):
     """Read (machine, stack) on, while more than `least` games u32[C, 4 W + 2] are being read."""
     root = jax.vmap(functools.partial(_unpack_node, rules.layout))(games).position
     too_few_idle = lambda carry: jnp.sum(_busy(carry[0]), dtype=jnp.int32) > least

@@ -58,6 +58,19 @@ def test_a_step_is_one_kernel_if_all_operations_are_supported(sorts):
     assert ("xla_cpu_small_call" in run.lower(array, places).as_text()) != sorts
 
 
+@pytest.mark.parametrize("constant", [0, 5, -1, False, True, 0.0, -2.5, np.inf, np.nan])
+def test_no_constant_is_left(constant):
+    """Nor of zeros: XLA drops a choice between equal constants, and aborts on what remains."""
+    hide = jax.jit(lambda word: stages.not_constant(jnp.asarray(constant), word))
+    word = jnp.arange(3)
+    np.testing.assert_array_equal(hide(word), constant)
+    compiled = hide.lower(word).compile().as_text()
+    assert "ROOT %constant" not in compiled
+    assert "copy(%constant" not in compiled
+    unhidden = jax.jit(lambda word: jnp.asarray(constant)).lower(word).compile().as_text()
+    assert "constant" in unhidden.split("ENTRY")[1]
+
+
 def test_sequential_writes_can_add():
     add = functools.partial(indexing.write_sequentially, adds=True)
     result = jax.jit(add)(np.arange(3.0), (np.array([2, 3, 0, 2]),), np.array([1.0, 2.0, 3.0, 4.0]))
