@@ -107,22 +107,26 @@ def print_result(text: str) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def compiling_message(size: int | None, game: str = "go") -> str:
+def compiling_message(size: int | None, game: str = "go", katago: bool = False) -> str:
     """The message of a command before it imports JAX (which takes seconds) and compiles a search,
-    for its game and, in Go, the board size.
+    for its game and, in Go, the board size and whether it uses a KataGo network.
 
     The seconds were measured on two cores, without the compile cache that `prepare` sets up.
     """
     if game != "go":
         return f"compiling for {game}, about {_OTHER_GAMES.get(game, 10)} s the first time"
     size = size or 9
-    seconds = next(seconds for largest, seconds in _COMPILE_SECONDS if size <= largest)
+    by_size = _KATAGO_SECONDS if katago else _COMPILE_SECONDS
+    seconds = next(seconds for largest, seconds in by_size if size <= largest)
     return f"compiling for {size}x{size}, about {seconds} s the first time"
 
 
 _COMPILE_SECONDS = ((9, 10), (13, 20), (25, 20))
 """(Largest board size, seconds from the start of `gozero gtp` to its first move). Measured: 6.3 on
 9x9, 19.0 on 13x13 and 13.7 on 19x19 (two idle cores, jaxlib 0.10.1)."""
+
+_KATAGO_SECONDS = ((13, 30), (25, 55))
+"""The same with a KataGo network, whose inputs contain ladders."""
 _OTHER_GAMES = {"connect4": 5, "hex": 15}
 
 

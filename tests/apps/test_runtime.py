@@ -102,6 +102,14 @@ def test_a_platform_without_a_device_is_one_line(tmp_path):
     ]
 
 
+def test_the_time_to_compile_depends_on_the_board_and_the_network():
+    message = runtime.compiling_message
+    assert message(19) == "compiling for 19x19, about 20 s the first time"
+    assert message(19, katago=True) == "compiling for 19x19, about 55 s the first time"
+    assert message(13, katago=True) == "compiling for 13x13, about 30 s the first time"
+    assert message(3, "hex") == "compiling for hex, about 15 s the first time"
+
+
 def test_gtp_reports_a_missing_device_in_one_line():
     done = subprocess.run(
         [sys.executable, "-m", "gozero.apps.cli", "gtp"],

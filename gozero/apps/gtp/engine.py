@@ -28,6 +28,7 @@ from gozero.apps.gtp.config import GtpConfig
 from gozero.compile import executables
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
+from gozero.play.player_config import is_katago_network
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,9 +111,9 @@ class Engine:
         """Announce, once per size, that the first play and the first search have to compile."""
         if self.size not in self._announced:
             self._announced.add(self.size)
-            print(
-                f"gozero gtp: {runtime.compiling_message(self.size)}", file=sys.stderr, flush=True
-            )
+            katago = is_katago_network(self.config.on(self.size).weights)
+            message = runtime.compiling_message(self.size, katago=katago)
+            print(f"gozero gtp: {message}", file=sys.stderr, flush=True)
 
     @property
     def searcher(self) -> Searcher:

@@ -51,8 +51,8 @@ _FIRST_SIMULATIONS = 16
 _SEPARATE_LEAVES, _SEPARATE_SIZE, _QUICK_COMPILE_SIZE = 8, 16, 10
 """With at least this many leaves per step and this board size, playouts on a CPU are a separate
 program, compiled once. On smaller boards they compile fast enough, and the host's calls would take
-about as long as the playouts. From the third size on, options that compile sooner are used; on
-smaller boards they cost more time per step than they are worth."""
+about as long as the playouts. From the third size on, options that compile sooner are used, with
+networks too; on smaller boards they cost more time per step than they are worth."""
 
 PIECE = 0.05
 """About how many seconds pass between two checks."""
@@ -225,7 +225,7 @@ class TreeSearcher(Searcher):
         has_playouts = config.evaluator == "playout"
         is_separate = has_playouts and rules.size >= _SEPARATE_SIZE and mode.backend() == "cpu"
         is_separate &= settings.leaves >= _SEPARATE_LEAVES and unsupported_reason(settings) is None
-        quick_compile = has_playouts and rules.size >= _QUICK_COMPILE_SIZE
+        quick_compile = rules.size >= _QUICK_COMPILE_SIZE
         kind = (
             SeparatePrograms
             if is_separate
