@@ -287,7 +287,7 @@ def _ladders(rules: Rules, data: PositionData) -> jax.Array:
     boards = jnp.concatenate([_words(position)[None], data.past[:2]])  # u32[3, 2, W]
     black, white = (stacked.unstack(boards[:, colour].T) for colour in range(2))
     turns = (position.to_play == WHITE) != jnp.array([False, True, False])
-    kos = jnp.stack([position.ko, *[jnp.int16(bb.NO_POINT)] * 2])
+    kos = jnp.full(3, bb.NO_POINT, jnp.int16).at[0].set(position.ko)
     laddered, captures = ladders.read_boards(rules.size, black, white, turns, kos)
     return jnp.stack([*stacked.stack(laddered).T, stacked.stack(captures)[:, 0]])
 

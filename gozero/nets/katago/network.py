@@ -556,8 +556,7 @@ def _output(config: KataGoConfig, inputs: Inputs, policy, value, score, owners) 
     if config.version > 3:  # only simple ko or territory scoring leaves games without a result
         global_inputs = inputs.global_inputs
         has_result = (global_inputs[:, 6] != 0) & (global_inputs[:, 9] == 0)
-        no_result = jnp.where(has_result, -jnp.inf, value[:, 2])
-        value = jnp.stack([value[:, 0], value[:, 1], no_result], axis=-1)
+        value = value.at[:, 2].add(jnp.where(has_result, -jnp.inf, 0.0))
     win, loss, no_result = jnp.moveaxis(jax.nn.softmax(value, axis=-1), -1, 0)
     lead, mean, stdev = _scores(config, score, inputs.planes.shape[1])
     p_result = 1.0 if config.version == 3 else 1.0 - no_result  # scores are conditional on a result
