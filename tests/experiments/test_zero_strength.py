@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pathlib
 
+import pytest
+
 from experiments.matches.config import GNUGO
+from experiments.zero_strength import readme
 from experiments.zero_strength.config import MATCHES, ZeroStrengthConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -37,3 +40,23 @@ def test_a_given_network_replaces_the_committed_ones():
     match = ZeroStrengthConfig(weights=own).match("7x7-gnugo")
     assert match.player.weights == own
     assert match.opponent.weights is None
+
+
+def test_elo_by_hours_by_hand(tmp_path):
+    """100 Elo for twice the hours, then a run of half an hour that gains 7."""
+    first, continued = tmp_path / "first.csv", tmp_path / "continued.csv"
+    first.write_text("seconds,elo\n900,500\n1000,\n1800,600\n3600,700\n7200,800\n")
+    continued.write_text("seconds,elo\n900,\n1800,7\n")
+    first_run, continued_run = readme.curves(first, continued)
+    assert first_run.hours.tolist() == [0.25, 0.5, 1, 2]
+    assert first_run.elo.tolist() == [-300, -200, -100, 0]
+    assert continued_run.hours.tolist() == [2.5]
+    assert continued_run.elo.tolist() == [7]
+    assert readme.line(first_run) == pytest.approx((100, -100))
+    table = readme.elo_by_hours(first, continued).splitlines()[2:]
+    assert table[-4:] == [
+        "| 2.00 | +0 | +0 | first |",
+        "| 2.50 | +7 | +32 | continued |",
+        "| 4.00 |  | +100 | extrapolated |",
+        "| 8.00 |  | +200 | extrapolated |",
+    ]
