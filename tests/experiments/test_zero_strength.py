@@ -17,10 +17,12 @@ def test_every_match_is_valid(tmp_path):
     config = ZeroStrengthConfig(out=tmp_path)
     for name, match in MATCHES.items():
         match_config = config.match(name)
-        assert match_config.paired
+        assert match_config.paired == (name != "7x7-gnugo-empty")
         fewer = {"13x13-rave": 50, "13x13-gnugo": 100}
         assert match_config.games == fewer.get(name, 400 if match_config.size == 9 else 200)
-        assert (match_config.player.simulations, match_config.player.search) == (200, "katago")
+        assert match_config.player.search == "katago"
+        is_long = name in ("7x7-gnugo-1600", "7x7-openings")
+        assert match_config.player.simulations == (1600 if is_long else 200)
         symmetries = "all" if name.endswith("-all") else "random"
         assert match_config.player.symmetries == symmetries
         network = f"{match.size}x{match.size}" + "-first" * (name == "9x9-bf16")
@@ -31,6 +33,7 @@ def test_every_match_is_valid(tmp_path):
     assert config.match("7x7-gnugo").komi == 9.0
     assert config.match("9x9-gnugo").komi == config.match("13x13-gnugo").komi == 7.0
     assert "--level 0 " in config.match("13x13-gnugo-0").opponent.command
+    assert config.match("7x7-openings").opponent == config.match("7x7-openings").player
     assert config.match("9x9-rave").opponent == config.match("7x7-rave").opponent
     assert config.match("13x13-rave").opponent.heuristic == "mogo"  # there are no shapes for it
 
