@@ -60,7 +60,7 @@ def test_gtp(path):
 
 
 @pytest.mark.thorough
-def test_analyze(path):
+def test_analyze(path, capsys):
     config = AnalyzeConfig.of_flags(
         {"json": True, "weights": path, "simulations": 3, "batch": 1, "symmetries": "one"}
     )
@@ -69,6 +69,7 @@ def test_analyze(path):
     query = {"id": "q", "moves": [["B", "A1"]], "boardXSize": 2, "boardYSize": 2, "komi": 0.5}
     server.listen(io.StringIO(json.dumps(query | {"rules": "tromp-taylor", "includePolicy": True})))
     server.serve()
+    assert "compiling for 2x2, about 30 s" in capsys.readouterr().err
     (reply,) = map(json.loads, out.getvalue().splitlines())
     game, moves = ReferenceGame(2, "positional", suicide=True), [coords.from_gtp(2, "A1")]
     game.play(moves[0])
@@ -79,10 +80,11 @@ def test_analyze(path):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [None, "bfloat16"])
-def test_selfplay(path, tmp_path, dtype):
+def test_selfplay(path, tmp_path, capsys, dtype):
     flags = ["--size", "2", "--games", "2", "--batch", "2", "--simulations", "2", "--ko", "simple"]
     flags += ["--weights", str(path), "--out", str(tmp_path / "run")]
     assert cli.main(["selfplay", *flags, *(["--dtype", dtype] if dtype else [])]) == 0
+    assert "compiling for 2x2, about 30 s" in capsys.readouterr().err
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert (manifest["state"], manifest["games"]) == ("complete", 2)
     assert (manifest["features"], manifest["dtype"]) == ("katago", dtype or "float32")

@@ -248,8 +248,9 @@ class Server:
         if key not in self._searches:
             from gozero.apps.analysis.positions import rules_of
 
-            print(runtime.compiling_message(key[0]), file=sys.stderr, flush=True)
             board_config, config = self._config.on(key[0]), self._config
+            message = runtime.compiling_message(key[0], katago=config.uses_katago_network)
+            print(message, file=sys.stderr, flush=True)
             searches = Searches(rules_of(key), board_config, config.seed, config.score_playouts)
             self._searches[key] = searches
             while len(self._searches) > 4:

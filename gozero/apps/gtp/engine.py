@@ -28,7 +28,6 @@ from gozero.apps.gtp.config import GtpConfig
 from gozero.compile import executables
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
-from gozero.play.player_config import is_katago_network
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,7 +110,7 @@ class Engine:
         """Announce, once per size, that the first play and the first search have to compile."""
         if self.size not in self._announced:
             self._announced.add(self.size)
-            katago = is_katago_network(self.config.on(self.size).weights)
+            katago = self.config.on(self.size).uses_katago_network
             message = runtime.compiling_message(self.size, katago=katago)
             print(f"gozero gtp: {message}", file=sys.stderr, flush=True)
 

@@ -69,7 +69,9 @@ def _announce(config: MatchConfig) -> None:
             message = runtime.random_network_message(f"--{name}.weights", config.game)
             print(f"{name}: {message}", file=sys.stderr)
     if any(side.command is None for side in config.sides):
-        print(runtime.compiling_message(config.size, config.game), file=sys.stderr, flush=True)
+        katago = any(side.uses_katago_network for side in config.sides)
+        message = runtime.compiling_message(config.size, config.game, katago)
+        print(message, file=sys.stderr, flush=True)
 
 
 def _is_complete(config: MatchConfig) -> bool:

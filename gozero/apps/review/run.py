@@ -24,7 +24,8 @@ def run(config: ReviewConfig) -> int:
         if config.is_random:
             print(runtime.random_network_message(), file=sys.stderr)
         size = games[0][1].size
-        print(runtime.compiling_message(size), file=sys.stderr, flush=True)
+        message = runtime.compiling_message(size, katago=config.uses_katago_network)
+        print(message, file=sys.stderr, flush=True)
         from gozero.apps.review import analyse, report  # imports JAX, which takes seconds
 
         reviewed = analyse.analyse(config, games, _progress)

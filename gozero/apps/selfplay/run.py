@@ -8,6 +8,7 @@ import sys
 from gozero.apps import flags, runtime
 from gozero.apps.selfplay.config import KIND, LOCK, SelfPlayFlags
 from gozero.games import registry
+from gozero.play.player_config import is_katago_network
 from gozero.runs import folder as folders
 
 PROG = "gozero selfplay"
@@ -28,7 +29,9 @@ def run(config: SelfPlayFlags) -> int:
             _check_folder(config)
         if config.evaluator == "network" and config.weights is None:
             print(runtime.random_network_message(game=config.game), file=sys.stderr)
-        print(runtime.compiling_message(config.size, config.game), file=sys.stderr, flush=True)
+        katago = is_katago_network(config.weights)
+        message = runtime.compiling_message(config.size, config.game, katago)
+        print(message, file=sys.stderr, flush=True)
         from gozero.apps.selfplay.play import play  # imports JAX, which takes seconds
 
         return play(config, PROG)

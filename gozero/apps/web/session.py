@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gozero.apps import runtime, sgf
+from gozero.apps import sgf
 from gozero.apps.sgf import GameRecord
 from gozero.apps.web.thinking import OURS, Thinking
 from gozero.go import coords, handicap
@@ -392,7 +392,7 @@ class Session:
             raise BadMessage("watch: expected selfplay or folder")
         name, games = self._player_of(message, "player"), _integer(message, "games", 1, 16)
         size = _integer(message, "size", MIN_SIZE, MAX_SIZE)
-        self._busy(runtime.compiling_message(size))
+        self._busy(self._thinking.compiling_text(name, size))
         player = config.to_play(None if name == OURS else name, size)
         self._watching = watch.WatchedSelfPlay(player, name, games, config.komi)
         self._watch_interval = 0.3

@@ -52,7 +52,13 @@ class Thinking:
         under these rules; None if it is compiled."""
         has_analysed = rules.size in self._analysed_sizes
         is_compiled = has_analysed if name is None else (name, rules) in self._searchers
-        return None if is_compiled else runtime.compiling_message(rules.size)
+        return None if is_compiled else self.compiling_text(name, rules.size)
+
+    def compiling_text(self, name: str | None, size: int) -> str:
+        """The notice that a player, or the analysis (None), compiles for a board size."""
+        is_ours = name is None or name == OURS  # no named player has a KataGo network
+        katago = is_ours and self.config.uses_katago_network
+        return runtime.compiling_message(size, katago=katago)
 
     def choose(self, name: str, variations: Variations) -> int | None:
         """The action of a player in the current position; None: it resigns.
@@ -75,7 +81,7 @@ class Thinking:
 
         size, rules = variations.size, variations.game.rules
         if (name, rules) not in self._searchers:
-            print(f"{self._prog}: {runtime.compiling_message(size)}", file=sys.stderr, flush=True)
+            print(f"{self._prog}: {self.compiling_text(name, size)}", file=sys.stderr, flush=True)
             config = self.config.to_play(None if name == OURS else name, size)
             self._searchers[name, rules] = make_searcher(rules, config)
             while len(self._searchers) > 8:

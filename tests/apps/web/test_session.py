@@ -13,7 +13,7 @@ from gozero.apps import sgf
 from gozero.apps.analysis.run import Server
 from gozero.apps.web.config import WebConfig
 from gozero.apps.web.session import _HANDLERS, BadMessage
-from gozero.apps.web.thinking import Thinking
+from gozero.apps.web.thinking import OURS, Thinking
 from gozero.apps.web.variations import Variations
 from tests.apps.web.boards import SIZE, Board
 
@@ -297,6 +297,12 @@ def test_answers_of_the_analysis_engine_reach_the_requester(monkeypatch):
         patch.setattr(Server, "_handle", lambda *_: 1 / 0)
         assert "the analysis ended: ZeroDivisionError" in error()
     assert refused in error()
+
+
+def test_a_katago_network_is_said_to_compile_for_longer():
+    thinking = Thinking(WebConfig.of_flags({"weights": "NAME.bin.gz", "size": 19}), "test")
+    seconds = [thinking.compiling_text(name, 19) for name in (None, OURS, "rave")]
+    assert [text.split("about ")[1][:4] for text in seconds] == ["55 s", "55 s", "20 s"]
 
 
 def test_a_player_that_resigns_can_analyse():
