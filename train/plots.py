@@ -341,13 +341,30 @@ def elo_by_hours(axes: Any, lines: list[dict]) -> None:
         if len(players) < MIN_FITTED:
             continue
         half = len(players) // 2
-        slope, level = np.polyfit(np.log2(x[half:]), [one.elo for one in ratings[half:]], 1)
-        ends = np.array([x[half], EXTRAPOLATION * x[-1]])
-        label = f"extrapolated: {slope:+.0f} Elo for twice the hours"
-        axis.plot(ends, level + slope * np.log2(ends), color=colour, linestyle=":", label=label)
+        extrapolate(axis, x[half:], [one.elo for one in ratings[half:]], colour)
     levels = [one.elo for one in networks.values()]
     limits = min(levels) - _MARGIN_ELO, max(levels) + 2 * _MARGIN_ELO
-    axis.set(xlabel="hours of play and learning", ylabel="Elo above the newest", ylim=limits)
+    label_hours(axis)
+    axis.set(ylabel="Elo above the newest", ylim=limits)
+
+
+def extrapolate(axis: Any, hours: Sequence[float], elo: Sequence[float], colour: str) -> None:
+    """Draw the line of `elo_line`, extended to EXTRAPOLATION times the last of the hours."""
+    slope, level = elo_line(hours, elo)
+    ends = np.array([hours[0], EXTRAPOLATION * hours[-1]])
+    label = f"extrapolated: {slope:+.0f} Elo for twice the hours"
+    axis.plot(ends, level + slope * np.log2(ends), color=colour, linestyle=":", label=label)
+
+
+def elo_line(hours: Sequence[float], elo: Sequence[float]) -> tuple[float, float]:
+    """(slope, level) of the least-squares line of Elo over the base-2 logarithm of the hours."""
+    slope, level = np.polyfit(np.log2(hours), elo, 1)
+    return float(slope), float(level)
+
+
+def label_hours(axis: Any) -> None:
+    """Give an axis a logarithmic scale of hours."""
+    axis.set(xlabel="hours of play and learning")
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(lambda x, position: f"{x:g}" if x >= 1 else f"1/{1 / x:g}")
 

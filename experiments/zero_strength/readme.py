@@ -15,11 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.output import check_plots, markdown, picture
+from train.plots import EXTRAPOLATION, elo_line, extrapolate, label_hours
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 FIRST, CONTINUED = RESULTS / "9x9-training.csv", RESULTS / "9x9-continued-training.csv"
-FURTHER = 4
-"""The line is extended to this many times the hours of the first run."""
 
 
 class Curve(NamedTuple):
@@ -36,16 +35,10 @@ def curves(first: pathlib.Path, continued: pathlib.Path) -> tuple[Curve, Curve]:
     return Curve(hours, elo - elo[-1]), Curve(hours[-1] + more_hours, more_elo)
 
 
-def line(curve: Curve) -> tuple[float, float]:
-    """(slope, level) of the least-squares line of Elo over the base-2 logarithm of the hours."""
-    slope, level = np.polyfit(np.log2(curve.hours), curve.elo, 1)
-    return float(slope), float(level)
-
-
 def elo_by_hours(first: pathlib.Path, continued: pathlib.Path) -> str:
     """A table of some networks of both runs, and of later ones by the first run's line."""
     runs = curves(first, continued)
-    slope, level = line(runs[0])
+    slope, level = elo_line(*runs[0])
     on_line = lambda hours: f"{slope * np.log2(hours) + level:+,.0f}"
     rows = [
         [f"{hours:.2f}", f"{elo:+,.0f}", on_line(hours), run]
@@ -53,7 +46,7 @@ def elo_by_hours(first: pathlib.Path, continued: pathlib.Path) -> str:
         for hours, elo in _some(curve)
     ]
     last = runs[0].hours[-1]
-    rows += [[f"{k * last:.2f}", "", on_line(k * last), "extrapolated"] for k in (2, FURTHER)]
+    rows += [[f"{k * last:.2f}", "", on_line(k * last), "extrapolated"] for k in (2, EXTRAPOLATION)]
     return markdown(["hours", "Elo", "line of the first run", "run"], rows)
 
 
@@ -75,18 +68,12 @@ def _rated(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
 def main() -> int:
     check_plots()
     first, continued = curves(FIRST, CONTINUED)
-    slope, level = line(first)
-    ends = np.array([first.hours[0], FURTHER * first.hours[-1]])
     with picture(RESULTS / "9x9-elo-by-hours.svg", figsize=(7, 4)) as (_, axis):
         axis.plot(*first, color="#2e8b57", marker="o", label="first run")
         axis.plot(*continued, color="#b5651d", marker="o", label="continued")
-        label = f"extrapolated: {slope:+.0f} Elo for twice the hours"
-        axis.plot(ends, slope * np.log2(ends) + level, color="#64707c", ls=":", label=label)
-        axis.set_xscale("log", base=2)
-        axis.xaxis.set_major_formatter(lambda x, position: f"{x:g}" if x >= 1 else f"1/{1 / x:g}")
-        axis.set(
-            xlabel="hours of play and learning", ylabel="Elo above the first run's last network"
-        )
+        extrapolate(axis, *first, colour="#64707c")
+        label_hours(axis)
+        axis.set(ylabel="Elo above the first run's last network")
         axis.legend(frameon=False)
     return 0
 

@@ -9,6 +9,7 @@ import pytest
 from experiments.matches.config import GNUGO
 from experiments.zero_strength import readme
 from experiments.zero_strength.config import MATCHES, ZeroStrengthConfig
+from train import plots
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -55,7 +56,7 @@ def test_elo_by_hours_by_hand(tmp_path):
     assert first_run.elo.tolist() == [-300, -200, -100, 0]
     assert continued_run.hours.tolist() == [2.5]
     assert continued_run.elo.tolist() == [7]
-    assert readme.line(first_run) == pytest.approx((100, -100))
+    assert plots.elo_line(*first_run) == pytest.approx((100, -100))
     table = readme.elo_by_hours(first, continued).splitlines()[2:]
     assert table[-4:] == [
         "| 2.00 | +0 | +0 | first |",
