@@ -23,10 +23,11 @@ from experiments.sweeps import results
 from experiments.usage import FOLDER
 
 _BLOCK = re.compile(
-    r"<!-- (\w+) ((?:\S*results/\S+\.(?:csv|jsonl) )+)-->\n.*?<!-- end -->", re.DOTALL
+    r"<!-- (\w+) ((?:\S*results/\S+\.(?:csv|jsonl?) )+)-->\n.*?<!-- end -->", re.DOTALL
 )
 _NUMBER = r"([-+]?\d[\d,]*(?:\.\d+)?)%?"
 _CLAIM = re.compile(rf"{_NUMBER}(?:\*\*)? \[{_NUMBER},\s+{_NUMBER}\]")
+_PERCENTAGE = re.compile(r"(?<![\d.,])(\d{1,3}\.\d)%")
 _INTERVALS = ("score", "low", "high"), ("elo", "elo_low", "elo_high"), ("elo", "low", "high")
 
 Interval = tuple[float, float, float]
@@ -73,7 +74,8 @@ def matches(path: pathlib.Path) -> str:
         numbers = [float(row[key]) for key in _INTERVALS[0]]
         score, low, high = (f"{x:.1%}" for x in numbers)
         is_stopped = row["stopped"] == "True"
-        games = f"{row['games']} of {row['asked']}" if is_stopped else row["games"]
+        is_part = int(row["games"]) < int(row["asked"])
+        games = f"{row['games']} of {row['asked']}" if is_part else row["games"]
         least, most = float(row["must_low"] or 0), float(row["must_high"] or 1)
         required = f"{least:.0%}" + f" to {most:.0%}" * (most < 1) if row["must_low"] else ""
         lines.append([f"`{row['match']}`", row["opponent"], row["paper"], games])
@@ -131,6 +133,13 @@ def claims(text: str) -> Iterator[tuple[int, str, Interval]]:
     for match in _CLAIM.finditer(text):
         middle, low, high = (float(one.replace(",", "")) for one in match.groups())
         yield text.count("\n", 0, match.start()) + 1, match[0], (middle, low, high)
+
+
+def percentages(text: str) -> Iterator[tuple[int, float]]:
+    """Yields (line, number) of each percentage with one decimal outside the generated tables."""
+    text = _BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
+    for match in _PERCENTAGE.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, float(match[1])
 
 
 def recorded(folder: pathlib.Path = FOLDER) -> set[Interval]:

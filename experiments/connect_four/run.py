@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from experiments import command as commands
-from experiments.connect_four import measure
+from experiments.connect_four import measure, readme
 from experiments.connect_four.config import PRESET, ConnectFourConfig
 from gozero.apps import flags
 from gozero.nets import weights
@@ -24,7 +24,6 @@ from gozero.runs import files
 from gozero.runs import folder as folders
 
 PROG = "python -m experiments.connect_four.run"
-LEAST_RIGHT = 0.95
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -75,21 +74,18 @@ class _Results:
             files.write_json(self.path, self.all)
             print(f"{name}: {part}", file=sys.stderr, flush=True)
 
-    def sums(self, name: str) -> dict[str, int]:
-        parts = self.all["parts"][name]
-        return {key: sum(part[key] for part in parts) for key in parts[0]}
-
     def table(self) -> str:
         """The results, and whether each meets its requirement."""
-        opening, against, positions = map(self.sums, ("opening", "games", "positions"))
-        share = positions["right"] / positions["positions"]
+        found = readme.sums(self.all)
+        opening, against, positions = (found[name] for name in ("opening", "games", "positions"))
+        share = readme.share_right(found)
         return "\n".join(
             [
                 f"opens in column {opening['column'] + 1} of 7: {_holds(bool(opening['holds']))}",
                 f"against plain MCTS {against['won']} won, {against['drawn']} drawn, "
                 f"{against['lost']} lost: {_holds(not against['lost'])}",
                 f"keeps the result in {share:.1%} of {positions['positions']} positions: "
-                f"{_holds(share >= LEAST_RIGHT)}",
+                f"{_holds(share >= readme.LEAST_RIGHT)}",
             ]
         )
 

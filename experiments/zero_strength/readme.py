@@ -1,7 +1,7 @@
-"""The table and the figure of the 9x9 network's Elo by hours of training, from its records.
+"""Tables of README.md and the figure of the 9x9 network's Elo by hours of training, from records.
 
 python -m experiments.zero_strength.readme    # draws results/9x9-elo-by-hours.svg
-python -m experiments.records                 # writes the table in README.md
+python -m experiments.records                 # writes the tables
 """
 
 from __future__ import annotations
@@ -50,6 +50,25 @@ def elo_by_hours(first: pathlib.Path, continued: pathlib.Path) -> str:
     return markdown(["hours", "Elo", "line of the first run", "run"], rows)
 
 
+def learning(*paths: pathlib.Path) -> str:
+    """Seconds of play and of learning in an iteration, and the share of learning in both, by the
+    simulations of the recorded iterations."""
+    rows = []
+    for path in paths:
+        recorded = [row for row in _rows(path) if float(row["learning_s"]) > 0]
+        for simulations in dict.fromkeys(row["simulations"] for row in recorded):
+            same = [row for row in recorded if row["simulations"] == simulations]
+            play, learn = (np.mean([float(row[k]) for row in same]) for k in _SECONDS)
+            cells = [path.stem.removesuffix("-training"), simulations, len(same)]
+            rows.append(
+                [*cells, f"{play:.1f} s", f"{learn:.1f} s", f"{learn / (play + learn):.0%}"]
+            )
+    return markdown(["run", "simulations", "iterations", "play", "learning", "share"], rows)
+
+
+_SECONDS = "playing_s", "learning_s"
+
+
 def _some(curve: Curve) -> list[tuple[float, float]]:
     """Every network of a short curve, every fifth of a long one; always the last."""
     every = 5 if len(curve.hours) > 5 else 1
@@ -59,10 +78,14 @@ def _some(curve: Curve) -> list[tuple[float, float]]:
 
 def _rated(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """(hours, Elo) of the iterations that have played a match."""
-    with path.open() as file:
-        rows = [row for row in csv.DictReader(file) if row["elo"]]
+    rows = [row for row in _rows(path) if row["elo"]]
     seconds, elo = (np.array([float(row[key]) for row in rows]) for key in ("seconds", "elo"))
     return seconds / 3600, elo
+
+
+def _rows(path: pathlib.Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
 
 
 def main() -> int:

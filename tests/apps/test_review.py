@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import re
 import types
 import xml.etree.ElementTree as ET
 
@@ -269,5 +270,6 @@ def test_the_command_writes_a_report(tmp_path, capsys, reviewed, compiled):
     assert len(compiled) == 1  # the flags give the config above
     captured = capsys.readouterr()
     assert "compiling for 3x3" in captured.err
+    assert re.search(r"gozero review: \d+ trees of \d+ nodes: .* MiB", captured.err)
     assert captured.out.splitlines()[-1] == f"written: {out}"
     assert len(out.read_text().splitlines()) == 4

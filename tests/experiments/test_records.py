@@ -52,6 +52,28 @@ def test_a_claim_is_read(text, claim):
     assert [numbers for _, _, numbers in records.claims(text)] == [claim]
 
 
+NO_SCORES = "accelerators", "throughput"
+"""Experiments whose percentages are of time and memory."""
+
+
+def test_percentages_are_scores_or_bounds_of_a_record():
+    num_percentages = 0
+    for path in PAGES:
+        if path.parent.name in NO_SCORES:
+            continue
+        known = {number for interval in records.recorded_for(path) for number in interval}
+        for line, percentage in records.percentages(path.read_text()):
+            place = f"{path.relative_to(ROOT)}:{line}"
+            assert percentage in known, f"{place}: no record says {percentage}%"
+            num_percentages += 1
+    assert num_percentages > 100
+
+
+def test_percentages_of_generated_tables_are_left_out():
+    text = "66.2%\n<!-- points results/a.csv -->\n\n12.5%\n<!-- end -->\nand 65.0%, 1,012.5%, 3%"
+    assert list(records.percentages(text)) == [(1, 66.2), (6, 65.0)]
+
+
 def test_unrecorded_claims_are_found():
     assert (80.0, 72.0, 86.1) in records.recorded()
     assert (80.0, 72.0, 86.2) not in records.recorded()

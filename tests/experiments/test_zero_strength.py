@@ -46,6 +46,16 @@ def test_a_given_network_replaces_the_committed_ones():
     assert match.opponent.weights is None
 
 
+def test_the_share_of_learning_by_hand(tmp_path):
+    """Iterations without learning, at the start, are left out."""
+    path = tmp_path / "9x9-training.csv"
+    path.write_text("simulations,playing_s,learning_s\n16,9,0\n16,2,1\n16,4,2\n32,9,1\n")
+    assert readme.learning(path).splitlines()[2:] == [
+        "| 9x9 | 16 | 2 | 3.0 s | 1.5 s | 33% |",
+        "| 9x9 | 32 | 1 | 9.0 s | 1.0 s | 10% |",
+    ]
+
+
 def test_elo_by_hours_by_hand(tmp_path):
     """100 Elo for twice the hours, then a run of half an hour that gains 7."""
     first, continued = tmp_path / "first.csv", tmp_path / "continued.csv"

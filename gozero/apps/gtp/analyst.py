@@ -6,6 +6,7 @@ Their programs are compiled on a background thread, while the engine answers com
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -97,7 +98,9 @@ class Analyst:
     @functools.cached_property
     def _searches(self) -> Searches:
         config = self._config.for_analysis()
-        return Searches(self._rules, config, config.seed, _PLAYOUTS)
+        searches = Searches(self._rules, config, config.seed, _PLAYOUTS)
+        print(f"gozero gtp: to analyse, {searches.trees_text(1)}", file=sys.stderr, flush=True)
+        return searches
 
     @functools.cached_property
     def _outlook(self) -> Outlook:

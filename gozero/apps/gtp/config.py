@@ -72,7 +72,7 @@ class GtpConfig(NamedPlayerConfig):
     CONFLICTS = (
         *NamedPlayerConfig.CONFLICTS,
         Conflict("ponder", "!reuse", "otherwise the result of pondering is lost"),
-        Conflict("ponder", "search=td|random", "they have no tree"),
+        Conflict("ponder", "search=td|annealing|random", "they keep no tree"),
     )
 
     EXAMPLES = (

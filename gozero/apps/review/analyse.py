@@ -19,7 +19,7 @@ from gozero.games.go import go_game
 from gozero.go import scoring
 from gozero.go.rules import GameState, Rules, position_stones, with_to_play
 from gozero.go.setup import from_points
-from gozero.play.setups import make_setup
+from gozero.play.setups import make_setup, trees_text
 from gozero.search.search import search
 from gozero.search.variations import principal_variation
 
@@ -58,6 +58,7 @@ def analyse(
     config: ReviewConfig,
     games: Sequence[tuple[str, GameRecord]],
     progress: Callable[[int, int], None] | None = None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> list[ReviewedGame]:
     """Review games.
 
@@ -65,6 +66,7 @@ def analyse(
       config: the flags.
       games: (name, game) of each, all of one size.
       progress: called with (positions searched, total).
+      tell: called with the number, size and memory of the trees, before they are allocated.
 
     Raises:
       ValueError: there are no games, or they have several sizes or illegal moves; files that the
@@ -79,7 +81,8 @@ def analyse(
     rules = Rules(sizes[0], config.ko, config.suicide, limit, config.needs_past_boards)
     lines = [_states(rules, name, record) for name, record in games]
     states = [state for line in lines for state in line]
-    review = _make_review(rules, config)
+    review, trees = _make_review(rules, config)
+    tell(trees)
     results, batch = [], config.batch  # always full: another number would be recompiled
     for start in range(0, len(states), batch):
         chunk = states[start : start + batch]
@@ -133,7 +136,8 @@ class _DeviceResults(NamedTuple):
 
 def _make_review(
     rules: Rules, config: ReviewConfig
-) -> Callable[[jax.Array, GameState], _DeviceResults]:
+) -> tuple[Callable[[jax.Array, GameState], _DeviceResults], str]:
+    """(a function from a key and a batch of positions to their results, what its trees take)."""
     setup = make_setup(rules, config, config.seed)
     game, forecast_games = go_game(rules), forecast(rules, config.weights, config.score_playouts)
     trees = 1 if setup.search.ensemble is None else setup.search.ensemble.trees
@@ -158,7 +162,8 @@ def _make_review(
             jnp.where(ended[:, None], area.astype(jnp.float32), owners),
         )
 
-    return functools.partial(executables.jit(review), params)
+    trees_of_batch = trees_text(rules, setup, False, config.batch)
+    return functools.partial(executables.jit(review), params), trees_of_batch
 
 
 def _reviewed_positions(

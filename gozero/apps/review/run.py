@@ -28,7 +28,8 @@ def run(config: ReviewConfig) -> int:
         print(message, file=sys.stderr, flush=True)
         from gozero.apps.review import analyse, report  # imports JAX, which takes seconds
 
-        reviewed = analyse.analyse(config, games, _progress)
+        tell = lambda text: print(f"{PROG}: {text}", file=sys.stderr, flush=True)
+        reviewed = analyse.analyse(config, games, _progress, tell)
         if config.out is not None:
             text = report.WRITERS[config.out.suffix](reviewed, config.mistakes)
             write_whole(config.out, text.encode())

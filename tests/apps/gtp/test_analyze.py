@@ -78,6 +78,13 @@ def test_invalid_arguments_are_refused(kind, words, message):
         analyze.parse_options(3, kind, tuple(words.split()))
 
 
+def test_the_memory_of_an_analysis_is_told(capsys):
+    """Before its first search, which makes its tree."""
+    config = GtpConfig(size=3, simulations=4, analysis_visits=8)
+    assert Analyst(go.Rules(3), config, lambda: 0.0)._searches.settings.num_simulations == 8
+    assert "gozero gtp: to analyse, a tree of 9 nodes: " in capsys.readouterr().err
+
+
 LZ = (
     "info move A3 visits 3 winrate 7500 prior 1000 lcb 2561 order 0 pv A3 B3 pass "
     "info move B3 visits 1 winrate 2500 prior 1000 lcb 146 order 1 pv B3"

@@ -51,6 +51,7 @@ from gozero.td import weights as shape_weights
         ),
         ({"search": "alpha-beta"}, "--search alpha-beta: expected one of puct, katago, uct, rave"),
         ({"search": "gumbel", "trees": 2}, "--trees 2: not with --search gumbel"),
+        ({"search": "annealing", "ponder": True}, "--ponder: not with --search td, annealing or"),
         (
             {"search": "gumbel", "reuse": False, "exploration": 1.0},
             "--exploration 1.0: not with --search gumbel",
