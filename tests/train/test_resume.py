@@ -24,6 +24,7 @@ from gozero.play import devices
 from gozero.play.rows import policy_shares
 from gozero.runs import arrays as array_files
 from gozero.runs import files
+from tests.nets import katago_files
 from tests.train import tiny
 from tests.train.tiny import untimed
 from train import checkpoint, folder, run, steps
@@ -333,6 +334,15 @@ GUMBEL_OPTIONS = {
 THOROUGH = {
     "puct-full-no-ladders-teacher": EVERY_OPTION | {"features": "full-no-ladders", "teacher": True},
     "gumbel": GUMBEL_OPTIONS,
+    "gumbel-bf16-start": GUMBEL_OPTIONS
+    | {"symmetries": "all", "dtype": "bfloat16", "weights": True, "opening_searched": True},
+    "puct-int8-katago": {
+        "root": "puct",
+        "symmetries": "random",
+        "c_puct": 2.0,
+        "play_dtype": "int8",
+        "teacher": "katago",
+    },
 }
 SLOW = {
     "puct-zero": EVERY_OPTION,
@@ -347,16 +357,26 @@ KILLED = [
 KILLED += [pytest.param(case, id=name, marks=pytest.mark.slow) for name, case in SLOW.items()]
 
 
+def given_network(folder, name, kind):
+    """The file of a tiny teacher of other planes than the run's, of a KataGo network as the
+    teacher, or of weights from which a run of more channels starts."""
+    if kind == "katago":
+        path = folder / "teacher.bin.gz"
+        path.write_bytes(katago_files.data(katago_files.model(8), packed=True))
+        return path
+    own = {"features": "zero"} if name == "teacher" else {"pool_every": 1, "auxiliary": True}
+    shape = NetworkConfig(blocks=1, channels=4, **own)
+    params = network.init(shape, jax.random.key(1))
+    return weights.save(folder / f"{name}.safetensors", params, shape, 3)
+
+
 @pytest.mark.parametrize("options", KILLED)
 def test_a_kill_with_every_option_is_replayed_identically(options, tmp_path, as_here):
     """kill -9 during an iteration: what follows the last checkpoint is replayed identically."""
-    if options.get("teacher"):
-        shape = NetworkConfig(blocks=1, channels=4, features="zero")
-        params = network.init(shape, jax.random.key(1))
-        path = weights.save(tmp_path / "teacher.safetensors", params, shape, 3)
-        options = options | {"teacher": str(path)}
-    mesh, plan = devices.mesh_of(1), make_plan(tiny.config(**options))
-    loop = Loop(plan, mesh, steps.begin(plan, mesh))
+    kinds = {name: options[name] for name in ("teacher", "weights") if name in options}
+    options = options | {name: str(given_network(tmp_path, name, kinds[name])) for name in kinds}
+    mesh, plan = devices.mesh_of(1), make_plan(tiny.config(tmp_path / "whole", **options))
+    loop = Loop(plan, mesh, steps.begin(plan, mesh, run.initial_params(plan)[0]))
     numbers = [untimed(loop.iterate()) for _ in range(4)]
     assert loop.games > 4
     assert loop.steps > 2
