@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 from typing import ClassVar
 
-from experiments.matches.config import Match, MatchesConfig
+from experiments.matches.config import GNUGO, GNUGO_0, Match, MatchesConfig
 from gozero.apps.match.config import Side
 from gozero.play.players import settings_of
 from gozero.runs.settings import setting
@@ -106,9 +106,24 @@ BY_TIME = {
     ),
 }
 """The rows of Table 1 by time a game."""
+
+
+def _large(size: int, games: int, level_0: bool) -> Match:
+    """MC-RAVE as the player `strong` of boards without a network."""
+    player = Side(**settings_of("strong", size), reuse=True, resign=-0.95)
+    opponent = Side(command=GNUGO_0 if level_0 else GNUGO)
+    return Match(player, games, opponent=opponent, size=size)
+
+
+LARGE = {
+    f"{size}x{size}-{level}": _large(size, games, level == 0)
+    for size, games in ((13, 100), (19, 40))
+    for level in (0, 10)
+}
+"""Larger boards, named by board and GNU Go's level."""
 MATCHES |= {name: _small_k_match(**flags) for name, flags in _SMALL_K.items()}
 MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
-MATCHES |= BY_TIME
+MATCHES |= BY_TIME | LARGE
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
 of it) and in `small-k*`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10."""
@@ -123,9 +138,10 @@ class AgainstGnugoConfig(MatchesConfig):
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("playouts",), "games": 4, "parallel": 4}
 
-    only: tuple[str, ...] = setting(tuple(name for name in MATCHES if name not in BY_TIME))
+    only: tuple[str, ...] = setting(tuple(name for name in MATCHES if name not in BY_TIME | LARGE))
     """Which matches to play. By default all but those by time a game (*-1-minute, *-10-minutes),
-    which play one game after the other, with a minute or ten for our moves of each."""
+    which play one game after the other, with a minute or ten for our moves of each, and those on
+    13x13 and 19x19."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/against_gnugo"))
     """The folder of the matches, results.csv and results.svg."""

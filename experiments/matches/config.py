@@ -15,6 +15,8 @@ GNUGO = (
     "gnugo --mode gtp --quiet --level 10 --chinese-rules --positional-superko "
     "--play-out-aftermath --capture-all-dead --seed {game}"
 )
+GNUGO_0 = GNUGO.replace("--level 10", "--level 0")
+"""At its lowest level."""
 
 TIMEOUT_S = 1800.0
 """A program's time for a move: long, because many run at once on few cores."""

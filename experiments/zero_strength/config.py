@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 from typing import ClassVar
 
-from experiments.matches.config import GNUGO, Match, MatchesConfig
+from experiments.matches.config import GNUGO_0, Match, MatchesConfig
 from gozero.apps.match.config import MatchConfig, Side
 from gozero.runs.settings import setting
 
@@ -32,9 +32,6 @@ _RAVE_13X13 = dataclasses.replace(
     _RAVE, leaves=8, heuristic="mogo", heuristic_amaf_visits=None, heuristic_good_visits=0
 )
 """`--player strong` of sizes without a network; there are no local shapes of 13x13."""
-
-_LEVEL_0 = Side(command=GNUGO.replace("--level 10", "--level 0"))
-
 
 FIRST_9X9 = RESULTS / "9x9-first.safetensors"
 """The network with which that of 9x9 was averaged; older matches were played with it."""
@@ -82,7 +79,9 @@ MATCHES = {
         **_9X9,
     ),
     "13x13-rave": Match(_network(13), 50, opponent=_RAVE_13X13, **_13X13),
-    "13x13-gnugo-0": Match(_network(13), 200, (0.50, 1.0), opponent=_LEVEL_0, **_13X13),
+    "13x13-gnugo-0": Match(
+        _network(13), 200, (0.50, 1.0), opponent=Side(command=GNUGO_0), **_13X13
+    ),
     "13x13-gnugo": Match(_network(13), 100, **_13X13),
 }
 """The matches, named by board and opponent; in those ending in -all the network's evaluations are

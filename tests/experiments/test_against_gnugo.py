@@ -8,10 +8,11 @@ import shlex
 
 import pytest
 
-from experiments.against_gnugo.config import BY_TIME, MATCHES, AgainstGnugoConfig
+from experiments.against_gnugo.config import BY_TIME, LARGE, MATCHES, AgainstGnugoConfig
 from experiments.matches import results, run
 from gozero.apps import flags
 from gozero.apps.gtp.config import GtpConfig
+from gozero.play.players import settings_of
 from gozero.td import weights as shape_weights
 from train.classical import imitation
 
@@ -45,6 +46,18 @@ def test_every_match_has_its_requested_settings(tmp_path):
         assert match.player.simulations == simulations
         assert (MATCHES[name].must, MATCHES[name].aim) == (must, aim)
     assert AgainstGnugoConfig(games=10).match("heuristic").games == 10
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_matches_on_larger_boards_are_those_of_the_player_strong(name):
+    board, _, level = name.partition("-")
+    match = AgainstGnugoConfig(only=(name,)).match(name)
+    size = int(board.partition("x")[0])
+    assert (match.size, match.komi) == (size, 7.0)
+    assert f"--level {level} " in match.opponent.command
+    player = dataclasses.asdict(match.player)
+    assert settings_of("strong", size).items() <= player.items()
+    assert match.player.evaluator == "playout"  # there is no network for them
 
 
 @pytest.mark.parametrize("name", BY_TIME)
