@@ -88,6 +88,22 @@ def matches(path: pathlib.Path) -> str:
     return _rated(head, lines, ratings)
 
 
+def columns(path: pathlib.Path) -> str:
+    """A table of all columns of a CSV file, with three digits of numbers that are not whole."""
+    lines = _rows(path)
+    head = [name.replace("_", " ") for name in lines[0]]
+    return markdown(head, [[_cell(text) for text in line.values()] for line in lines])
+
+
+def _cell(text: str) -> str:
+    try:
+        number = float(text)
+    except ValueError:
+        return {"True": "yes", "False": "no"}.get(text, text)
+    is_whole = number == int(number) and "." not in text
+    return f"{number:,.0f}" if is_whole or abs(number) >= 100 else f"{number:.3g}"
+
+
 def _rated(head: list[str], lines: list[list[Any]], ratings: list[str]) -> str:
     """A table with a column of ratings, if there are any."""
     if any(ratings):
@@ -102,7 +118,7 @@ def _opponent_command(match: pathlib.Path) -> str | None:
     return json.loads(config.read_text())["opponent"]["command"] if config.exists() else None
 
 
-KINDS = {kind.__name__: kind for kind in (points, grid, matches)}
+KINDS = {kind.__name__: kind for kind in (points, grid, matches, columns)}
 
 
 def pages() -> list[pathlib.Path]:

@@ -99,6 +99,17 @@ def test_points_by_hand(tmp_path):
     ]
 
 
+def test_columns_by_hand(tmp_path):
+    path = tmp_path / "results.csv"
+    path.write_text("name,long_name,x,holds\na,1000,0.12345,True\nb,,1234.5,False\n")
+    assert records.columns(path).splitlines() == [
+        "| name | long name | x | holds |",
+        "| --- | --- | --- | --- |",
+        "| a | 1,000 | 0.123 | yes |",
+        "| b |  | 1,234 | no |",
+    ]
+
+
 def test_games_against_gnugo_give_a_rating(tmp_path):
     """75% is 191 Elo above GNU Go's 1800."""
     path = tmp_path / "results.csv"
