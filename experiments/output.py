@@ -47,6 +47,12 @@ def write_csv(
     write_whole(path, text.getvalue().encode())
 
 
+def read_csv(path: pathlib.Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]

@@ -9,16 +9,16 @@ their paths, defined here or in ``readme.py`` of the records' experiment.
 
 from __future__ import annotations
 
-import csv
 import importlib
 import json
+import math
 import pathlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from experiments.matches import scale
-from experiments.output import markdown
+from experiments.output import markdown, read_csv
 from experiments.sweeps import results
 from experiments.usage import FOLDER
 
@@ -67,10 +67,11 @@ def matches(path: pathlib.Path) -> str:
     """A table of matches, with the paper's figures, the required scores and the target scores, and
     with ratings from games against GNU Go.
 
-    A match that was stopped has no score yet: short games end first, which biases it.
+    A match that was stopped has no score yet: short games end first, which biases it. One with
+    fewer games than the experiment asks for, played to its end, has one.
     """
     lines, ratings = [], []
-    for row in _rows(path):
+    for row in read_csv(path):
         numbers = [float(row[key]) for key in _INTERVALS[0]]
         score, low, high = (f"{x:.1%}" for x in numbers)
         is_stopped = row["stopped"] == "True"
@@ -89,8 +90,9 @@ def matches(path: pathlib.Path) -> str:
 
 
 def columns(path: pathlib.Path) -> str:
-    """A table of all columns of a CSV file, with three digits of numbers that are not whole."""
-    lines = _rows(path)
+    """A table of all columns of a CSV file: whole numbers, and others with three significant digits
+    below 100 and none after the point from there on."""
+    lines = read_csv(path)
     head = [name.replace("_", " ") for name in lines[0]]
     return markdown(head, [[_cell(text) for text in line.values()] for line in lines])
 
@@ -100,8 +102,8 @@ def _cell(text: str) -> str:
         number = float(text)
     except ValueError:
         return {"True": "yes", "False": "no"}.get(text, text)
-    is_whole = number == int(number) and "." not in text
-    return f"{number:,.0f}" if is_whole or abs(number) >= 100 else f"{number:.3g}"
+    is_whole = text.lstrip("-").isdigit()
+    return f"{number:,.0f}" if is_whole or 100 <= abs(number) < math.inf else f"{number:.3g}"
 
 
 def _rated(head: list[str], lines: list[list[Any]], ratings: list[str]) -> str:
@@ -161,11 +163,7 @@ def percentages(text: str) -> Iterator[tuple[int, float]]:
 def recorded(folder: pathlib.Path = FOLDER) -> set[Interval]:
     """All figures with intervals in the records below a folder, in every rounding in use; scores
     also as ratings on GNU Go's scale."""
-    intervals: list[Interval] = []
-    for path in folder.rglob("results/**/*.csv"):
-        intervals += [one for row in _rows(path) for one in _intervals(row)]
-    for path in folder.rglob("results/**/*.json"):
-        intervals += _nested(json.loads(path.read_text()))
+    intervals = _recorded(folder)
     ratings = [
         (scale.rating(score), scale.rating(low), scale.rating(high))
         for score, low, high in intervals
@@ -177,6 +175,16 @@ def recorded(folder: pathlib.Path = FOLDER) -> set[Interval]:
     }
 
 
+def _recorded(folder: pathlib.Path) -> list[Interval]:
+    """The figures with intervals, as the records have them: scores from 0 to 1."""
+    intervals: list[Interval] = []
+    for path in folder.rglob("results/**/*.csv"):
+        intervals += [one for row in read_csv(path) for one in _intervals(row)]
+    for path in folder.rglob("results/**/*.json"):
+        intervals += _nested(json.loads(path.read_text()))
+    return intervals
+
+
 def _rounded(interval: Interval, scale: int, digits: int) -> Interval:
     middle, low, high = (round(x * scale, digits) for x in interval)
     return middle, low, high
@@ -185,11 +193,20 @@ def _rounded(interval: Interval, scale: int, digits: int) -> Interval:
 def recorded_for(page: pathlib.Path) -> set[Interval]:
     """The figures that a page may claim: an experiment's README those of its own records and of
     the experiments that it links to; every other page all."""
+    return set().union(*map(recorded, _folders_of(page)))
+
+
+def percentages_for(page: pathlib.Path) -> set[float]:
+    """The scores and their bounds that a page may claim, in percent with one decimal."""
+    intervals = [one for folder in _folders_of(page) for one in _recorded(folder)]
+    return {round(100 * x, 1) for one in intervals if 0 <= one[0] <= 1 for x in one}
+
+
+def _folders_of(page: pathlib.Path) -> list[pathlib.Path]:
     if page.parent.parent != FOLDER:
-        return recorded()
+        return [FOLDER]
     linked = re.findall(r"\]\(\.\./(\w+)/", page.read_text())
-    folders = page.parent, *(FOLDER / name for name in linked)
-    return set().union(*map(recorded, folders))
+    return [page.parent, *(FOLDER / name for name in linked)]
 
 
 def _nested(record: Any) -> Iterator[Interval]:
@@ -208,11 +225,6 @@ def _intervals(row: dict[str, Any]) -> Iterator[Interval]:
         if all(key in row and row[key] not in ("", None) for key in keys):
             middle, low, high = (float(row[key]) for key in keys)
             yield middle, low, high
-
-
-def _rows(path: pathlib.Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def _thousands(label: str) -> str:

@@ -126,14 +126,15 @@ MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0
 MATCHES |= BY_TIME | LARGE
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
-of it) and in `small-k*`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10."""
+of it) and in `small-k*`; those named by a board are `LARGE`. The paper is Gelly & Silver (2011),
+who used GNU Go 3.7.10."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AgainstGnugoConfig(MatchesConfig):
-    """Our searches against GNU Go 3.8 at level 10, 9x9, komi 7, area scoring, positional superko on
-    both sides, dead stones played out. Each match is run by `gozero match` in a folder of its own;
-    the same command resumes where it was stopped."""
+    """Our searches against GNU Go 3.8, 9x9 and at level 10 unless the name says otherwise, komi 7,
+    area scoring, positional superko on both sides, dead stones played out. Each match is run by
+    `gozero match` in a folder of its own; the same command resumes where it was stopped."""
 
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("playouts",), "games": 4, "parallel": 4}

@@ -53,7 +53,8 @@ def networks(*paths: pathlib.Path) -> str:
     for path in paths:
         found = _sums_of(path)
         games = found["games"]
-        rows.append([path.stem, f"{share_right(found):.1%}", f"{games['lost']} of {_count(games)}"])
+        name = "now" if path.stem == "results" else path.stem
+        rows.append([name, f"{share_right(found):.1%}", f"{games['lost']} of {_count(games)}"])
     return markdown(["record", "positions", "lost games"], rows)
 
 

@@ -5,16 +5,15 @@ python -m experiments.records      # writes them; each is a function of its reco
 
 from __future__ import annotations
 
-import csv
 import pathlib
 
-from experiments.output import markdown
+from experiments.output import markdown, read_csv
 
 
 def elo(path: pathlib.Path) -> str:
     """Elo of recipes against their references."""
     lines = []
-    for row in _rows(path):
+    for row in read_csv(path):
         difference, low, high = (float(row[name]) for name in ("elo", "low", "high"))
         cells = [row["recipe"], row["against"], f"{difference:+.0f} [{low:+.0f}, {high:+.0f}]"]
         counts = [f"{float(row[name]):,.0f}" for name in ("seeds", "games", "iterations", "played")]
@@ -27,14 +26,9 @@ def elo(path: pathlib.Path) -> str:
 def row_bytes(path: pathlib.Path) -> str:
     """Bytes per row with float16 and with uint8 targets, and their ratio."""
     lines = []
-    for row in _rows(path):
+    for row in read_csv(path):
         lines.append([f"{row['board']}, {row['root']}", f"{int(row['rows']):,}"])
         for kind in ("replay", "npz", "zst"):
             before, after = (float(row[f"{kind}_{dtype}"]) for dtype in ("float16", "uint8"))
             lines[-1].append(f"{before:.1f}, {after:.1f} ({after / before:.0%})")
     return markdown(["", "rows", "replay", "shard, .npz", "shard, .zst"], lines)
-
-
-def _rows(path: pathlib.Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))

@@ -7,7 +7,8 @@ import pathlib
 from typing import ClassVar
 
 from experiments.matches.config import GNUGO_0, Match, MatchesConfig
-from gozero.apps.match.config import MatchConfig, Side
+from gozero.apps.match.config import SIDES, MatchConfig, Side
+from gozero.play.players import settings_of
 from gozero.runs.settings import setting
 
 RESULTS = pathlib.Path("experiments/zero_strength/results")
@@ -28,9 +29,7 @@ _RAVE = Side(
 )
 
 
-_RAVE_13X13 = dataclasses.replace(
-    _RAVE, leaves=8, heuristic="mogo", heuristic_amaf_visits=None, heuristic_good_visits=0
-)
+_RAVE_13X13 = Side(**settings_of("strong", 13), reuse=True, resign=-0.95)
 """`--player strong` of sizes without a network; there are no local shapes of 13x13."""
 
 FIRST_9X9 = RESULTS / "9x9-first.safetensors"
@@ -85,17 +84,17 @@ MATCHES = {
     "13x13-gnugo": Match(_network(13), 100, **_13X13),
 }
 """The matches, named by board and opponent; in those ending in -all the network's evaluations are
-averaged over all symmetries. Three of 7x7 ask what its network lacks: 1,600 simulations in place of
-200, the same games without random plies, and how many of the openings the same player wins with
-either colour."""
+averaged over all symmetries. Three of 7x7 ask what is missing there: 1,600 simulations in place of
+200, games from the empty board, and the openings that White wins with the same player on both
+sides."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ZeroStrengthConfig(MatchesConfig):
-    """Networks trained by self-play, with 200 simulations per move, against MC-RAVE with a
+    """Networks trained by self-play, with 200 or 1,600 simulations per move, against MC-RAVE with a
     heuristic and 3,000 simulations, and against GNU Go 3.8 at level 10, on 13x13 also at level 0;
-    pairs of random openings, area scoring, positional superko on both sides, dead stones played
-    out."""
+    mostly pairs of random openings, area scoring, positional superko on both sides, dead stones
+    played out."""
 
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("7x7-rave",), "games": 4, "parallel": 4}
@@ -119,5 +118,10 @@ class ZeroStrengthConfig(MatchesConfig):
         match = super().match(name)
         if self.weights is None:
             return match
-        player = dataclasses.replace(match.player, weights=self.weights)
-        return dataclasses.replace(match, player=player)
+        sides = {side: getattr(match, side) for side in SIDES}
+        networks = {
+            name: dataclasses.replace(side, weights=self.weights)
+            for name, side in sides.items()
+            if side.evaluator == "network"
+        }
+        return dataclasses.replace(match, **networks)

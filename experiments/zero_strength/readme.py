@@ -6,15 +6,13 @@ python -m experiments.records                 # writes the tables
 
 from __future__ import annotations
 
-import csv
-import itertools
 import pathlib
 import sys
 from typing import NamedTuple
 
 import numpy as np
 
-from experiments.output import check_plots, markdown, picture
+from experiments.output import check_plots, markdown, picture, read_csv
 from train.plots import EXTRAPOLATION, elo_line, extrapolate, label_hours
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -55,7 +53,7 @@ def learning(*paths: pathlib.Path) -> str:
     simulations of the recorded iterations."""
     rows = []
     for path in paths:
-        recorded = [row for row in _rows(path) if float(row["learning_s"]) > 0]
+        recorded = [row for row in read_csv(path) if float(row["learning_s"]) > 0]
         for simulations in dict.fromkeys(row["simulations"] for row in recorded):
             same = [row for row in recorded if row["simulations"] == simulations]
             play, learn = (np.mean([float(row[k]) for row in same]) for k in _SECONDS)
@@ -73,19 +71,14 @@ def _some(curve: Curve) -> list[tuple[float, float]]:
     """Every network of a short curve, every fifth of a long one; always the last."""
     every = 5 if len(curve.hours) > 5 else 1
     points = list(zip(curve.hours, curve.elo, strict=True))
-    return list(itertools.islice(points, every - 1, None, every))
+    return points[::-1][::every][::-1]
 
 
 def _rated(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """(hours, Elo) of the iterations that have played a match."""
-    rows = [row for row in _rows(path) if row["elo"]]
+    rows = [row for row in read_csv(path) if row["elo"]]
     seconds, elo = (np.array([float(row[key]) for row in rows]) for key in ("seconds", "elo"))
     return seconds / 3600, elo
-
-
-def _rows(path: pathlib.Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 def main() -> int:

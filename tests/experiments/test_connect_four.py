@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.connect_four import measure, run
+from experiments.connect_four import measure, readme, run
 from experiments.connect_four.config import POSITIONS
 from gozero.nets import network, weights
 from gozero.play.player import policy_player
@@ -118,3 +118,24 @@ def test_a_missing_network(tmp_path, capsys):
     with pytest.raises(SystemExit):
         run.main(["--out", str(tmp_path)])
     assert "train it first with --minutes" in capsys.readouterr().err
+
+
+def test_the_tables_by_hand(tmp_path):
+    """Three of four positions right, and one of three games lost, in two parts each."""
+    paths = [tmp_path / f"{name}.json" for name in ("first", "results")]
+    parts = {
+        "opening": [{"column": 3, "holds": True}],
+        "positions": [{"positions": 2, "right": 2}, {"positions": 2, "right": 1}],
+        "games": [{"won": 1, "drawn": 0, "lost": 0}, {"won": 1, "drawn": 0, "lost": 1}],
+    }
+    for path in paths:
+        path.write_text(json.dumps({"parts": parts}))
+    assert readme.measures(paths[0]).splitlines()[2:] == [
+        "| opening | column 4 of 7 | the middle column | holds |",
+        "| positions | 3 of 4, 75.0% | 95% | does not hold |",
+        "| games | **2 won**, 0 drawn, 1 lost of 3 | none lost | does not hold |",
+    ]
+    assert readme.networks(*paths).splitlines()[2:] == [
+        "| first | 75.0% | 1 of 3 |",
+        "| now | 75.0% | 1 of 3 |",
+    ]

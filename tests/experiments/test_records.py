@@ -61,7 +61,7 @@ def test_percentages_are_scores_or_bounds_of_a_record():
     for path in PAGES:
         if path.parent.name in NO_SCORES:
             continue
-        known = {number for interval in records.recorded_for(path) for number in interval}
+        known = records.percentages_for(path)
         for line, percentage in records.percentages(path.read_text()):
             place = f"{path.relative_to(ROOT)}:{line}"
             assert percentage in known, f"{place}: no record says {percentage}%"

@@ -44,6 +44,8 @@ def test_a_given_network_replaces_the_committed_ones():
     match = ZeroStrengthConfig(weights=own).match("7x7-gnugo")
     assert match.player.weights == own
     assert match.opponent.weights is None
+    against_itself = ZeroStrengthConfig(weights=own).match("7x7-openings")
+    assert against_itself.player == against_itself.opponent
 
 
 def test_the_share_of_learning_by_hand(tmp_path):
