@@ -348,16 +348,17 @@ def elo_by_hours(axes: Any, lines: list[dict]) -> None:
     axis.set(ylabel="Elo above the newest", ylim=limits)
 
 
-def extrapolate(axis: Any, hours: Sequence[float], elo: Sequence[float], colour: str) -> None:
-    """Draw the line of `elo_line`, extended to EXTRAPOLATION times the last of the hours."""
+def extrapolate(axis: Any, hours: Any, elo: Any, colour: str) -> None:
+    """Draw the line of `elo_line` through hours [N] and Elo [N], extended to EXTRAPOLATION times
+    the last of the hours."""
     slope, level = elo_line(hours, elo)
     ends = np.array([hours[0], EXTRAPOLATION * hours[-1]])
     label = f"extrapolated: {slope:+.0f} Elo for twice the hours"
     axis.plot(ends, level + slope * np.log2(ends), color=colour, linestyle=":", label=label)
 
 
-def elo_line(hours: Sequence[float], elo: Sequence[float]) -> tuple[float, float]:
-    """(slope, level) of the least-squares line of Elo over the base-2 logarithm of the hours."""
+def elo_line(hours: Any, elo: Any) -> tuple[float, float]:
+    """(slope, level) of the least-squares line of Elo [N] over the base-2 logarithm of hours."""
     slope, level = np.polyfit(np.log2(hours), elo, 1)
     return float(slope), float(level)
 

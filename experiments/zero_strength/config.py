@@ -65,7 +65,7 @@ MATCHES = {
     "7x7-gnugo": Match(_network(7), 200, (0.97, 1.0), **_7X7),
     "7x7-gnugo-all": Match(_averaged(_network(7)), 200, (0.97, 1.0), **_7X7),
     "7x7-gnugo-1600": Match(_LONG_7X7, 200, **_7X7),
-    "7x7-gnugo-empty": Match(_network(7), 200, **_7X7 | {"openings": 0}),
+    "7x7-gnugo-empty": Match(_network(7), 200, size=7, komi=9.0),
     "7x7-openings": Match(_LONG_7X7, 200, opponent=_LONG_7X7, **_7X7),
     "9x9-rave": Match(_network(9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
     "9x9-rave-all": Match(_averaged(_network(9)), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
