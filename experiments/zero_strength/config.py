@@ -53,9 +53,6 @@ def _averaged(player: Side) -> Side:
     return dataclasses.replace(player, symmetries="all")
 
 
-_LONG_7X7 = dataclasses.replace(_network(7), simulations=1600)
-
-
 _7X7 = {"size": 7, "komi": 9.0, "openings": 2}
 _9X9 = {"size": 9, "komi": 7.0, "openings": 2}
 _13X13 = {"size": 13, "komi": 7.0, "openings": 2}
@@ -64,9 +61,8 @@ MATCHES = {
     "7x7-rave": Match(_network(7), 200, (0.60, 1.0), opponent=_RAVE, **_7X7),
     "7x7-gnugo": Match(_network(7), 200, (0.97, 1.0), **_7X7),
     "7x7-gnugo-all": Match(_averaged(_network(7)), 200, (0.97, 1.0), **_7X7),
-    "7x7-gnugo-1600": Match(_LONG_7X7, 200, **_7X7),
-    "7x7-gnugo-empty": Match(_network(7), 200, size=7, komi=9.0),
-    "7x7-openings": Match(_LONG_7X7, 200, opponent=_LONG_7X7, **_7X7),
+    "7x7-gnugo-1600": Match(dataclasses.replace(_network(7), simulations=1600), 200, **_7X7),
+    "7x7-openings": Match(_network(7), 200, opponent=_network(7), **_7X7),
     "9x9-rave": Match(_network(9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
     "9x9-rave-all": Match(_averaged(_network(9)), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
     "9x9-gnugo": Match(_network(9), 400, (0.90, 1.0), 0.95, **_9X9),
@@ -84,16 +80,15 @@ MATCHES = {
     "13x13-gnugo": Match(_network(13), 100, **_13X13),
 }
 """The matches, named by board and opponent; in those ending in -all the network's evaluations are
-averaged over all symmetries. Three of 7x7 ask what is missing there: 1,600 simulations in place of
-200, games from the empty board, and the openings that White wins with the same player on both
-sides."""
+averaged over all symmetries. Two of 7x7 ask what is missing there: 1,600 simulations in place of 200,
+and the openings that White wins with the same player on both sides."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ZeroStrengthConfig(MatchesConfig):
     """Networks trained by self-play, with 200 or 1,600 simulations per move, against MC-RAVE with a
     heuristic and 3,000 simulations, and against GNU Go 3.8 at level 10, on 13x13 also at level 0;
-    mostly pairs of random openings, area scoring, positional superko on both sides, dead stones
+    pairs of random openings, area scoring, positional superko on both sides, dead stones
     played out."""
 
     MATCHES: ClassVar = MATCHES

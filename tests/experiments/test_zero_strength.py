@@ -18,12 +18,11 @@ def test_every_match_is_valid(tmp_path):
     config = ZeroStrengthConfig(out=tmp_path)
     for name, match in MATCHES.items():
         match_config = config.match(name)
-        assert match_config.paired == (name != "7x7-gnugo-empty")
+        assert match_config.paired
         fewer = {"13x13-rave": 50, "13x13-gnugo": 100}
         assert match_config.games == fewer.get(name, 400 if match_config.size == 9 else 200)
         assert match_config.player.search == "katago"
-        is_long = name in ("7x7-gnugo-1600", "7x7-openings")
-        assert match_config.player.simulations == (1600 if is_long else 200)
+        assert match_config.player.simulations == (1600 if name.endswith("-1600") else 200)
         symmetries = "all" if name.endswith("-all") else "random"
         assert match_config.player.symmetries == symmetries
         network = f"{match.size}x{match.size}" + "-first" * (name == "9x9-bf16")
