@@ -80,8 +80,8 @@ MATCHES = {
     "13x13-gnugo": Match(_network(13), 100, **_13X13),
 }
 """The matches, named by board and opponent; in those ending in -all the network's evaluations are
-averaged over all symmetries. Two of 7x7 ask what is missing there: 1,600 simulations in place of 200,
-and the openings that White wins with the same player on both sides."""
+averaged over all symmetries. Two of 7x7 ask what is missing there: 1,600 simulations in place of
+200, and the openings that White wins with the same player on both sides."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ python -m experiments.records                 # writes the tables
 
 from __future__ import annotations
 
+import json
 import pathlib
 import sys
 from typing import NamedTuple
@@ -62,6 +63,39 @@ def learning(*paths: pathlib.Path) -> str:
                 [*cells, f"{play:.1f} s", f"{learn:.1f} s", f"{learn / (play + learn):.0%}"]
             )
     return markdown(["run", "simulations", "iterations", "play", "learning", "share"], rows)
+
+
+def openings(against_itself: pathlib.Path, *matches: pathlib.Path) -> str:
+    """Scores by who wins a pair's opening when one player has both sides: White or Black in both
+    games, or neither. The last column leaves out games whose opening the other side wins."""
+    wins = [{one["result"][0] for one in pair} for pair in _pairs(against_itself)]
+    kinds = ["White" if won == {"W"} else "Black" if won == {"B"} else "neither" for won in wins]
+    rows = []
+    for path in matches:
+        scores: dict[tuple[str, str], list[float]] = {}
+        for kind, pair in zip(kinds, _pairs(path), strict=True):
+            for one in pair:
+                colour = "Black" if one["black"] == "player" else "White"
+                scores.setdefault((kind, colour), []).append(one["points"])
+        of = lambda kind, colour, scores=scores: f"{np.mean(scores[kind, colour]):.1%}"
+        cells = [
+            f"{of(kind, 'Black')}, {of(kind, 'White')}" for kind in dict.fromkeys(sorted(kinds))
+        ]
+        fair = [
+            x for (kind, own), all_of in scores.items() if kind in (own, "neither") for x in all_of
+        ]
+        rows.append([f"`{path.parent.name}`", *cells, f"{np.mean(fair):.1%} of {len(fair)}"])
+    head = [f"{kind}: {kinds.count(kind)} openings" for kind in dict.fromkeys(sorted(kinds))]
+    return markdown(
+        ["as Black, as White; opening won by", *head, "not won by the other side"], rows
+    )
+
+
+def _pairs(path: pathlib.Path) -> list[list[dict]]:
+    """The games of a match's results.jsonl, two of each opening."""
+    games = [json.loads(line) for line in path.read_text().splitlines()]
+    games.sort(key=lambda one: one["game"])
+    return [games[i : i + 2] for i in range(0, len(games), 2)]
 
 
 _SECONDS = "playing_s", "learning_s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -45,6 +46,24 @@ def test_a_given_network_replaces_the_committed_ones():
     assert match.opponent.weights is None
     against_itself = ZeroStrengthConfig(weights=own).match("7x7-openings")
     assert against_itself.player == against_itself.opponent
+
+
+def test_scores_by_opening_by_hand(tmp_path):
+    """White wins both games of the first opening, Black of the second, each one of the third."""
+    itself, match = tmp_path / "itself.jsonl", tmp_path / "7x7" / "results.jsonl"
+    match.parent.mkdir()
+    lines = lambda games: "".join(json.dumps(one) + "\n" for one in games)
+    results = ["W+1", "W+R", "B+1", "B+2", "W+1", "B+1"]
+    itself.write_text(lines({"game": i, "result": x} for i, x in enumerate(results)))
+    points = [0.5, 1, 1, 0, 1, 1]
+    games = [
+        {"game": i, "black": ("player", "opponent")[i % 2], "points": x, "result": ""}
+        for i, x in enumerate(points)
+    ]
+    match.write_text(lines(games[::-1]))  # in the order in which they ended
+    head, _, row = readme.openings(itself, match).splitlines()
+    assert "Black: 1 openings | White: 1 openings | neither: 1 openings" in head
+    assert row == "| `7x7` | 100.0%, 0.0% | 50.0%, 100.0% | 100.0%, 100.0% | 100.0% of 4 |"
 
 
 def test_the_share_of_learning_by_hand(tmp_path):
