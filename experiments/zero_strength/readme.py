@@ -70,7 +70,7 @@ def openings(against_itself: pathlib.Path, *matches: pathlib.Path) -> str:
     games, or neither. The last column leaves out games whose opening the other side wins."""
     wins = [{one["result"][0] for one in pair} for pair in _pairs(against_itself)]
     kinds = ["White" if won == {"W"} else "Black" if won == {"B"} else "neither" for won in wins]
-    rows = []
+    names, rows = sorted(set(kinds)), []
     for path in matches:
         scores: dict[tuple[str, str], list[float]] = {}
         for kind, pair in zip(kinds, _pairs(path), strict=True):
@@ -78,14 +78,12 @@ def openings(against_itself: pathlib.Path, *matches: pathlib.Path) -> str:
                 colour = "Black" if one["black"] == "player" else "White"
                 scores.setdefault((kind, colour), []).append(one["points"])
         of = lambda kind, colour, scores=scores: f"{np.mean(scores[kind, colour]):.1%}"
-        cells = [
-            f"{of(kind, 'Black')}, {of(kind, 'White')}" for kind in dict.fromkeys(sorted(kinds))
-        ]
+        cells = [f"{of(kind, 'Black')}, {of(kind, 'White')}" for kind in names]
         fair = [
             x for (kind, own), all_of in scores.items() if kind in (own, "neither") for x in all_of
         ]
         rows.append([f"`{path.parent.name}`", *cells, f"{np.mean(fair):.1%} of {len(fair)}"])
-    head = [f"{kind}: {kinds.count(kind)} openings" for kind in dict.fromkeys(sorted(kinds))]
+    head = [f"{kind}: {kinds.count(kind)} openings" for kind in names]
     return markdown(
         ["as Black, as White; opening won by", *head, "not won by the other side"], rows
     )
