@@ -106,6 +106,25 @@ def write_sequentially(
     return lax.fori_loop(0, jnp.max(jnp.where(is_inside, number, 0)), write_one, array)
 
 
+def for_each_true(flags: jax.Array, body: Callable[[jax.Array, Any], Any], carry: Any) -> Any:
+    """``carry = body(i, carry)`` for the index i32[] of each true entry of bool[n], in order.
+
+    Trip bound: the number of true entries.
+    """
+    for start in range(0, flags.size, 32):
+        own = flags[start : start + 32]
+        bit = np.uint32(1) << np.arange(own.size, dtype=np.uint32)
+        bits = jnp.sum(jnp.where(own, bit, np.uint32(0)), dtype=jnp.uint32)
+
+        def step(state, start=start):
+            bits, carry = state
+            index = start + 31 - lax.clz(bits & (~bits + np.uint32(1))).astype(jnp.int32)
+            return bits & (bits - np.uint32(1)), body(index, carry)
+
+        _, carry = lax.while_loop(lambda state: state[0] != 0, step, (bits, carry))
+    return carry
+
+
 def scan(step: Callable, carry: Any, length: int, shapes: Shapes = ()) -> tuple[Any, Any]:
     """``lax.scan(step, carry, length=length)``.
 

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import batching
+from gozero.compile import batching, mode
 
 Board = tuple[jax.Array, ...]
 """W uint32 words, scalars for one game."""
@@ -150,7 +150,7 @@ def any_of(a: Board | jax.Array) -> jax.Array:
 
 def or_words(a: Board | jax.Array) -> jax.Array:
     """u32[]: the OR of all words."""
-    if isinstance(a, tuple):
+    if isinstance(a, tuple) or mode.writes_sequentially():  # LLVM would not vectorise the loop
         return functools.reduce(lambda x, y: x | y, a)
     return lax.reduce(a, np.uint32(0), lax.bitwise_or, (0,))
 
@@ -158,7 +158,7 @@ def or_words(a: Board | jax.Array) -> jax.Array:
 def count(a: Board | jax.Array) -> jax.Array:
     """i32[]: the number of points in `a`."""
     counts = each_word(lax.population_count, a)
-    if isinstance(a, tuple):
+    if isinstance(a, tuple) or mode.writes_sequentially():
         return functools.reduce(lambda x, y: x + y, counts).astype(jnp.int32)
     return jnp.sum(counts, axis=0, dtype=jnp.uint32).astype(jnp.int32)
 

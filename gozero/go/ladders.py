@@ -16,9 +16,10 @@ and which cannot gain by connecting or by a capture, is captured.
 
 The search is a stack machine: a game reads its chains one after another, and each iteration of
 the single loop tries one move in every game. The loop's predicate is one scalar for the batch. It
-carries a few dozen words per game and the stack, of which an iteration reads a row and writes a
-row. Most games need a fifth of the iterations of the longest, so on a CPU a few lanes read many
-games, one after another, in a loop that is one kernel.
+carries the current node of each game, and a stack of the nodes above it: an iteration writes a row
+where a move is followed, and reads one where a game goes back. Most games need a fifth of the
+iterations of the longest, so on a CPU a few lanes read many games, one after another, in a loop
+that is one kernel.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from jax import lax
 
 from gozero.compile import batching, indexing, mode, stages
 from gozero.go import bitboard as bb
-from gozero.go import floods, liberties
+from gozero.go import floods, liberties, stacked
 from gozero.go.rules import WHITE, Position, Rules, legal_points, play_position
 
 MOVES_PER_CHAIN = 128
@@ -54,7 +55,6 @@ KATAGO = Reading(moves=4096, plies=12, katago=True)
 """KataGo itself tries 25,000 moves and reads 3/2 size^2 plies."""
 
 _NEXT_CHAIN = -1
-_NOWHERE = 2**30  # beyond every stack
 
 
 def max_plies(size: int) -> int:
@@ -69,9 +69,45 @@ class Ladders(NamedTuple):
     captures: bb.Board  # moves of the player to move that capture a chain with two liberties
 
 
-class _Machine(NamedTuple):
-    """The loop's carry; each field has a leading axis [B]."""
+class _Node(NamedTuple):
+    """What the search needs of a position, and the moves that the player to move has not tried."""
 
+    black: bb.Board
+    white: bb.Board
+    atari: bb.Board
+    untried: bb.Board
+    ko: jax.Array  # i16[]
+    to_play: jax.Array  # i8[]
+
+    @property
+    def position(self) -> Position:
+        """With a ply and passes of 0."""
+        zeros = functools.partial(jnp.zeros, self.ko.shape)
+        return Position(
+            black=self.black,
+            white=self.white,
+            atari=self.atari,
+            ko=self.ko,
+            ply=zeros(jnp.int16),
+            passes=zeros(jnp.int8),
+            to_play=self.to_play,
+        )
+
+
+def _node(position: Position, untried: bb.Board) -> _Node:
+    boards = position.black, position.white, position.atari, untried
+    return _Node(*boards, position.ko, position.to_play)
+
+
+class _Root(NamedTuple):
+    position: Position
+    lists: jax.Array  # bool[]: whether captures are listed
+
+
+class _Machine(NamedTuple):
+    """The loop's carry besides the stack; each field has a leading axis [B]."""
+
+    node: _Node  # the current node; anything if there is none
     todo: bb.Board  # W x u32: the stones of the chains still to read
     chain: bb.Board  # W x u32: the chain being read, as it stands on the root's board
     depth: jax.Array  # i32: the current node's depth; _NEXT_CHAIN if there is none
@@ -80,13 +116,6 @@ class _Machine(NamedTuple):
     works: jax.Array  # bool: whether some first move of the attacker captures the chain
     laddered: bb.Board  # W x u32
     captures: bb.Board  # W x u32
-
-
-class _Node(NamedTuple):
-    """A position of the search, and the moves that the player to move has not tried."""
-
-    position: Position
-    untried: bb.Board
 
 
 def ladders(rules: Rules, position: Position, reading: Reading = PLAIN) -> Ladders:
@@ -119,7 +148,8 @@ def read_boards(
 ) -> Ladders:
     """As `read_board`, for K boards of one game (a leading axis [K] on all arguments).
 
-    They are read in lockstep; a `vmap` over them inside one over games would not do that.
+    Captures are listed for the first board only; those of the others are empty. The boards are read
+    together; a `vmap` over them inside one over games would not do that.
     """
     return Ladders(*_reader_of_boards(size, reading)(black, white, white_moves, ko))
 
@@ -129,7 +159,8 @@ def _reader_of_boards(size: int, reading: Reading) -> Callable:
     def read(*boards):  # [K, B] each
         shape = boards[-1].shape
         flat = jax.tree.map(lambda x: x.reshape(-1), boards)
-        return jax.tree.map(lambda x: x.reshape(shape), _read(size, reading, *flat))
+        lists = jnp.arange(shape[0] * shape[1]) < shape[1]
+        return jax.tree.map(lambda x: x.reshape(shape), _read(size, reading, *flat, lists))
 
     return batching.over_games(read)
 
@@ -139,9 +170,12 @@ def _reader(size: int, reading: Reading) -> Callable:
     return batching.over_games(functools.partial(_read, size, reading))
 
 
-def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[bb.Board, bb.Board]:
-    """Read all games of the batch in lockstep; on a CPU in one kernel, and more than `_LANES` games
-    in turn, as more lanes take longer.
+def _read(
+    size: int, reading: Reading, black, white, white_moves, ko, lists: jax.Array | None = None
+) -> tuple[bb.Board, bb.Board]:
+    """Read all games of the batch in lockstep; on a CPU in one kernel, and more than `_num_lanes`
+    games in turn, as more lanes take longer. `lists`, bool[B]: whether captures are listed; None:
+    all are.
 
     Trip bound: twice the chains of a game times `Reading.moves`.
     """
@@ -149,7 +183,7 @@ def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[b
     lay, batch = rules.layout, black[0].shape[0]
     counts = jax.vmap(lambda b, w: liberties.liberty_counts(lay, b, w))(black, white)
     filled = lambda x, dtype: jnp.full(batch, x, dtype)
-    root = Position(
+    position = Position(
         black=black,
         white=white,
         atari=counts.one,
@@ -158,31 +192,35 @@ def _read(size: int, reading: Reading, black, white, white_moves, ko) -> tuple[b
         passes=filled(0, jnp.int8),
         to_play=white_moves.astype(jnp.int8),
     )
+    root = _Root(position, filled(True, bool) if lists is None else lists)
     todo = bb.union(counts.one, counts.two)
-    on_cpu = _in_one_kernel if batch <= _LANES else _from_queue
+    on_cpu = _in_one_kernel if batch <= _num_lanes(lay) else _from_queue
     under_rules = lambda read: functools.partial(read, rules, reading)
     return mode.by_platform(root, todo, cpu=under_rules(on_cpu), default=under_rules(_in_lockstep))
 
 
-def _in_lockstep(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
+def _in_lockstep(rules: Rules, reading: Reading, root: _Root, todo: bb.Board):
     batch = todo[0].shape[0]
-    start = _start(todo), _stack(rules, reading, batch)
+    start = _start(_node(root.position, todo), todo), _stack(rules, reading, batch)
     continues = lambda carry: jnp.any(_busy(carry[0]))
     machine, _ = lax.while_loop(continues, functools.partial(_turn, rules, reading, root), start)
     return machine.laddered, machine.captures
 
 
-_LANES = 48
-"""The number of games that a CPU reads at a time: three registers of 16 words."""
+def _num_lanes(lay: bb.Layout) -> int:
+    """The number of games that a CPU reads at a time: one register of 16 words or, on boards of few
+    words, where calls cost as much as the work, three."""
+    return 48 if lay.num_words <= stacked.FEW_WORDS else 16
 
-_MAX_IDLE = 12
-"""The number of idle lanes at which new games are handed out."""
+
+_MAX_IDLE = 1 / 4
+"""The fraction of idle lanes at which new games are handed out."""
 
 
-def _in_one_kernel(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
+def _in_one_kernel(rules: Rules, reading: Reading, root: _Root, todo: bb.Board):
     """As `_in_lockstep`; roots are packed, as those of `_from_queue` are."""
-    games = jax.vmap(_pack_node)(_Node(root, todo))
-    start = _start(todo), _stack(rules, reading, todo[0].shape[0])
+    games = jax.vmap(_pack_game)(root, todo)
+    start = _start(_node(root.position, todo), todo), _stack(rules, reading, todo[0].shape[0])
     read_on = functools.partial(_read_on, rules, reading, least=0)  # no argument: it is a constant
     machine, _ = stages.step_kernel(read_on, start, games)
     return machine.laddered, machine.captures
@@ -190,7 +228,7 @@ def _in_one_kernel(rules: Rules, reading: Reading, root: Position, todo: bb.Boar
 
 def _read_on(rules: Rules, reading: Reading, carry, games: jax.Array, least: jax.Array | int):
     """Read (machine, stack) on, while more than `least` games u32[C, 4 W + 2] are being read."""
-    root = jax.vmap(functools.partial(_unpack_node, rules.layout))(games).position
+    root, _ = jax.vmap(functools.partial(_unpack_game, rules.layout))(games)
     too_few_idle = lambda carry: jnp.sum(_busy(carry[0]), dtype=jnp.int32) > least
     return lax.while_loop(too_few_idle, functools.partial(_turn, rules, reading, root), carry)
 
@@ -200,19 +238,19 @@ class _Queue(NamedTuple):
 
     num_taken: jax.Array  # i32[]: how many games lanes have taken so far
     number: jax.Array  # i32[C]: the game that each lane reads; B for none
-    root: jax.Array  # u32[C, 4 W + 2]: its root, as packed by `_pack_node`
+    root: jax.Array  # u32[C, 4 W + 2]: its root, as packed by `_pack_game`
     machine: _Machine
     stack: jax.Array
     results: jax.Array  # u32[B, 2 W]
 
 
-def _from_queue(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
+def _from_queue(rules: Rules, reading: Reading, root: _Root, todo: bb.Board):
     """Games with the most to read come first; a lane that has finished one takes the next.
 
     Trip bound: the number of games, and for each that of `_read`.
     """
-    lay, batch = rules.layout, todo[0].shape[0]
-    games = jax.vmap(_pack_node)(_Node(root, todo))
+    lay, batch, lanes = rules.layout, todo[0].shape[0], _num_lanes(rules.layout)
+    games = jax.vmap(_pack_game)(root, todo)
     order = jnp.argsort(-jax.vmap(bb.count)(todo)).astype(jnp.int32)
 
     def take(queue: _Queue) -> _Queue:
@@ -222,7 +260,8 @@ def _from_queue(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
         number = jnp.where(takes, order[jnp.minimum(next_, batch - 1)], queue.number)
         number = jnp.where(idle & ~takes, batch, number)
         own_games = games[jnp.minimum(number, batch - 1)]
-        new = _start(jax.vmap(functools.partial(_unpack_node, lay))(own_games).untried)
+        _, own_todo = jax.vmap(functools.partial(_unpack_game, lay))(own_games)
+        new = _start(queue.machine.node, own_todo)
         keep = lambda new, old: jnp.where(takes, new, old)
         return queue._replace(
             num_taken=queue.num_taken + jnp.sum(takes, dtype=jnp.int32),
@@ -238,19 +277,20 @@ def _from_queue(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
 
     def read(queue: _Queue) -> _Queue:
         queue = take(queue)
-        least = jnp.where(queue.num_taken < batch, _LANES - _MAX_IDLE, 0)
+        least = jnp.where(queue.num_taken < batch, lanes - int(_MAX_IDLE * lanes), 0)
         machine, stack = stages.step_kernel(
             read_on, (queue.machine, queue.stack), queue.root, least
         )
         return queue._replace(machine=machine, stack=stack)
 
     read_on = functools.partial(_read_on, rules, reading)
+    first = jax.tree.map(lambda x: x[:lanes], _node(root.position, todo))
     start = _Queue(
         num_taken=jnp.int32(0),
-        number=jnp.full(_LANES, batch, jnp.int32),
-        root=games[:_LANES],
-        machine=_start(tuple(jnp.zeros_like(word[:_LANES]) for word in todo)),
-        stack=_stack(rules, reading, _LANES),
+        number=jnp.full(lanes, batch, jnp.int32),
+        root=games[:lanes],
+        machine=_start(first, jax.tree.map(jnp.zeros_like, first.untried)),
+        stack=_stack(rules, reading, lanes),
         results=jnp.zeros((batch, 2 * lay.num_words), jnp.uint32),
     )
     continues = lambda queue: (queue.num_taken < batch) | jnp.any(_busy(queue.machine))
@@ -259,11 +299,12 @@ def _from_queue(rules: Rules, reading: Reading, root: Position, todo: bb.Board):
     return words[: lay.num_words], words[lay.num_words :]
 
 
-def _start(todo: bb.Board) -> _Machine:
-    """The initial carry, with the chains of boards [B] to read."""
+def _start(node: _Node, todo: bb.Board) -> _Machine:
+    """The initial carry, with any nodes and the chains of boards [B] to read."""
     none = tuple(jnp.zeros_like(word) for word in todo)
     filled = lambda x, dtype: jnp.full(todo[0].shape, x, dtype)
     return _Machine(
+        node=node,
         todo=todo,
         chain=none,
         depth=filled(_NEXT_CHAIN, jnp.int32),
@@ -285,48 +326,87 @@ def _stack(rules: Rules, reading: Reading, batch: int) -> jax.Array:
     return jnp.zeros((batch * plies, 4 * rules.layout.num_words + 2), jnp.uint32)
 
 
-def _turn(rules: Rules, reading: Reading, root: Position, carry):
+def _turn(rules: Rules, reading: Reading, root: _Root, carry):
     """One step of every game: (machine, stack) -> (machine, stack)."""
     machine, stack = carry
-    bottom = jnp.arange(machine.depth.size) * (reading.plies * rules.size)
-    row = bottom + jnp.maximum(machine.depth, 0)
-    step = jax.vmap(functools.partial(_step, rules, reading))
-    machine, node_row, child = step(root, machine, stack[row])
-    # Write the current node, with one untried move fewer, then the next one if it is new.
+    depth = machine.depth
+    machine, parent, saves = jax.vmap(functools.partial(_step, rules, reading))(root, machine)
+    restores = (machine.depth >= 0) & (machine.depth < depth)
+    bottom = jnp.arange(depth.size) * (reading.plies * rules.size)
+    saved_rows, rows = bottom + depth, bottom + machine.depth
     if mode.writes_sequentially():
-        stack = indexing.write_sequentially(stack, (row,), node_row)
-        return machine, indexing.write_sequentially(stack, (bottom + child.depth,), child.row)
-    stack = stack.at[row].set(node_row)
-    return machine, stack.at[bottom + child.depth].set(child.row, mode="drop")
+        stack, node = _exchange_in_turn(
+            rules.layout, stack, (saves, saved_rows, parent), (restores, rows, machine.node)
+        )
+        return machine._replace(node=node), stack
+    saved_rows = jnp.where(saves, saved_rows, len(stack))
+    stack = stack.at[saved_rows].set(jax.vmap(_pack_node)(parent), mode="drop")
+    unpack = jax.vmap(functools.partial(_unpack_node, rules.layout))
+    restored = unpack(stack[jnp.where(restores, rows, 0)])
+    node = jax.tree.map(functools.partial(jnp.where, restores), restored, machine.node)
+    return machine._replace(node=node), stack
 
 
-class _Child(NamedTuple):
-    depth: jax.Array  # i32[]: its row in the stack; beyond every stack if there is no child
-    row: jax.Array  # u32[K]
+def _exchange_in_turn(lay: bb.Layout, stack: jax.Array, saved, restored) -> tuple[jax.Array, _Node]:
+    """Write nodes to the stack and read others from it, one game after another.
+
+    Args:
+      lay: the layout.
+      stack: u32[R, K].
+      saved, restored: for each game, (whether to do it bool[B], the row i32[B], the node).
+
+    Returns:
+      The stack, and the nodes `restored` with those that were read.
+    """
+    pack = lambda node: _pack_node(node, axis=0)  # u32[K, B]: vectors of games stay contiguous
+    where, rows, nodes = saved
+    columns = pack(nodes)
+
+    def save(game, stack):
+        column = lax.dynamic_slice_in_dim(columns, game, 1, 1)
+        return lax.dynamic_update_slice_in_dim(stack, column.T, rows[game], 0)
+
+    stack = indexing.for_each_true(where, save, stack)
+    where, own_rows, nodes = restored
+
+    def restore(game, columns):
+        row = lax.dynamic_slice_in_dim(stack, own_rows[game], 1, 0)
+        return lax.dynamic_update_slice_in_dim(columns, row.T, game, 1)
+
+    return stack, _unpack_node(lay, indexing.for_each_true(where, restore, pack(nodes)))
 
 
-def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row: jax.Array):
-    """One step of one game: start a new chain, try a move, or finish a node without moves."""
+def _step(
+    rules: Rules, reading: Reading, root: _Root, machine: _Machine
+) -> tuple[_Machine, _Node, jax.Array]:
+    """One step of one game: start a new chain, try a move, or finish a node without moves.
+
+    Returns:
+      The machine; the node that it was at, with one untried move fewer; and whether that is to be
+      saved, because the machine goes on to its child. If the machine goes back, its node is still
+      the old one.
+    """
     lay, plies = rules.layout, reading.plies * rules.size
     depth = machine.depth
     new = depth == _NEXT_CHAIN
-    node = _unpack_node(lay, row)
+    node = machine.node
     untried = bb.keep(~new, node.untried)
     exhausted = bb.any_of(untried) & (machine.tried >= reading.moves)
     moves = bb.any_of(untried) & ~exhausted
     ends = ~new & ~moves & ~exhausted
     move = bb.keep(moves, _lowest(untried))
 
-    before = _where(new, root, node.position)
+    before = _where(new, root.position, node.position)
     action = jnp.where(moves, bb.point_of(lay, move), rules.pass_action)
     after = _where(moves, play_position(rules, before, action), before)
     seed = bb.where(new, _lowest(machine.todo), _lowest(machine.chain))
     if reading.katago:  # a defender that has just been put in atari may take any ko
-        attacker = bb.any_of(bb.intersection(root.white, seed)) != (before.to_play == WHITE)
+        white_owns = bb.any_of(bb.intersection(root.position.white, seed))
+        attacker = white_owns != (before.to_play == WHITE)
         first = ~new & (depth == 0) & attacker
         takes_ko = (after.ko >= 0) & ~first
         after = after.replace(ko=jnp.where(first, jnp.int16(bb.NO_POINT), after.ko))
-    target = _read_target(rules, reading, root, after, seed, new)
+    target = _read_target(rules, reading, root.position, after, seed, new)
 
     attacks = before.to_play != target.owner  # whether the attacker moved, or has no move left
     deepest = depth + 1 >= plies
@@ -336,21 +416,26 @@ def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row
     if reading.katago:
         opens = opens & ~jnp.where(attacks, takes_ko, _dies_of_kos(lay, target))
     # A node without moves left has no refutation: the move that led to it works, so the one before
-    # that fails. At the root all the attacker's moves are tried, to list each that works.
+    # that fails. At the root all the attacker's moves are tried, if those that work are listed.
     works = ends & (depth == 1) & ~attacks
+    lists = root.lists & (target.owner != root.position.to_play)
     next_depth = jnp.where(saved, depth - 1, depth)
-    ended_depth = jnp.where(works, 0, jnp.maximum(depth - 2, _NEXT_CHAIN))
+    next_move = jnp.where(lists, 0, _NEXT_CHAIN)
+    ended_depth = jnp.where(works, next_move, jnp.maximum(depth - 2, _NEXT_CHAIN))
     next_depth = jnp.where(ends, ended_depth, next_depth)
     next_depth = jnp.where(opens, depth + 1, next_depth)
     next_depth = jnp.where(exhausted, _NEXT_CHAIN, next_depth)
-    starts = new & bb.any_of(target.chain)
-    next_depth = jnp.where(new, jnp.where(starts, 0, _NEXT_CHAIN), next_depth)
+    opens, starts = _once(opens), new & bb.any_of(target.chain)
+    next_depth = _once(jnp.where(new, jnp.where(starts, 0, _NEXT_CHAIN), next_depth))
 
     lost = ends & (depth == 0) & (~attacks | machine.works)
-    caught = lost | (exhausted & machine.works)
+    caught = lost | (exhausted & machine.works) | (works & ~lists)
     chain = bb.where(new, target.chain, machine.chain)
-    opponents = target.owner != root.to_play
+    parent = _node(before, bb.difference(untried, move))
+    child = _node(target.position, target.moves)
+    goes_on = _once(starts | opens)
     machine = _Machine(
+        node=jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), child, parent),
         todo=bb.difference(machine.todo, bb.keep(new, target.chain)),
         chain=chain,
         depth=next_depth,
@@ -358,14 +443,13 @@ def _step(rules: Rules, reading: Reading, root: Position, machine: _Machine, row
         first=bb.where(moves & (depth == 0), move, machine.first),
         works=(machine.works | works) & ~new,
         laddered=bb.union(machine.laddered, bb.keep(caught, chain)),
-        captures=bb.union(machine.captures, bb.keep(works & opponents, machine.first)),
+        captures=bb.union(machine.captures, bb.keep(works & lists, machine.first)),
     )
-    node_row = _pack_node(_Node(before, bb.difference(untried, move)))
-    child_depth = jnp.where(starts | opens, next_depth, _NOWHERE)
-    return machine, node_row, _Child(child_depth, _pack_node(_Node(target.position, target.moves)))
+    return machine, parent, opens
 
 
-# Whether two boards share a point: one bool that all words depend on, so it is behind a barrier.
+# For numbers that all words of a board depend on: XLA:CPU would compute them again for each word.
+_once = batching.behind_barrier(lambda x: x)
 _share_a_point = batching.behind_barrier(lambda a, b: bb.any_of(bb.intersection(a, b)))
 
 
@@ -395,10 +479,10 @@ def _only_wide(lay: bb.Layout, vacant: bb.Board, liberties: bb.Board, defends, m
     wide = bb.intersection(liberties, bb.union(both_lines, both_files))
     any_wide = bb.any_of(wide)
     not_adjacent = ~bb.any_of(bb.intersection(bb.neighbours(lay, liberties), liberties))
-    both_wide = bb.count(wide) == 2
+    both_wide = _once(bb.count(wide) == 2)
     attacker_moves = bb.keep(~both_wide, wide)
-    moves = bb.where(defends & any_wide, bb.intersection(moves, liberties), moves)
-    return bb.where(~defends & any_wide & not_adjacent, attacker_moves, moves)
+    moves = bb.where(_once(defends & any_wide), bb.intersection(moves, liberties), moves)
+    return bb.where(_once(~defends & any_wide & not_adjacent), attacker_moves, moves)
 
 
 def _dies_of_kos(lay: bb.Layout, target: _Target) -> jax.Array:
@@ -422,7 +506,7 @@ def _dies_of_kos(lay: bb.Layout, target: _Target) -> jax.Array:
     ):
         joined = bb.intersection(bb.neighbours(lay, chain), vacant)
         dies = dies & (bb.count(bb.difference(joined, point)) <= 2)
-    return dies
+    return _once(dies)
 
 
 def _read_target(
@@ -437,7 +521,7 @@ def _read_target(
     (chain,) = floods.flood(lay, [seed], bb.joints(lay, own))
     around = bb.neighbours(lay, chain)
     liberties = bb.intersection(around, vacant)
-    num_liberties = bb.count(liberties)
+    num_liberties = _once(bb.count(liberties))
     weak = bb.intersection(bb.intersection(around, attackers), position.atari)
     (weak,) = floods.flood(lay, [weak], bb.joints(lay, attackers))
     captures = bb.intersection(bb.neighbours(lay, weak), vacant)
@@ -448,9 +532,9 @@ def _read_target(
     ko = jnp.where(keeps_ko, root.ko, jnp.int16(bb.NO_POINT))
     position = position.replace(
         to_play=jnp.where(new, first_player, position.to_play),
-        ko=jnp.where(new, ko, position.ko),
+        ko=_once(jnp.where(new, ko, position.ko)),
     )
-    defends = position.to_play == owner
+    defends = _once(position.to_play == owner)
     moves = bb.union(liberties, bb.keep(defends, captures))
     moves = bb.intersection(moves, legal_points(rules, position))
     if reading.katago:
@@ -460,35 +544,40 @@ def _read_target(
 
 def _lowest(a: bb.Board) -> bb.Board:
     """Only the lowest point of a board; empty if the board is."""
-    found, lowest = jnp.bool_(False), []
-    for word in a:
-        lowest.append(jnp.where(found, np.uint32(0), word & (~word + np.uint32(1))))
-        found = found | (word != 0)
-    return tuple(lowest)
+    first = jnp.full(jnp.shape(a[0]), len(a), jnp.int32)
+    for w in reversed(range(len(a))):
+        first = jnp.where(a[w] != 0, w, first)
+    first = _once(first)
+    lowest = [word & (~word + np.uint32(1)) for word in a]
+    return tuple(jnp.where(first == w, bit, np.uint32(0)) for w, bit in enumerate(lowest))
 
 
 def _where(condition: jax.Array, a: Position, b: Position) -> Position:
     return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
 
 
-def _pack_node(node: _Node) -> jax.Array:
-    """u32[4 W + 2]: a node as a row of the stack."""
-    position = node.position
-    words = [*position.black, *position.white, *position.atari, *node.untried]
-    ko = jnp.maximum(position.ko, jnp.int16(bb.NO_POINT)) - jnp.int16(bb.NO_POINT)
-    return jnp.stack([*words, ko.astype(jnp.uint32), position.to_play.astype(jnp.uint32)])
+def _pack_node(node: _Node, axis: int = -1) -> jax.Array:
+    """u32[4 W + 2]: a node as a row of the stack; of several nodes, stacked along an axis."""
+    words = [*node.black, *node.white, *node.atari, *node.untried]
+    ko = jnp.maximum(node.ko, jnp.int16(bb.NO_POINT)) - jnp.int16(bb.NO_POINT)
+    return jnp.stack([*words, ko.astype(jnp.uint32), node.to_play.astype(jnp.uint32)], axis)
+
+
+def _pack_game(root: _Root, todo: bb.Board) -> jax.Array:
+    """u32[4 W + 2]: a root and the chains to read, as `_pack_node`."""
+    row = _pack_node(_node(root.position, todo))
+    return row.at[-1].set(row[-1] | root.lists.astype(jnp.uint32) << np.uint32(1))
+
+
+def _unpack_game(lay: bb.Layout, row: jax.Array) -> tuple[_Root, bb.Board]:
+    node = _unpack_node(lay, row)
+    to_play = node.to_play & np.int8(1)
+    return _Root(node._replace(to_play=to_play).position, node.to_play > 1), node.untried
 
 
 def _unpack_node(lay: bb.Layout, row: jax.Array) -> _Node:
+    """The node of u32[4 W + 2], or nodes [B] of u32[4 W + 2, B]."""
     w = lay.num_words
     boards = [tuple(row[k * w + i] for i in range(w)) for k in range(4)]
-    position = Position(
-        black=boards[0],
-        white=boards[1],
-        atari=boards[2],
-        ko=row[4 * w].astype(jnp.int16) + jnp.int16(bb.NO_POINT),
-        ply=jnp.int16(0),
-        passes=jnp.int8(0),
-        to_play=row[4 * w + 1].astype(jnp.int8),
-    )
-    return _Node(position, boards[3])
+    ko = row[4 * w].astype(jnp.int16) + jnp.int16(bb.NO_POINT)
+    return _Node(*boards, ko, row[4 * w + 1].astype(jnp.int8))

@@ -142,3 +142,22 @@ def test_keys_are_split_as_by_jax(monkeypatch):
     key = jax.random.key(3)
     result = on_a_gpu(monkeypatch, split, key)
     np.testing.assert_array_equal(result, jax.random.key_data(jax.random.split(key, 5)))
+
+
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 70])
+def test_the_true_entries_in_order(size):
+    """Their indices are appended one after another; the last flag of a group of 32 is the highest
+    bit of its word."""
+    flags = np.random.default_rng(size).random(size) < 0.4
+    flags[-1] = flags[31 % size] = True
+
+    def append(index, carry):
+        count, indices = carry
+        return count + 1, indices.at[count].set(index)
+
+    start = jnp.int32(0), jnp.full(size, -1, jnp.int32)
+    count, indices = jax.jit(lambda flags: indexing.for_each_true(flags, append, start))(flags)
+    expected = np.flatnonzero(flags)
+    assert count == len(expected)
+    np.testing.assert_array_equal(indices[:count], expected)
+    assert not np.any(np.asarray(indices[count:]) != -1)

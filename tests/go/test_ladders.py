@@ -130,8 +130,7 @@ def test_a_few_lanes_read_many_games(monkeypatch, count):
         return jax.jit(read)(*packed(5, boards), white_moves, jnp.maximum(ko, bb.NO_POINT))
 
     in_lockstep = found()
-    monkeypatch.setattr(ladders, "_LANES", 4)
-    monkeypatch.setattr(ladders, "_MAX_IDLE", 1)
+    monkeypatch.setattr(ladders, "_num_lanes", lambda lay: 4)
     jax.tree.map(np.testing.assert_array_equal, found(), in_lockstep)
     assert np.any(in_lockstep[0])
 
