@@ -136,6 +136,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Run], dict[str, Any]]] = {
         {"size": 19, "batch": 256, "name": "full-no-ladders"},
     ),
     "ladders 9x9": (planes, {"size": 9, "batch": 256, "name": "ladders"}),
+    "ladders 19x19": (planes, {"size": 19, "batch": 64, "name": "ladders"}),
     "puct 9x9 B=64, 32 sims": (puct, {"size": 9, "batch": 64, "simulations": 32}),
     "puct 9x9 B=64, 400 sims": (puct, {"size": 9, "batch": 64, "simulations": 400}),
     "puct 9x9 B=256, 100 sims": (puct, {"size": 9, "batch": 256, "simulations": 100}),
