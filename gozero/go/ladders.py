@@ -95,8 +95,8 @@ class _Node(NamedTuple):
 
 
 def _node(position: Position, untried: bb.Board) -> _Node:
-    boards = position.black, position.white, position.atari, untried
-    return _Node(*boards, position.ko, position.to_play)
+    black, white, atari = position.black, position.white, position.atari
+    return _Node(black, white, atari, untried, position.ko, position.to_play)
 
 
 class _Root(NamedTuple):
@@ -160,7 +160,7 @@ def _reader_of_boards(size: int, reading: Reading) -> Callable:
         shape = boards[-1].shape
         flat = jax.tree.map(lambda x: x.reshape(-1), boards)
         lists = jnp.arange(shape[0] * shape[1]) < shape[1]
-        return jax.tree.map(lambda x: x.reshape(shape), _read(size, reading, *flat, lists))
+        return jax.tree.map(lambda x: x.reshape(shape), _read(size, reading, *flat, lists=lists))
 
     return batching.over_games(read)
 
@@ -578,6 +578,6 @@ def _unpack_game(lay: bb.Layout, row: jax.Array) -> tuple[_Root, bb.Board]:
 def _unpack_node(lay: bb.Layout, row: jax.Array) -> _Node:
     """The node of u32[4 W + 2], or nodes [B] of u32[4 W + 2, B]."""
     w = lay.num_words
-    boards = [tuple(row[k * w + i] for i in range(w)) for k in range(4)]
+    black, white, atari, untried = (tuple(row[k * w + i] for i in range(w)) for k in range(4))
     ko = row[4 * w].astype(jnp.int16) + jnp.int16(bb.NO_POINT)
-    return _Node(*boards, ko, row[4 * w + 1].astype(jnp.int8))
+    return _Node(black, white, atari, untried, ko, row[4 * w + 1].astype(jnp.int8))
