@@ -41,7 +41,7 @@ class ThroughputConfig(ExperimentConfig):
     @property
     def estimate(self) -> float:
         if self.subject == "katago":  # most of it compiles the network
-            return 2 if self.quick else 8
+            return 2 if self.quick else 15
         return 1 if self.quick else 5
 
     seed: int = seed_setting()

@@ -38,10 +38,10 @@ _BATCH, _CALLS = 64, 8
 
 def measure(config: ThroughputConfig, report: Report) -> None:
     """Adds rows on evaluations, then on searches; on 9x9 and, unless `quick`, on 19x19."""
-    boards = searches = slice(1) if config.quick else slice(None)
-    for size, calls, visits in ((9, 8, 800), (19, 1, 100))[boards]:
+    which = slice(1) if config.quick else slice(None)
+    for size, calls, visits in ((9, 8, 800), (19, 1, 100))[which]:
         _evaluations(config, report, size, calls, visits)
-    for size, simulations in ((9, 200), (19, 16), (19, 200))[searches]:
+    for size, simulations in ((9, 200), (19, 16), (19, 200))[which]:
         _search(config, report, size, 8 if config.quick else simulations)
 
 

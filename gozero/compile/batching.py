@@ -62,7 +62,7 @@ def behind_barrier(stage: Callable) -> Callable:
     """A stage of one game behind a barrier (`stages.once`); under ``vmap`` one barrier per batch.
 
     Args:
-      stage: a function of one game whose first argument is a board.
+      stage: a function of one game whose first argument is a board, an integer or a bool.
     """
     return over_games(lambda *args: stages.once(jax.vmap(stage), *args), axis=0)
 

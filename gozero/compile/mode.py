@@ -112,7 +112,10 @@ def sequential_writes() -> Iterator[None]:
 
 
 def writes_sequentially() -> bool:
-    """Whether to write at indices one after another, for a kernel that has no code for scatters."""
+    """Whether to write at indices one after another, for a kernel that has no code for scatters.
+
+    True in what a CPU compiles as one kernel (`stages.step_kernel`), and nowhere else.
+    """
     return _sequential_writes.get()
 
 

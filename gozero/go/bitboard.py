@@ -150,7 +150,8 @@ def any_of(a: Board | jax.Array) -> jax.Array:
 
 def or_words(a: Board | jax.Array) -> jax.Array:
     """u32[]: the OR of all words."""
-    if isinstance(a, tuple) or mode.writes_sequentially():  # LLVM would not vectorise the loop
+    # In one kernel of a CPU, LLVM does not vectorise the loop of a reduction over words.
+    if isinstance(a, tuple) or mode.writes_sequentially():
         return functools.reduce(lambda x, y: x | y, a)
     return lax.reduce(a, np.uint32(0), lax.bitwise_or, (0,))
 
@@ -158,6 +159,7 @@ def or_words(a: Board | jax.Array) -> jax.Array:
 def count(a: Board | jax.Array) -> jax.Array:
     """i32[]: the number of points in `a`."""
     counts = each_word(lax.population_count, a)
+    # As in `or_words`.
     if isinstance(a, tuple) or mode.writes_sequentially():
         return functools.reduce(lambda x, y: x + y, counts).astype(jnp.int32)
     return jnp.sum(counts, axis=0, dtype=jnp.uint32).astype(jnp.int32)

@@ -15,9 +15,9 @@ attack that takes a ko has failed. The exception: a chain whose two liberties ar
 and which cannot gain by connecting or by a capture, is captured.
 
 The search is a stack machine: a game reads its chains one after another, and each iteration of
-the single loop tries one move in every game. The loop's predicate is one scalar for the batch. It
-carries the current node of each game, and a stack of the nodes above it: an iteration writes a row
-where a move is followed, and reads one where a game goes back. Most games need a fifth of the
+the single loop tries one move in every game. The loop's predicate is one scalar for the batch. The
+loop carries the current node of each game and a stack of that node's ancestors: an iteration writes
+a row where a move is followed, and reads one where a game goes back. Most games need a fifth of the
 iterations of the longest, so on a CPU a few lanes read many games, one after another, in a loop
 that is one kernel.
 """
@@ -79,6 +79,11 @@ class _Node(NamedTuple):
     ko: jax.Array  # i16[]
     to_play: jax.Array  # i8[]
 
+    @classmethod
+    def of(cls, position: Position, untried: bb.Board) -> _Node:
+        black, white, atari = position.black, position.white, position.atari
+        return cls(black, white, atari, untried, position.ko, position.to_play)
+
     @property
     def position(self) -> Position:
         """With a ply and passes of 0."""
@@ -94,14 +99,11 @@ class _Node(NamedTuple):
         )
 
 
-def _node(position: Position, untried: bb.Board) -> _Node:
-    black, white, atari = position.black, position.white, position.atari
-    return _Node(black, white, atari, untried, position.ko, position.to_play)
-
-
 class _Root(NamedTuple):
+    """A board to read."""
+
     position: Position
-    lists: jax.Array  # bool[]: whether captures are listed
+    lists_captures: jax.Array  # bool[]
 
 
 class _Machine(NamedTuple):
@@ -159,8 +161,8 @@ def _reader_of_boards(size: int, reading: Reading) -> Callable:
     def read(*boards):  # [K, B] each
         shape = boards[-1].shape
         flat = jax.tree.map(lambda x: x.reshape(-1), boards)
-        lists = jnp.arange(shape[0] * shape[1]) < shape[1]
-        return jax.tree.map(lambda x: x.reshape(shape), _read(size, reading, *flat, lists=lists))
+        listed = jnp.arange(shape[0] * shape[1]) < shape[1]  # those of the first board
+        return jax.tree.map(lambda x: x.reshape(shape), _read(size, reading, *flat, listed=listed))
 
     return batching.over_games(read)
 
@@ -171,11 +173,11 @@ def _reader(size: int, reading: Reading) -> Callable:
 
 
 def _read(
-    size: int, reading: Reading, black, white, white_moves, ko, lists: jax.Array | None = None
+    size: int, reading: Reading, black, white, white_moves, ko, listed: jax.Array | None = None
 ) -> tuple[bb.Board, bb.Board]:
     """Read all games of the batch in lockstep; on a CPU in one kernel, and more than `_num_lanes`
-    games in turn, as more lanes take longer. `lists`, bool[B]: whether captures are listed; None:
-    all are.
+    games in turn, as more lanes take longer. `listed`, bool[B]: whether a game's captures are
+    listed, or are left empty; None: all are.
 
     Trip bound: twice the chains of a game times `Reading.moves`.
     """
@@ -192,7 +194,7 @@ def _read(
         passes=filled(0, jnp.int8),
         to_play=white_moves.astype(jnp.int8),
     )
-    root = _Root(position, filled(True, bool) if lists is None else lists)
+    root = _Root(position, filled(True, bool) if listed is None else listed)
     todo = bb.union(counts.one, counts.two)
     on_cpu = _in_one_kernel if batch <= _num_lanes(lay) else _from_queue
     under_rules = lambda read: functools.partial(read, rules, reading)
@@ -201,15 +203,15 @@ def _read(
 
 def _in_lockstep(rules: Rules, reading: Reading, root: _Root, todo: bb.Board):
     batch = todo[0].shape[0]
-    start = _start(_node(root.position, todo), todo), _stack(rules, reading, batch)
+    start = _start(_Node.of(root.position, todo), todo), _stack(rules, reading, batch)
     continues = lambda carry: jnp.any(_busy(carry[0]))
     machine, _ = lax.while_loop(continues, functools.partial(_turn, rules, reading, root), start)
     return machine.laddered, machine.captures
 
 
 def _num_lanes(lay: bb.Layout) -> int:
-    """The number of games that a CPU reads at a time: one register of 16 words or, on boards of few
-    words, where calls cost as much as the work, three."""
+    """The number of games that a CPU reads at a time: one vector register of 16 words (AVX-512) or,
+    on boards of few words, where an iteration's calls of stages cost as much as its work, three."""
     return 48 if lay.num_words <= stacked.FEW_WORDS else 16
 
 
@@ -220,7 +222,7 @@ _MAX_IDLE = 1 / 4
 def _in_one_kernel(rules: Rules, reading: Reading, root: _Root, todo: bb.Board):
     """As `_in_lockstep`; roots are packed, as those of `_from_queue` are."""
     games = jax.vmap(_pack_game)(root, todo)
-    start = _start(_node(root.position, todo), todo), _stack(rules, reading, todo[0].shape[0])
+    start = _start(_Node.of(root.position, todo), todo), _stack(rules, reading, todo[0].shape[0])
     read_on = functools.partial(_read_on, rules, reading, least=0)  # no argument: it is a constant
     machine, _ = stages.step_kernel(read_on, start, games)
     return machine.laddered, machine.captures
@@ -284,12 +286,12 @@ def _from_queue(rules: Rules, reading: Reading, root: _Root, todo: bb.Board):
         return queue._replace(machine=machine, stack=stack)
 
     read_on = functools.partial(_read_on, rules, reading)
-    first = jax.tree.map(lambda x: x[:lanes], _node(root.position, todo))
+    any_nodes = jax.tree.map(lambda x: x[:lanes], _Node.of(root.position, todo))
     start = _Queue(
         num_taken=jnp.int32(0),
         number=jnp.full(lanes, batch, jnp.int32),
         root=games[:lanes],
-        machine=_start(first, jax.tree.map(jnp.zeros_like, first.untried)),
+        machine=_start(any_nodes, jax.tree.map(jnp.zeros_like, any_nodes.untried)),
         stack=_stack(rules, reading, lanes),
         results=jnp.zeros((batch, 2 * lay.num_words), jnp.uint32),
     )
@@ -300,7 +302,7 @@ def _from_queue(rules: Rules, reading: Reading, root: _Root, todo: bb.Board):
 
 
 def _start(node: _Node, todo: bb.Board) -> _Machine:
-    """The initial carry, with any nodes and the chains of boards [B] to read."""
+    """The machine before its first chain. Any nodes [B] will do; `todo` are the chains to read."""
     none = tuple(jnp.zeros_like(word) for word in todo)
     filled = lambda x, dtype: jnp.full(todo[0].shape, x, dtype)
     return _Machine(
@@ -330,50 +332,50 @@ def _turn(rules: Rules, reading: Reading, root: _Root, carry):
     """One step of every game: (machine, stack) -> (machine, stack)."""
     machine, stack = carry
     depth = machine.depth
-    machine, parent, saves = jax.vmap(functools.partial(_step, rules, reading))(root, machine)
-    restores = (machine.depth >= 0) & (machine.depth < depth)
+    machine, parent, pushes = jax.vmap(functools.partial(_step, rules, reading))(root, machine)
+    pops = (machine.depth >= 0) & (machine.depth < depth)
     bottom = jnp.arange(depth.size) * (reading.plies * rules.size)
-    saved_rows, rows = bottom + depth, bottom + machine.depth
+    push_rows, pop_rows = bottom + depth, bottom + machine.depth
     if mode.writes_sequentially():
         stack, node = _exchange_in_turn(
-            rules.layout, stack, (saves, saved_rows, parent), (restores, rows, machine.node)
+            rules.layout, stack, (pushes, push_rows, parent), (pops, pop_rows, machine.node)
         )
         return machine._replace(node=node), stack
-    saved_rows = jnp.where(saves, saved_rows, len(stack))
-    stack = stack.at[saved_rows].set(jax.vmap(_pack_node)(parent), mode="drop")
+    push_rows = jnp.where(pushes, push_rows, len(stack))
+    stack = stack.at[push_rows].set(_pack_node(parent), mode="drop")
     unpack = jax.vmap(functools.partial(_unpack_node, rules.layout))
-    restored = unpack(stack[jnp.where(restores, rows, 0)])
-    node = jax.tree.map(functools.partial(jnp.where, restores), restored, machine.node)
+    popped = unpack(stack[jnp.where(pops, pop_rows, 0)])
+    node = jax.tree.map(functools.partial(jnp.where, pops), popped, machine.node)
     return machine._replace(node=node), stack
 
 
-def _exchange_in_turn(lay: bb.Layout, stack: jax.Array, saved, restored) -> tuple[jax.Array, _Node]:
-    """Write nodes to the stack and read others from it, one game after another.
+def _exchange_in_turn(lay: bb.Layout, stack: jax.Array, pushed, popped) -> tuple[jax.Array, _Node]:
+    """Push nodes to the stack and pop others, one game after another.
 
     Args:
       lay: the layout.
       stack: u32[R, K].
-      saved, restored: for each game, (whether to do it bool[B], the row i32[B], the node).
+      pushed, popped: for each game, (whether to do it bool[B], the row i32[B], the node). Where
+        nothing is popped, the node stays.
 
     Returns:
-      The stack, and the nodes `restored` with those that were read.
+      The stack, and the nodes `popped`.
     """
-    pack = lambda node: _pack_node(node, axis=0)  # u32[K, B]: vectors of games stay contiguous
-    where, rows, nodes = saved
-    columns = pack(nodes)
+    (pushes, push_rows, parents), (pops, pop_rows, nodes) = pushed, popped
+    # u32[K, B]: the words of all games stay vectors.
+    parent_columns, columns = _pack_node(parents, axis=0), _pack_node(nodes, axis=0)
 
-    def save(game, stack):
-        column = lax.dynamic_slice_in_dim(columns, game, 1, 1)
-        return lax.dynamic_update_slice_in_dim(stack, column.T, rows[game], 0)
+    def push(game, stack):
+        column = lax.dynamic_slice_in_dim(parent_columns, game, 1, 1)
+        return lax.dynamic_update_slice_in_dim(stack, column.T, push_rows[game], 0)
 
-    stack = indexing.for_each_true(where, save, stack)
-    where, own_rows, nodes = restored
+    stack = indexing.for_each_true(pushes, push, stack)
 
-    def restore(game, columns):
-        row = lax.dynamic_slice_in_dim(stack, own_rows[game], 1, 0)
+    def pop(game, columns):
+        row = lax.dynamic_slice_in_dim(stack, pop_rows[game], 1, 0)
         return lax.dynamic_update_slice_in_dim(columns, row.T, game, 1)
 
-    return stack, _unpack_node(lay, indexing.for_each_true(where, restore, pack(nodes)))
+    return stack, _unpack_node(lay, indexing.for_each_true(pops, pop, columns))
 
 
 def _step(
@@ -382,9 +384,9 @@ def _step(
     """One step of one game: start a new chain, try a move, or finish a node without moves.
 
     Returns:
-      The machine; the node that it was at, with one untried move fewer; and whether that is to be
-      saved, because the machine goes on to its child. If the machine goes back, its node is still
-      the old one.
+      The machine; the node that it was at, without the move just tried; and whether to push that
+      node, because the move is followed. Where the machine goes back, its node has yet to be read
+      from the stack.
     """
     lay, plies = rules.layout, reading.plies * rules.size
     depth = machine.depth
@@ -412,27 +414,28 @@ def _step(
     deepest = depth + 1 >= plies
     settled = ~attacks & ((target.num_liberties > 2) | (deepest & (target.num_liberties == 2)))
     opens = moves & ~deepest & (attacks | (target.num_liberties == 2))
-    saved = moves & settled
+    escapes = moves & settled
     if reading.katago:
         opens = opens & ~jnp.where(attacks, takes_ko, _dies_of_kos(lay, target))
     # A node without moves left has no refutation: the move that led to it works, so the one before
     # that fails. At the root all the attacker's moves are tried, if those that work are listed.
     works = ends & (depth == 1) & ~attacks
-    lists = root.lists & (target.owner != root.position.to_play)
-    next_depth = jnp.where(saved, depth - 1, depth)
-    next_move = jnp.where(lists, 0, _NEXT_CHAIN)
-    ended_depth = jnp.where(works, next_move, jnp.maximum(depth - 2, _NEXT_CHAIN))
+    listed = root.lists_captures & (target.owner != root.position.to_play)
+    next_depth = jnp.where(escapes, depth - 1, depth)
+    depth_after_capture = jnp.where(listed, 0, _NEXT_CHAIN)
+    ended_depth = jnp.where(works, depth_after_capture, jnp.maximum(depth - 2, _NEXT_CHAIN))
     next_depth = jnp.where(ends, ended_depth, next_depth)
     next_depth = jnp.where(opens, depth + 1, next_depth)
     next_depth = jnp.where(exhausted, _NEXT_CHAIN, next_depth)
-    opens, starts = _once(opens), new & bb.any_of(target.chain)
+    opens = _once(opens)
+    starts = new & bb.any_of(target.chain)
     next_depth = _once(jnp.where(new, jnp.where(starts, 0, _NEXT_CHAIN), next_depth))
 
     lost = ends & (depth == 0) & (~attacks | machine.works)
-    caught = lost | (exhausted & machine.works) | (works & ~lists)
+    caught = lost | (exhausted & machine.works) | (works & ~listed)
     chain = bb.where(new, target.chain, machine.chain)
-    parent = _node(before, bb.difference(untried, move))
-    child = _node(target.position, target.moves)
+    parent = _Node.of(before, bb.difference(untried, move))
+    child = _Node.of(target.position, target.moves)
     goes_on = _once(starts | opens)
     machine = _Machine(
         node=jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), child, parent),
@@ -443,7 +446,7 @@ def _step(
         first=bb.where(moves & (depth == 0), move, machine.first),
         works=(machine.works | works) & ~new,
         laddered=bb.union(machine.laddered, bb.keep(caught, chain)),
-        captures=bb.union(machine.captures, bb.keep(works & lists, machine.first)),
+        captures=bb.union(machine.captures, bb.keep(works & listed, machine.first)),
     )
     return machine, parent, opens
 
@@ -564,15 +567,18 @@ def _pack_node(node: _Node, axis: int = -1) -> jax.Array:
 
 
 def _pack_game(root: _Root, todo: bb.Board) -> jax.Array:
-    """u32[4 W + 2]: a root and the chains to read, as `_pack_node`."""
-    row = _pack_node(_node(root.position, todo))
-    return row.at[-1].set(row[-1] | root.lists.astype(jnp.uint32) << np.uint32(1))
+    """u32[4 W + 2]: a root and the chains to read, as by `_pack_node`; bit 1 of the last word, that
+    of the player to move, is `lists_captures`."""
+    node = _Node.of(root.position, todo)
+    flag = root.lists_captures.astype(jnp.int8) << np.int8(1)
+    return _pack_node(node._replace(to_play=node.to_play | flag))
 
 
 def _unpack_game(lay: bb.Layout, row: jax.Array) -> tuple[_Root, bb.Board]:
+    """(the root, the chains to read), packed by `_pack_game`."""
     node = _unpack_node(lay, row)
-    to_play = node.to_play & np.int8(1)
-    return _Root(node._replace(to_play=to_play).position, node.to_play > 1), node.untried
+    position = node._replace(to_play=node.to_play & np.int8(1)).position
+    return _Root(position, node.to_play > 1), node.untried
 
 
 def _unpack_node(lay: bb.Layout, row: jax.Array) -> _Node:

@@ -160,4 +160,9 @@ def test_the_true_entries_in_order(size):
     expected = np.flatnonzero(flags)
     assert count == len(expected)
     np.testing.assert_array_equal(indices[:count], expected)
-    assert not np.any(np.asarray(indices[count:]) != -1)
+    assert np.all(indices[count:] == -1)
+
+
+def test_no_true_entry():
+    flags = jnp.zeros(40, bool)
+    assert indexing.for_each_true(flags, lambda i, carry: carry + 1, jnp.int32(0)) == 0

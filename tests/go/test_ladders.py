@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.compile import mode
 from gozero.go import bitboard as bb
 from gozero.go import ladders
 from gozero.go import rules as go
@@ -118,20 +119,30 @@ def test_many_boards(size, count):
 
 @pytest.mark.parametrize("count", [5, 23])
 def test_a_few_lanes_read_many_games(monkeypatch, count):
-    """In lockstep and in turn give the same; one game has no chain to read; KataGo's kos."""
+    """In lockstep, in one kernel and in turn give the same; one game has no chain to read, every
+    second one lists no captures; KataGo's kos."""
     boards = [" ".join(["....."] * 5), *random_boards(5, count - 1, seed=1)]
     boards = [parse(boards[0]), *boards[1:]]
     white_moves, ko = jnp.arange(count) % 2 == 1, jnp.arange(count, dtype=jnp.int16) - 3
 
-    def found():
-        def read(black, white, white_moves, ko):
-            return ladders._read(5, ladders.KATAGO, black, white, white_moves, ko)
+    listed = jnp.arange(count) % 2 == 0
 
-        return jax.jit(read)(*packed(5, boards), white_moves, jnp.maximum(ko, bb.NO_POINT))
+    def found(listed):
+        def read(black, white, white_moves, ko, listed):
+            return ladders._read(5, ladders.KATAGO, black, white, white_moves, ko, listed)
 
-    in_lockstep = found()
+        ko_points = jnp.maximum(ko, bb.NO_POINT)
+        return jax.jit(read)(*packed(5, boards), white_moves, ko_points, listed)
+
+    with monkeypatch.context() as context:
+        context.setenv(mode.VARIABLE, "plain")
+        in_lockstep = found(listed)
+        laddered, captures = found(jnp.ones(count, bool))
+    only_listed = tuple(jnp.where(listed, word, 0) for word in captures)
+    jax.tree.map(np.testing.assert_array_equal, in_lockstep, (laddered, only_listed))
+    jax.tree.map(np.testing.assert_array_equal, found(listed), in_lockstep)
     monkeypatch.setattr(ladders, "_num_lanes", lambda lay: 4)
-    jax.tree.map(np.testing.assert_array_equal, found(), in_lockstep)
+    jax.tree.map(np.testing.assert_array_equal, found(listed), in_lockstep)
     assert np.any(in_lockstep[0])
 
 
