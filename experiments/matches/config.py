@@ -75,7 +75,8 @@ class MatchesConfig(ExperimentConfig):
                 raise ValueError(f"--only {name}: expected one of {', '.join(self.MATCHES)}")
 
     MINUTES_A_GAME: ClassVar[float] = 0.1
-    """On two cores with many games at once, about as in the recorded matches."""
+    """On 9x9, on two cores with many games at once, about as in the recorded matches. Moves and the
+    cost of each grow with the board's points, so a game takes (size / 9)^4 times as long."""
 
     @property
     def estimate(self) -> float:
@@ -85,8 +86,10 @@ class MatchesConfig(ExperimentConfig):
         return self.MATCHES[name].games if self.games is None else self.games
 
     def _minutes_a_game(self, name: str) -> float:
-        main_time = self.MATCHES[name].main_time
-        return self.MINUTES_A_GAME if main_time is None else main_time / 60
+        match = self.MATCHES[name]
+        if match.main_time is not None:
+            return match.main_time / 60
+        return self.MINUTES_A_GAME * (match.size / 9) ** 4
 
     def match(self, name: str) -> MatchConfig:
         """The flags of a match; its player is the side that is measured."""
