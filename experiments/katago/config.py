@@ -48,7 +48,7 @@ VARIANTS = {
 _REDUCED, _PRIOR, _MEAN = VARIANTS
 
 MATCHES = {
-    "gnugo-1": Match(_visits(1, "one"), 200, (0.93, 1.0)),
+    "gnugo-1": Match(_visits(1, "random"), 200, (0.93, 1.0)),
     "gnugo-1-symmetries": Match(_visits(1, "all"), 200, (0.93, 1.0)),
     "gnugo-16": Match(_visits(16), 200, (0.99, 1.0)),
     "katago-9x9": Match(_visits(200), 200, (0.45, 1.0), 0.5, opponent=_KATAGO, openings=4),
