@@ -51,24 +51,20 @@ def expected_result(
     return value, slope
 
 
-def shape_and_contiguity(shape_weight, contiguity_weight) -> Callable:
+def by_features(shape_weight: Callable, feature_weights: dict[str, list[float]]) -> Callable:
     """The `weigh` of `softmax_policy`, with the features of each move.
 
-    A feature is a canonical shape, or the squared distance (1 or 2) to the previous move.
+    A feature is a canonical shape, or the (kind, number) of another one.
     """
 
     def weigh(game, previous):
         moves = {}
-        found = softmax_policy.weights(game, previous, shape_weight, contiguity_weight)
+        found = softmax_policy.weights(game, previous, shape_weight, feature_weights)
         for action, weight in found.items():
-            if action == game.size**2:
-                moves[action] = weight, []
-                continue
-            features = [softmax_policy.shape_at(game, action)]
-            if previous is not None:
-                (row, column), (r, c) = divmod(action, game.size), divmod(previous, game.size)
-                distance = (row - r) ** 2 + (column - c) ** 2
-                features += [distance] if distance in (1, 2) else []
+            features = []
+            if action != game.size**2:
+                others = softmax_policy.features_at(game, previous, action)
+                features = [softmax_policy.shape_at(game, action), *others.items()]
             moves[action] = weight, features
         return moves
 

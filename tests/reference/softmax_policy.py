@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.reference.go import EMPTY, ReferenceGame
+from tests.reference.mogo import captured_by, endangered_by
 
 Shape = tuple[str, str, str]
 
@@ -53,30 +54,56 @@ def canonical(shape: Shape) -> Shape:
     return min(forms)
 
 
+def features_at(game: ReferenceGame, previous: int | None, p: int) -> dict[str, int]:
+    """What a legal move at p is besides its shape: by the kind of feature, its number.
+
+    ``contiguity`` 0 beside, 1 diagonal; ``capture`` 0 while the previous move has put own chains in
+    atari, 1 otherwise; ``extension`` 0 of such a chain, 1 of another in atari; ``self_atari`` 0.
+    """
+    found, endangered = {}, set()
+    if previous is not None:
+        (row, column), (r, c) = divmod(p, game.size), divmod(previous, game.size)
+        distance = (row - r) ** 2 + (column - c) ** 2
+        if distance in (1, 2):
+            found["contiguity"] = distance - 1
+        if game.board[previous] == -game.to_play:
+            endangered = endangered_by(game, previous)
+    if captured_by(game, p):
+        found["capture"] = 0 if endangered else 1
+    extended = set()
+    for q in game.neighbours[p]:
+        if game.board[q] == game.to_play:
+            stones, liberties = game.chain(game.board, q)
+            extended |= stones if len(liberties) == 1 else set()
+    if extended:
+        found["extension"] = 0 if extended & endangered else 1
+    if len(game.chain(game.board_after(p), p)[1]) == 1:
+        found["self_atari"] = 0
+    return found
+
+
 def weights(
     game: ReferenceGame,
     previous: int | None,
-    shape_weight: Callable[[Shape], int],
-    contiguity_weight: dict[int, int],
-) -> dict[int, int]:
+    shape_weight: Callable[[Shape], float],
+    feature_weights: dict[str, list[float]],
+) -> dict[int, float]:
     """The weight of each move that may be played, or of the pass alone if none may.
 
     Args:
       game: the position.
       previous: the point of the previous move, or None.
       shape_weight: the weight of a canonical shape.
-      contiguity_weight: by squared distance to the previous move: 1, 2, or 0 for any other.
+      feature_weights: those of the other features, by kind and number; a kind left out does not
+        count.
     """
     found = {}
     for p in range(game.size**2):
         if not game.is_legal(p) or game.is_eye(p, game.to_play):
             continue
-        distance = 0
-        if previous is not None:
-            (row, column), (r, c) = divmod(p, game.size), divmod(previous, game.size)
-            distance = (row - r) ** 2 + (column - c) ** 2
-        factor = contiguity_weight[distance if distance in (1, 2) else 0]
-        found[p] = shape_weight(shape_at(game, p)) * factor
+        found[p] = shape_weight(shape_at(game, p))
+        for kind, number in features_at(game, previous, p).items():
+            found[p] *= feature_weights[kind][number] if kind in feature_weights else 1
     return found or {game.size**2: 1}
 
 

@@ -32,6 +32,7 @@ from train.classical.balancing import PROG, BalancingConfig
 from train.classical.balancing_gradient import Sets, Valued
 
 _SEARCHES = 64  # at a time
+_MAX_SELF_ATARI = np.float32(np.log(0.95))  # the strength's logarithm, so that some are rejected
 _MEASURE_PLAYOUTS = 256  # half the number of playouts of each held-out position
 
 
@@ -72,10 +73,10 @@ def balance(
     @jax.jit
     def descend(logs, valued, key, rate):
         slope, error = gradient.bias_gradient(rules, logs, valued, key, sets, cap)
-        logs = jax.tree.map(lambda x, y: x - rate * y, logs, slope)
+        logs = _some_rejected(jax.tree.map(lambda x, y: x - rate * y, logs, slope))
         return logs, jnp.sqrt(jnp.mean(error**2))
 
-    logs = _logs(start)
+    logs = _some_rejected(_logs(start))
     for step in range(steps):
         chosen = rng.choice(len(valued.values), min(batch, len(valued.values)), replace=False)
         key = jax.random.fold_in(jax.random.key(seed), step)
@@ -98,6 +99,11 @@ def _measure(rules: Rules, count: int) -> Callable:
 
 def _logs(strengths: Strengths) -> Strengths:
     return jax.tree.map(lambda x: jnp.log(jnp.asarray(x)), strengths)
+
+
+def _some_rejected(logs: Strengths) -> Strengths:
+    """With the strength of self-atari at most 0.95: see `balancing_gradient`."""
+    return logs._replace(self_atari=jnp.minimum(logs.self_atari, _MAX_SELF_ATARI))
 
 
 def _take(valued, at):

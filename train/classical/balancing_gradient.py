@@ -12,6 +12,12 @@ product is unbiased. As psi is 0 on average, V of the first set may be subtracte
 second, which reduces the noise and does not change the mean.
 
 The parameters theta are the logarithms of the strengths. All values are Black's.
+
+A softmax playout draws a point by all its features but self-atari, and accepts a self-atari with
+the probability gamma, its strength (`softmax`). The gradient is that of these draws and
+acceptances, whose probabilities are known without a look at every move: psi of gamma is 1 for one
+that is accepted and -gamma / (1 - gamma) for one that is not. From a gamma
+of 1, which rejects nothing, nothing is learnt about it.
 """
 
 from __future__ import annotations
@@ -25,8 +31,9 @@ from jax import lax
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.go import scoring
+from gozero.go import scoring, stacked
 from gozero.playouts import engine, playable
+from gozero.playouts.policies import atari_lanes
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.strengths import Strengths
 from train.classical import choices as choices_of
@@ -52,11 +59,21 @@ class Sets(NamedTuple):
     gradient: int = 16
 
 
-class RecordedPlayouts(NamedTuple):
-    """Playouts with all the choices made in them."""
+NOT_SELF_ATARI, ACCEPTED, REJECTED = 0, 1, 2
 
-    choices: Choices  # [T, B]
-    is_choice: jax.Array  # bool[T, B]: a point was played, before the end of the playout
+
+def _num_rows(cap: int) -> int:
+    """Of the draws of playouts of at most `cap` moves, most of which are much shorter; draws that
+    are rejected take some."""
+    return 2 * cap + 64
+
+
+class RecordedPlayouts(NamedTuple):
+    """Playouts with all the draws made in them."""
+
+    choices: Choices  # [T, B]; `played` is the point drawn, `self_atari` is empty
+    is_choice: jax.Array  # bool[T, B]: a point was drawn, before the end of the playout
+    self_atari: jax.Array  # i32[T, B]: whether it was one, and ACCEPTED or REJECTED
     length: jax.Array  # i32[]: rows from here on are empty
     score: jax.Array  # i32[B]: Black's area - White's area
 
@@ -73,7 +90,7 @@ def values(
 def play(
     rules: go.Rules, logs: Strengths, positions: go.Position, key: jax.Array, cap: int
 ) -> RecordedPlayouts:
-    """Playouts of the same policy that record the choices: slower, with one step for each move.
+    """Playouts of the same policy that record the choices: slower, with one step for each draw.
 
     Args:
       rules: the rules; only their size counts.
@@ -84,45 +101,58 @@ def play(
     """
     policy = softmax.softmax_policy(jax.tree.map(jnp.exp, logs), rules.size)
     count = positions.to_play.shape[0]
-    previous = jnp.full(count, bb.NO_POINT, jnp.int32)
-    one_step = functools.partial(_one_move, rules, policy)
-    rows = jax.eval_shape(one_step, positions, previous, key)[2:]
-    rows = jax.tree.map(lambda x: jnp.zeros((cap, *x.shape), x.dtype), rows)
+    none = jnp.full(count, bb.NO_POINT, jnp.int32)
+    start = (jnp.int32(0), positions, none, jnp.zeros(count, jnp.int32))
+    one_draw = functools.partial(_one_draw, rules, policy, cap)
+    rows, num_rows = jax.eval_shape(one_draw, *start[1:], key)[3:], _num_rows(cap)
+    rows = jax.tree.map(lambda x: jnp.zeros((num_rows, *x.shape), x.dtype), rows)
 
     def step(carry):
-        t, positions, previous, rows = carry
-        move_key = jax.random.fold_in(key, t)
-        positions, previous, *row = one_step(positions, previous, move_key)
+        t, *games, rows = carry
+        *games, choices, is_choice, self_atari = one_draw(*games, jax.random.fold_in(key, t))
         put = functools.partial(lax.dynamic_update_index_in_dim, index=t, axis=0)
-        return t + 1, positions, previous, jax.tree.map(put, rows, tuple(row))
+        return t + 1, *games, jax.tree.map(put, rows, (choices, is_choice, self_atari))
 
     def is_running(carry):
-        t, positions, *_ = carry
-        return (t < cap) & jnp.any(positions.passes < 2)
+        t, positions, _, moves, _ = carry
+        return (t < num_rows) & jnp.any((positions.passes < 2) & (moves < cap))
 
-    start = jnp.int32(0), positions, previous, rows
-    length, positions, _, (choices, is_choice) = lax.while_loop(is_running, step, start)
+    length, positions, _, _, rows = lax.while_loop(is_running, step, (*start, rows))
     score = jax.vmap(functools.partial(scoring.area_difference, rules))(positions)
-    return RecordedPlayouts(choices, is_choice, length, score)
+    return RecordedPlayouts(*rows, length, score)
 
 
-def _one_move(rules, policy, positions, previous, key):
-    """(positions, previous moves, Choices, bool: the move was a choice), each [B], after a move in
-    all playouts that have not ended."""
+def _one_draw(rules, policy, cap, positions, previous, moves, key):
+    """(positions, previous moves, numbers of moves, Choices, bool: a point was drawn, self-atari),
+    each [B], after a draw in all playouts that have not ended."""
     lay = rules.layout
-    own, opponent = go.own_and_opponent(positions)
-    legal = jax.vmap(functools.partial(go.legal_points, rules))(positions)
-    allowed = bb.difference(legal, playable.eyes(lay, own, opponent))
-    move = playable.packed_point(lay, previous)
-    weights = softmax.weights(policy, lay, own, opponent, allowed, move)
-    random = jax.random.bits(key, previous.shape, jnp.uint32)
-    action = playable.action_of(lay, softmax.draw(lay, weights, random))
-    is_running = positions.passes < 2
-    after = jax.vmap(functools.partial(go.play_position, rules))(positions, action)
-    after = jax.tree.map(lambda x, y: jnp.where(is_running, x, y), after, positions)
+    now = stacked.words(atari_lanes.situation(rules, positions, previous))
+    draw_key, accept_key = jax.random.split(key)
+    bits = lambda key: jax.random.bits(key, previous.shape, jnp.uint32)
+    weights = softmax.weights(policy, lay, now)
+    action = playable.action_of(lay, softmax.draw(lay, weights, bits(draw_key)))
     is_point = action < rules.pass_action
-    choices = Choices(own, opponent, allowed, previous, jnp.where(is_point, action, 0))
-    return after, jnp.where(is_point, action, bb.NO_POINT), choices, is_running & is_point
+    is_running = (positions.passes < 2) & (moves < cap)
+    after = jax.vmap(functools.partial(go.play_position, rules))(positions, action)
+    stone = jax.vmap(functools.partial(bb.at, lay))(action)
+    is_self_atari = bb.any_of(bb.intersection(stone, after.atari))
+    is_accepted = ~is_self_atari | (bits(accept_key) <= policy.self_atari)
+    is_played = is_running & is_accepted
+    after = jax.tree.map(lambda x, y: jnp.where(is_played, x, y), after, positions)
+    previous_after = jnp.where(is_point, action, bb.NO_POINT)
+    choices = Choices(
+        own=now.own,
+        opponent=now.opponent,
+        in_atari=now.atari,
+        endangered=now.endangered,
+        may=softmax.may_be_played(lay, now),
+        self_atari=jax.tree.map(jnp.zeros_like, now.own),
+        previous=previous,
+        played=jnp.where(is_point, action, 0),
+    )
+    kind = jnp.where(is_self_atari, jnp.where(is_accepted, ACCEPTED, REJECTED), NOT_SELF_ATARI)
+    previous = jnp.where(is_played, previous_after, previous)
+    return after, previous, moves + is_played, choices, is_running & is_point, kind
 
 
 def weighted_psi(
@@ -130,9 +160,15 @@ def weighted_psi(
 ) -> Strengths:
     """The sum over playouts of the weight f32[B] times the sum of psi; f32 per parameter."""
 
+    accepted = jnp.exp(logs.self_atari[0])
+    of_rejected = -accepted / jnp.maximum(1.0 - accepted, 1e-6)
+    psi_of_acceptance = jnp.where(
+        accepted < 1.0, jnp.stack([jnp.float32(0), jnp.float32(1), of_rejected]), 0.0
+    )
+
     def add(t, total):
-        choices, is_choice = jax.tree.map(
-            lambda x: lax.dynamic_index_in_dim(x, t, 0, False), games[:2]
+        choices, is_choice, self_atari = jax.tree.map(
+            lambda x: lax.dynamic_index_in_dim(x, t, 0, False), games[:3]
         )
         features = choices_of.features(lay, choices)
         expected = jax.nn.softmax(choices_of.log_strengths(logs, features), axis=0)
@@ -140,7 +176,9 @@ def weighted_psi(
         played = points == choices.played[None]
         weight = jnp.where(is_choice, weights, 0.0)[None]
         psi = jnp.where(is_choice[None], played - expected, 0.0)
-        return jax.tree.map(jnp.add, total, choices_of.by_feature(features, weight * psi))
+        sums = choices_of.by_feature(features, weight * psi)
+        acceptances = jnp.sum(weight[0] * psi_of_acceptance[self_atari], keepdims=True)
+        return jax.tree.map(jnp.add, total, sums._replace(self_atari=acceptances))
 
     return lax.fori_loop(0, games.length, add, jax.tree.map(jnp.zeros_like, logs))
 

@@ -22,8 +22,9 @@ from gozero import struct
 from gozero.apps import flags, sgf
 from gozero.apps.sgf import GameRecord
 from gozero.go import bitboard as bb
+from gozero.go import floods, setup
 from gozero.go import rules as go
-from gozero.go import setup
+from gozero.go.placement import place
 from gozero.playouts import playable
 from gozero.playouts.policies.softmax import neighbourhoods, softmax, strengths
 from gozero.playouts.policies.softmax.strengths import Strengths
@@ -37,16 +38,25 @@ class Choices(struct.PyTreeNode):
 
     own: bb.Board  # stones of the player to move
     opponent: bb.Board
+    in_atari: bb.Board  # stones of either colour whose chain is in atari
+    endangered: bb.Board  # own stones that the move before put in atari
     may: bb.Board  # the points that they may play: legal, and no own eye
+    self_atari: bb.Board  # those of `may` where the stone's chain would be in atari
     previous: jax.Array  # i32[N]: the point of the move before; bb.NO_POINT for a pass or none
     played: jax.Array  # i32[N]: the point that they played, one of `may`
 
 
 class Features(NamedTuple):
-    """The features of all points of a board in N choices."""
+    """The features of all points of a board in N choices: those of `Strengths`, and `may`.
+
+    Each but `shape` is 0 for points that have none of its kind, else 1 + its number.
+    """
 
     shape: jax.Array  # i32[points, N]: the class
-    contiguity: jax.Array  # i32[points, N]: 0 none, else 1 + its number in CONTIGUITIES
+    contiguity: jax.Array  # i32[points, N]
+    capture: jax.Array  # i32[points, N]
+    extension: jax.Array  # i32[points, N]
+    self_atari: jax.Array  # i32[points, N]
     may: jax.Array  # bool[points, N]
 
 
@@ -56,33 +66,42 @@ def features(lay: bb.Layout, choices: Choices) -> Features:
         neighbourhoods.framed(lay, neighbourhoods.rows(lay, x))
         for x in (choices.own, choices.opponent)
     ]
-    near = softmax.contiguous(lay, playable.packed_point(lay, choices.previous))
-    may, beside, diagonal = (
-        neighbourhoods.bits(lay, neighbourhoods.rows(lay, x)).astype(jnp.int32)
-        for x in (choices.may, *near)
+    capturable = bb.intersection(choices.opponent, choices.in_atari)
+    in_atari = bb.intersection(choices.own, choices.in_atari)
+    boards = (
+        choices.may,
+        *softmax.contiguous(lay, playable.packed_point(lay, choices.previous)),
+        bb.beside(lay, capturable),
+        bb.beside(lay, in_atari),
+        bb.beside(lay, choices.endangered),
+        choices.self_atari,
+    )
+    may, beside, diagonal, captures, extends, saves, self_atari = (
+        neighbourhoods.bits(lay, neighbourhoods.rows(lay, x)).astype(jnp.int32) for x in boards
     )
     classes = jnp.asarray(neighbourhoods.classes())[
         neighbourhoods.codes(lay, *framed).astype(jnp.int32)
     ]
-
-    def flat(x):
-        return x.reshape(lay.num_points, -1)
-
-    return Features(flat(classes), flat(beside + 2 * diagonal), flat(may) > 0)
+    capture = captures * jnp.where(bb.any_of(choices.endangered), 1, 2)[None, None]
+    parts = (classes, beside + 2 * diagonal, capture, extends * (2 - saves), self_atari, may > 0)
+    return Features(*(x.reshape(lay.num_points, -1) for x in parts))
 
 
 def log_strengths(logs: Strengths, features: Features) -> jax.Array:
     """f32[points, N]: the logarithm of each point's strength; -inf where it may not be played."""
-    contiguity = jnp.concatenate([jnp.zeros(1), logs.contiguity])[features.contiguity]
-    return jnp.where(features.may, logs.shape[features.shape] + contiguity, -jnp.inf)
+    total = logs.shape[features.shape]
+    for of_kind, found in zip(logs[1:], features[1:-1], strict=True):
+        total = total + jnp.concatenate([jnp.zeros(1), of_kind])[found]
+    return jnp.where(features.may, total, -jnp.inf)
 
 
 def by_feature(features: Features, amounts: jax.Array) -> Strengths:
     """The sum for each feature of the amounts f32[points, N] of the moves that have it."""
-    sizes = [len(x) for x in strengths.uniform()]
-    shape = jnp.zeros(sizes[0]).at[features.shape].add(amounts)
-    contiguity = jnp.zeros(1 + sizes[1]).at[features.contiguity].add(amounts)
-    return Strengths(shape, contiguity[1:])
+    shape, *others = (len(x) for x in strengths.uniform())
+    sums = [jnp.zeros(shape).at[features.shape].add(amounts)]
+    for size, found in zip(others, features[1:-1], strict=True):
+        sums.append(jnp.zeros(1 + size).at[found].add(amounts)[1:])
+    return Strengths(*sums)
 
 
 # --- from games -----------------------------------------------------------------------
@@ -180,12 +199,11 @@ def _replay(rules: go.Rules) -> Callable:
         position, previous = carry
         action, colour = move
         position = go.turn_to(position, colour)  # an opponent's pass may not be recorded
-        own, opponent = go.own_and_opponent(position)
+        choices = choices_in(rules, position, previous).replace(played=action)
+        allowed = choices.may
         legal = go.legal_points(rules, position)
-        allowed = bb.difference(legal, playable.eyes(lay, own, opponent))
         point = bb.at(lay, action)
         is_point = bb.any_of(point)
-        choices = Choices(own, opponent, allowed, previous, action)
         is_choice = bb.any_of(bb.intersection(point, allowed))
         is_legal = ~is_point | bb.any_of(bb.intersection(point, legal))
         after = go.play_position(rules, position, action)
@@ -201,6 +219,37 @@ def _replay(rules: go.Rules) -> Callable:
         return lax.scan(lambda carry, move: step(carry, move), carry, (moves, colours))[1]
 
     return jax.jit(replay)
+
+
+def choices_in(rules: go.Rules, position: go.Position, previous: jax.Array) -> Choices:
+    """The choices in a position, of which `played` is not set.
+
+    Args:
+      rules: the rules, with simple ko.
+      position: of one game.
+      previous: i32[], the point of the move before, or bb.NO_POINT.
+    """
+    lay = rules.layout
+    own, opponent = go.own_and_opponent(position)
+    may = bb.difference(go.legal_points(rules, position), playable.eyes(lay, own, opponent))
+    in_atari = lambda point: bb.any_of(
+        bb.intersection(bb.at(lay, point), place(lay, point, own, opponent, position.atari).atari)
+    )
+    self_atari = bb.pack(lay, jax.vmap(in_atari)(jnp.arange(lay.num_points)))
+    ours = bb.intersection(own, position.atari)
+    stone = bb.intersection(bb.at(lay, previous), opponent)
+    seeds = bb.intersection(bb.beside(lay, stone), ours)
+    (endangered,) = floods.flood(lay, [seeds], bb.joints(lay, ours))
+    return Choices(
+        own=own,
+        opponent=opponent,
+        in_atari=position.atari,
+        endangered=endangered,
+        may=may,
+        self_atari=bb.intersection(self_atari, may),
+        previous=previous,
+        played=jnp.full_like(previous, bb.NO_POINT),
+    )
 
 
 def take(choices: Choices, which: np.ndarray) -> Choices:

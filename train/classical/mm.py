@@ -1,4 +1,4 @@
-"""Fit the strengths of 3x3 shapes and contiguity to the games of a folder.
+"""Fit the strengths of moves' features to the games of a folder.
 
 python -m train.classical.mm --sgf runs/selfplay/games --out strengths.safetensors
 """
@@ -17,7 +17,7 @@ PROG = "python -m train.classical.mm"
 
 @dataclasses.dataclass(frozen=True)
 class MmConfig:
-    """Fit the strengths of 3x3 shapes and contiguity to the games of a folder."""
+    """Fit the strengths of moves' features to the games of a folder."""
 
     sgf: pathlib.Path = setting(help="An SGF file, or a folder of them and its subfolders.")
     out: pathlib.Path = setting(help="The new .safetensors file to write the strengths to.")

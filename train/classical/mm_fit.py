@@ -11,9 +11,9 @@ that have it, the update of Eq. 3
     strength_i <- W_i / sum_j (C_ij / E_j)
 
 never lowers the likelihood. Features of one group, of which a move has at most one, are updated
-together; the groups (shapes, contiguities) are updated in turn. The prior is one choice won and one
-lost against a strength of 1 for each feature, so that the strength of a feature that is never
-played does not fall to 0.
+together; the groups (shapes, contiguities, captures, ...) are updated in turn. The prior is one
+choice won and one lost against a strength of 1 for each feature, so that the strength of a feature
+that is never played does not fall to 0.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def fit(lay: bb.Layout, choices: Choices, iterations: int) -> Iterator[tuple[Str
       iterations: rounds of updates; a round updates one group after the other.
 
     Yields:
-      (strengths, their Quality), 2 * iterations + 1 times; the objective never falls.
+      (strengths, their Quality), len(GROUPS) * iterations + 1 times; the objective never falls.
     """
     strengths = strength.uniform()
     for step in range(len(GROUPS) * iterations + 1):

@@ -35,7 +35,10 @@ def random_choices(count, seed, logs) -> choice.Choices:
     blank = choice.Choices(
         own=words(boards == 1),
         opponent=words(boards == 2),
+        in_atari=words(rng.random(boards.shape) < 0.3),
+        endangered=words((rng.random(boards.shape) < 0.02) & (boards == 1)),
         may=words(boards == 0),
+        self_atari=words((rng.random(boards.shape) < 0.2) & (boards == 0)),
         previous=jnp.asarray(rng.integers(-1, SIZE * SIZE, count), jnp.int32),
         played=jnp.zeros(count, jnp.int32),
     )
@@ -53,7 +56,8 @@ features = jax.jit(functools.partial(choice.features, LAY))
 def truth() -> strengths.Strengths:
     rng = np.random.default_rng(7)
     shape = np.exp(rng.normal(0, 1, 1107)).astype(np.float32)
-    return strengths.Strengths(shape, np.array([6.0, 2.5], np.float32))
+    factors = ([6.0, 2.5], [4.0, 2.0], [3.0, 0.5], [0.2])
+    return strengths.Strengths(shape, *(np.array(x, np.float32) for x in factors))
 
 
 @functools.cache
@@ -74,7 +78,9 @@ def test_the_objective_never_falls():
 def test_known_strengths_are_recovered():
     played, steps = learnt(8192)
     found, quality = steps[-1]
-    assert np.abs(np.log(found.contiguity / truth().contiguity)).max() < 0.15
+    for kind, exact in truth()._asdict().items():
+        if kind != "shape":
+            assert np.abs(np.log(getattr(found, kind) / exact)).max() < 0.15, kind
     every = np.asarray(features(played).shape)
     won = np.bincount(every[np.asarray(played.played), np.arange(8192)], minlength=1107)
     often = won >= 40
@@ -82,7 +88,7 @@ def test_known_strengths_are_recovered():
     known, again = np.log(truth().shape[often]), np.log(found.shape[often])
     error = again - known
     error -= np.average(error, weights=won[often])  # strengths are fixed up to one factor
-    deviations = error * np.sqrt(won[often])  # of a log strength: about 1 / sqrt(wins)
+    deviations = error * np.sqrt(information(played, every)[often])
     assert np.sqrt(np.mean(deviations**2)) < 1.4
     assert np.std(known) > 0.7 > 3 * np.std(error)
     other = random_choices(8192, seed=1, logs=jax.tree.map(np.log, truth()))
@@ -93,25 +99,36 @@ def test_known_strengths_are_recovered():
     assert abs(quality.log_likelihood - fresh.log_likelihood) < 0.1
 
 
+def information(played: choice.Choices, every: np.ndarray) -> np.ndarray:
+    """f64[1107]: of the choices about each shape's log strength, the sum of p (1 - p) over them,
+    with p the true probability of a move of that shape (`every`, [points, N])."""
+    logs = choice.log_strengths(jax.tree.map(np.log, truth()), features(played))
+    p = np.zeros((1107, every.shape[1]))
+    np.add.at(p, (every, np.arange(every.shape[1])), np.asarray(jax.nn.softmax(logs, axis=0)))
+    return (p * (1 - p)).sum(axis=1)
+
+
 def test_updates_match_the_reference():
     played = jax.tree.map(lambda x: x[:60], learnt(8192)[0])
     actual = features(played)
-    shape, contiguity, may = map(np.asarray, actual)
+    shape, *others, may = map(np.asarray, actual)
     plain = []
     for n in range(60):
         teams = {}
         for p in np.flatnonzero(may[:, n]):
-            near = contiguity[p, n]
+            numbers = [int(found[p, n]) for found in others]
             team = [("shape", int(shape[p, n]))]
-            teams[p] = tuple(team + ([("contiguity", int(near) - 1)] if near else []))
+            team += [(kind, k - 1) for kind, k in zip(fit.GROUPS[1:], numbers, strict=True) if k]
+            teams[p] = tuple(team)
         plain.append((list(teams.values()), teams[int(played.played[n])]))
     expected = {("shape", k): 1.0 for k in range(1107)}
-    expected |= {("contiguity", k): 1.0 for k in range(2)}
+    sizes = {kind: len(x) for kind, x in strengths.uniform()._asdict().items() if kind != "shape"}
+    expected |= {(kind, k): 1.0 for kind, size in sizes.items() for k in range(size)}
     for step, (ours, quality) in enumerate(fit.fit(LAY, played, 2)):
         for (group, k), value in expected.items():
             assert getattr(ours, group)[k] == pytest.approx(value, rel=1e-4)
         assert quality.objective == pytest.approx(reference.objective(plain, expected), rel=1e-5)
-        expected = reference.updated(plain, expected, fit.GROUPS[step % 2])
+        expected = reference.updated(plain, expected, fit.GROUPS[step % len(fit.GROUPS)])
 
 
 def test_one_choice_by_hand():
@@ -121,7 +138,10 @@ def test_one_choice_by_hand():
     one = choice.Choices(
         own=bb.pack(LAY, jnp.asarray(board)),
         opponent=bb.empty(LAY),
+        in_atari=bb.empty(LAY),
+        endangered=bb.empty(LAY),
         may=bb.pack(LAY, jnp.asarray(~board)),
+        self_atari=bb.empty(LAY),
         previous=jnp.int32(-1),
         played=jnp.int32(12),
     )
@@ -149,13 +169,6 @@ def random_record(seed) -> GameRecord:
         moves.append((len(moves) % 2, action))
         game.play(action)
     return GameRecord(SIZE, 7.0, tuple(moves))
-
-
-def near(p, previous):
-    if previous is None:
-        return 0
-    distance = np.subtract(divmod(p, SIZE), divmod(previous, SIZE))
-    return {1: 1, 2: 2}.get(int(np.sum(distance**2)), 0)
 
 
 def test_a_ko_may_be_filled_after_an_unrecorded_pass():
@@ -191,7 +204,9 @@ def test_choices_of_games_match_the_reference():
                     lines = softmax_policy.shape_of(code)
                     at_p = softmax_policy.shape_at(game, p)
                     assert softmax_policy.canonical(lines) == at_p
-                    assert seen.contiguity[p, at] == near(p, previous)
+                    found = softmax_policy.features_at(game, previous, p)
+                    for kind in fit.GROUPS[1:]:
+                        assert getattr(seen, kind)[p, at] == 1 + found.get(kind, -1), kind
                 n += 1
             previous = None if action == 25 else action
             game.play(action)
@@ -213,7 +228,7 @@ def test_the_command_writes_strengths_and_reports_their_quality(tmp_path, capsys
     captured = capsys.readouterr()
     assert "skipped: sgf" in captured.err
     assert "held out log-likelihood" in captured.err
-    assert "4 updates; held out log-likelihood" in captured.out
+    assert "10 updates; held out log-likelihood" in captured.out
     found, about = strengths.load(out)
     assert found.shape.std() > 0
     assert about["games"] == 20

@@ -20,8 +20,10 @@ from gozero.go import rules as go
 from gozero.go import stacked
 from gozero.go.placement import place
 from gozero.playouts import playable
-from gozero.playouts.policies.mogo import move_rules, playouts
-from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig, Situation
+from gozero.playouts.policies import atari_lanes
+from gozero.playouts.policies.atari_lanes import Situation
+from gozero.playouts.policies.mogo import move_rules
+from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig
 
 _FEW_WORDS = stacked.FEW_WORDS
 """For boards of at most this many words the heuristic is compiled as a whole, else in stages. In
@@ -73,7 +75,7 @@ def good_and_bad(
       config: the rules of the playouts.
     """
     lay = rules.layout
-    now = playouts.situation(rules, positions, last)
+    now = atari_lanes.situation(rules, positions, last)
     now = now._replace(rejected=_save_nothing(lay, now))
     config = MogoConfig(nakade=config.nakade)
     stage = stages.once if lay.num_words > _FEW_WORDS else lambda function, *args: function(*args)
@@ -134,9 +136,9 @@ def _save_nothing(lay: bb.Layout, now: Situation) -> jax.Array:
     atari, each with one liberty.
     """
     own, opponent, atari = map(stacked.unstack, (now.own, now.opponent, now.atari))
-    legal = stacked.stack(move_rules.legal_points(lay, stacked.words_or_array(lay, now)))
+    legal = stacked.stack(atari_lanes.legal_points(lay, stacked.words_or_array(lay, now)))
     capturable = now.opponent & now.atari
-    captors = playouts.chains_beside(lay, now.endangered, capturable)
+    captors = atari_lanes.chains_beside(lay, now.endangered, capturable)
     captures = stacked.neighbours(lay, captors) & legal
     extensions = stacked.neighbours(lay, now.endangered) & legal & ~captures
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,14 @@ import numpy as np
 
 from gozero.go import bitboard as bb
 from gozero.go import stacked
-from gozero.go.placement import placeable
 from gozero.hashing import mix
 from gozero.playouts import playable
+from gozero.playouts.policies import atari_lanes
+from gozero.playouts.policies.atari_lanes import SAVE, Situation
 from gozero.playouts.policies.mogo import patterns
 
-SAVE, PATTERN, CAPTURE, ANY, NAKADE, FILL = 1, 2, 3, 4, 5, 6
-"""The rule that chose a move."""
+PATTERN, CAPTURE, ANY, NAKADE, FILL = 2, 3, 4, 5, 6
+"""The rule that chose a move; or `SAVE`."""
 
 _RULE_SHIFT = np.uint32(12)  # a choice holds its rule above its packed move
 _MOVE_BITS = np.uint32((1 << 12) - 1)
@@ -55,21 +56,6 @@ class MogoConfig:
 
 PLAIN = MogoConfig()
 """MoGo's four rules only."""
-
-
-class Situation(NamedTuple):
-    """Positions from the side of the player to move.
-
-    A board is W words in functions of one game, and one array u32[W, B] in lanes.
-    """
-
-    own: Any
-    opponent: Any
-    atari: Any  # stones of either colour whose chain has exactly one liberty
-    ko: Any  # board: the point that simple ko bans
-    endangered: Any  # own stones that the last move put in atari
-    rejected: Any  # points found to save none of those this turn
-    last: jax.Array  # u32[...]: the last move; NO_MOVE if unknown
 
 
 def pattern_window(lay: bb.Layout, own: bb.Board, opponent: bb.Board, last: jax.Array) -> jax.Array:
@@ -122,7 +108,7 @@ def candidates(
     """
     vacant = bb.complement(lay, bb.union(now.own, now.opponent))
     capturable = bb.intersection(now.opponent, now.atari)
-    legal = legal_points(lay, now)
+    legal = atari_lanes.legal_points(lay, now)
     points = bb.difference(legal, playable.eyes(lay, now.own, now.opponent))
     captures = bb.intersection(bb.beside(lay, capturable), legal)
     as_array = not isinstance(now.own, tuple)
@@ -137,11 +123,6 @@ def candidates(
         by_rule.append((NAKADE, bb.intersection(vital, legal)))
     by_rule.append((SAVE, bb.keep(bb.any_of(now.endangered), saves)))
     return points, by_rule
-
-
-def legal_points(lay: bb.Layout, now: Situation) -> bb.Board:
-    """The points where a stone may be played: no suicide, and not the ko point."""
-    return bb.difference(placeable(lay, now.own, now.opponent, now.atari), now.ko)
 
 
 def unpacked(choice: jax.Array) -> tuple[jax.Array, jax.Array]:

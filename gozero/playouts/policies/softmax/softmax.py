@@ -3,12 +3,15 @@
     pi(a | s) = strength(a) / sum of the strengths of the points that may be played
 
 where the strength of a point is the product of the strengths of its features (Coulom 2007): its 3x3
-shape, and whether it is contiguous to the last move. The points that may be played are those of a
-uniform playout: legal points that fill no own eye; a player passes only if there are none.
+shape, whether it is contiguous to the last move, whether it captures, extends a chain in atari, or
+puts its own chain in atari (`strengths`). The points that may be played are those of a uniform
+playout: legal points that fill no own eye; a player passes only if there are none.
 
-Strengths are integers here, so that their sums, and therefore the games, are the same on every
-device. The lanes are those of `whole_board`: a point is drawn among the candidates, and one that
-turns out to be suicide is not drawn again this turn. The result is the softmax over legal points.
+Weights are integers here, so that their sums, and therefore the games, are the same on every
+device. The lanes are those of `atari_lanes`. Whether a stone's chain would be in atari is known
+only once the move is tried: a point is drawn by its other features, and a self-atari is then
+accepted with its strength, a probability, or else another point is drawn. The result is the softmax
+over legal points.
 
 To add a feature, add a factor to `_weights`.
 """
@@ -16,8 +19,6 @@ To add a feature, add a factor to `_weights`.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -28,16 +29,19 @@ from jax import lax
 from gozero.compile import stages
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
+from gozero.go import stacked
+from gozero.hashing import mix
 from gozero.playouts import engine, playable
 from gozero.playouts.engine import Clock, PlayoutPolicy, Playouts
-from gozero.playouts.first_plays import FirstPlayKind
-from gozero.playouts.policies import whole_board
+from gozero.playouts.policies import atari_lanes, chains
+from gozero.playouts.policies.atari_lanes import AtariLanes, Situation
 from gozero.playouts.policies.softmax import neighbourhoods
 from gozero.playouts.policies.softmax.strengths import Strengths
-from gozero.playouts.policies.whole_board import BoardLanes
 
-_FACTOR_BITS = 9  # bits of the strength of a contiguity
-_FACTOR_ONE = 16  # the integer that stands for a contiguity of strength 1
+_MAX_TOTAL = 2.0**31
+"""Of the weights of a board, so that rounding cannot take their sum beyond 32 bits."""
+
+_ACCEPTANCE = 0x7F4A7C15  # makes the draw for a self-atari another one than that of the point
 
 
 class Softmax(NamedTuple):
@@ -46,28 +50,34 @@ class Softmax(NamedTuple):
     It is an argument of the program, not a constant in it: other strengths cause no recompilation.
     """
 
-    shape: jax.Array  # u32[65536]: the strength of each code of `neighbourhoods`
-    contiguity: jax.Array  # u32[3]: for points not next to the last move, beside it, diagonal
+    shape: jax.Array  # f32[65536]: the weight of each code of `neighbourhoods`
+    contiguity: jax.Array  # f32[3]: for points not next to the last move, beside it, diagonal
+    capture: jax.Array  # f32[3]: for points that capture nothing, then by `strengths.CAPTURES`
+    extension: jax.Array  # f32[3]: for points that extend nothing, then by `strengths.EXTENSIONS`
+    self_atari: jax.Array  # u32[]: accepted if 32 random bits are at most this
 
 
 def softmax_policy(strengths: Strengths, size: int) -> Softmax:
-    """The strengths as integers, with as many bits as keep sums over size x size points in 32 bits.
+    """The strengths, scaled so that the weights of size x size points sum to less than 2^32.
 
-    A contiguity's strength is rounded to a multiple of 1/16 and clipped to 1/16 .. 31.9. A shape's
-    is rounded to a positive multiple of a fraction of the strongest: 1/65,535 on 9x9, 1/16,383 on
-    19x19, 1/8,191 on 25x25. So the weakest are least exact.
+    Weights are rounded to positive integers; so the weakest are least exact, and none is ruled out.
+    The strength of a self-atari is at most 1.
 
     Args:
       strengths: the strengths of the features.
       size: points on a side.
     """
-    max_shape = 2 ** (32 - _FACTOR_BITS - math.ceil(math.log2(size * size + 1))) - 1
+    factors = [jnp.concatenate([jnp.ones(1), jnp.asarray(x, jnp.float32)]) for x in strengths[1:4]]
     shape = jnp.asarray(strengths.shape, jnp.float32)
-    factors = _FACTOR_ONE * jnp.asarray(strengths.contiguity, jnp.float32)
-    shape_integers = _to_integers(shape * (max_shape / jnp.max(shape)), max_shape)
-    not_contiguous = jnp.full(1, _FACTOR_ONE, jnp.uint32)
-    contiguity = jnp.concatenate([not_contiguous, _to_integers(factors, 2**_FACTOR_BITS - 1)])
-    return Softmax(shape_integers[neighbourhoods.classes()], contiguity)
+    largest = functools.reduce(jnp.multiply, [jnp.max(x) for x in (shape, *factors)])
+    shape = shape * (_MAX_TOTAL / (size * size) / largest)
+    accepted = jnp.minimum(jnp.asarray(strengths.self_atari, jnp.float32)[0], 1.0)
+    threshold = jnp.where(
+        accepted < 1.0,
+        jnp.minimum(accepted * 2.0**32, 2.0**32 - 2.0**9).astype(jnp.uint32),
+        np.uint32(2**32 - 1),
+    )
+    return Softmax(shape[neighbourhoods.classes()], *factors, threshold)
 
 
 def softmax_playouts(
@@ -87,44 +97,32 @@ def softmax_playouts(
     return engine.play_out(as_policy(policy), rules, positions, key, **options)
 
 
-def _to_integers(x: jax.Array, highest: int) -> jax.Array:
-    """u32: rounded and clipped to 1 .. `highest`; at least 1, so that no move is ruled out."""
-    return jnp.clip(jnp.round(x), 1, highest).astype(jnp.uint32)
+def _choose(lay: bb.Layout, policy: Softmax, lanes: AtariLanes) -> tuple[jax.Array, jax.Array]:
+    """(a move drawn from the points that may be played, packed u32[B]; no rule)."""
 
-
-def init(
-    rules: go.Rules,
-    positions: go.Position,
-    clock: Clock,
-    first_plays: FirstPlayKind,
-    last: jax.Array,
-) -> BoardLanes:
-    """The lanes before the first iteration; `last` is i32[B], the last moves."""
-    lanes = whole_board.init(rules, positions, clock, first_plays)
-    return lanes._replace(last=playable.packed_point(rules.layout, last))
-
-
-def _choose(lay: bb.Layout, policy: Softmax, lanes: BoardLanes) -> jax.Array:
-    """u32[B]: the pending move, or one drawn from the candidates."""
-
-    def stage(function: Callable, *args):
-        return stages.once(functools.partial(function, lay), *args)
-
-    boards = (lanes.own, lanes.opponent, lanes.banned)
-    candidates = stage(playable.candidates, *boards)
-    around = stage(_look, *boards[:2], candidates, lanes.last)
+    now = lanes.now
+    around = stages.once(functools.partial(_look_around, lay), now)
     # A stage of its own: fused into the lookup, XLA would compute each code from its flat index,
     # which takes five times as long if the number of lanes is not a power of 2.
-    codes = stage(_codes, around)
-    weights = stage(_weights, around, codes, policy)
-    new_move = stage(draw, weights, engine.random_bits(lanes.clock))
-    return jnp.where(lanes.clock.trying != playable.NO_MOVE, lanes.clock.trying, new_move)
+    codes = stages.once(functools.partial(_codes, lay), around)
+    weights = stages.once(functools.partial(_weights, lay), around, codes, policy)
+    move = stages.once(functools.partial(draw, lay), weights, engine.random_bits(lanes.clock))
+    return move, jnp.zeros_like(move)
+
+
+def _judge(policy: Softmax, clock: Clock, flags: jax.Array) -> jax.Array:
+    """The flags u32[B], where some self-ataris are rejected, to be drawn again."""
+    is_self_atari = (flags & chains.OWN_ATARI) != 0
+    is_played = (flags & playable.PLAY) != 0
+    bits = mix(engine.random_bits(clock) ^ np.uint32(_ACCEPTANCE))
+    rejected = is_played & is_self_atari & (bits > policy.self_atari)
+    return jnp.where(rejected, playable.REJECT | atari_lanes.AGAIN, flags)
 
 
 def as_policy(policy: Softmax) -> PlayoutPolicy:
     """The playout policy for these strengths."""
-    advance = engine.repeated(functools.partial(whole_board.step, _choose))
-    return PlayoutPolicy(init, advance, cpu_lanes=128, params=policy, takes_last=True)
+    advance = engine.repeated(functools.partial(atari_lanes.step, _choose, _judge))
+    return PlayoutPolicy(atari_lanes.init, advance, cpu_lanes=128, params=policy, takes_last=True)
 
 
 # --- weights --------------------------------------------------------------------------
@@ -135,21 +133,21 @@ class _Around(NamedTuple):
 
     own: jax.Array  # u32[size + 2, B], framed
     opponent: jax.Array  # u32[size + 2, B], framed
-    candidates: jax.Array  # u32[size, B]: the candidates
+    candidates: jax.Array  # u32[size, B]: the points that may be played
     beside: jax.Array  # u32[size, B]: the points beside the last move
     diagonal: jax.Array  # u32[size, B]: those diagonal to it
+    captures: jax.Array  # u32[size, B]: points beside enemy stones in atari
+    extensions: jax.Array  # u32[size, B]: those beside own stones in atari
+    endangered: jax.Array  # u32[size, B]: ... that the last move put in atari
+    any_endangered: jax.Array  # bool[B]: whether it put any in atari
 
 
-def weights(
-    policy: Softmax,
-    lay: bb.Layout,
-    own: bb.Board,
-    opponent: bb.Board,
-    candidates: bb.Board,
-    previous: jax.Array,
-) -> jax.Array:
-    """u32[size, size, B]: the strengths of the candidates, 0 elsewhere."""
-    around = _look(lay, own, opponent, candidates, previous)
+def weights(policy: Softmax, lay: bb.Layout, now: Situation) -> jax.Array:
+    """u32[size, size, B]: the weights of the points that may be played, 0 elsewhere.
+
+    They leave out self-atari, which `_judge` accounts for.
+    """
+    around = _look_around(lay, now)
     return _weights(lay, around, _codes(lay, around), policy)
 
 
@@ -157,26 +155,32 @@ def logits(policy: Softmax, rules: go.Rules, positions: go.Position, last: jax.A
     """f32[B, A]: log strengths of the actions in B positions, for the player to move.
 
     The pass, and points that no playout tries, such as own eyes, count as one part, the minimum.
-    `last` is i32[B], the last moves.
+    A self-atari counts as any other move. `last` is i32[B], the last moves.
     """
-    lay, (own, opponent) = rules.layout, go.own_and_opponent(positions)
-    banned = jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko)
-    candidates = playable.candidates(lay, own, opponent, banned)
-    point_weights = weights(
-        policy, lay, own, opponent, candidates, playable.packed_point(lay, last)
-    )
+    lay = rules.layout
+    point_weights = weights(policy, lay, atari_lanes.situation(rules, positions, last))
     points = jnp.moveaxis(point_weights, -1, 0).reshape(last.shape[0], lay.num_points)
     return jnp.pad(jnp.log(jnp.maximum(points, 1).astype(jnp.float32)), ((0, 0), (0, 1)))
 
 
-def _look(lay, own, opponent, candidates, previous) -> _Around:
-    beside, diagonal = contiguous(lay, previous)
+def may_be_played(lay: bb.Layout, now: Situation) -> bb.Board:
+    """The points that a playout may play: legal ones that fill no own eye."""
+    eyes = playable.eyes(lay, now.own, now.opponent)
+    return bb.difference(atari_lanes.legal_points(lay, now), eyes)
+
+
+def _look_around(lay: bb.Layout, now: Situation) -> _Around:
+    now = stacked.words(now)
+    rows = functools.partial(neighbourhoods.rows, lay)
+    captures = bb.beside(lay, bb.intersection(now.opponent, now.atari))
+    extensions = bb.beside(lay, bb.intersection(now.own, now.atari))
+    boards = (may_be_played(lay, now), *contiguous(lay, now.last), captures, extensions)
     return _Around(
-        neighbourhoods.framed(lay, neighbourhoods.rows(lay, own)),
-        neighbourhoods.framed(lay, neighbourhoods.rows(lay, opponent)),
-        neighbourhoods.rows(lay, candidates),
-        neighbourhoods.rows(lay, beside),
-        neighbourhoods.rows(lay, diagonal),
+        neighbourhoods.framed(lay, rows(now.own)),
+        neighbourhoods.framed(lay, rows(now.opponent)),
+        *map(rows, boards),
+        rows(bb.beside(lay, now.endangered)),
+        bb.any_of(now.endangered),
     )
 
 
@@ -195,13 +199,20 @@ def _codes(lay: bb.Layout, around: _Around) -> jax.Array:
 
 
 def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax) -> jax.Array:
-    candidates, beside, diagonal = (neighbourhoods.bits(lay, rows) for rows in around[2:])
-    shape = policy.shape.at[codes].get(mode="promise_in_bounds")
-    elsewhere_factor, beside_factor, diagonal_factor = policy.contiguity
-    factor = jnp.where(
-        beside != 0, beside_factor, jnp.where(diagonal != 0, diagonal_factor, elsewhere_factor)
+    candidates, beside, diagonal, captures, extensions, endangered = (
+        neighbourhoods.bits(lay, rows) != 0 for rows in around[2:8]
     )
-    return jnp.where(candidates != 0, shape * factor, np.uint32(0))
+    contiguity, capture, extension = policy.contiguity, policy.capture, policy.extension
+    of_capture = jnp.where(around.any_endangered, capture[1], capture[2])[None, None]
+    of_extension = jnp.where(endangered, extension[1], extension[2])
+    factors = [
+        policy.shape.at[codes].get(mode="promise_in_bounds"),
+        jnp.where(beside, contiguity[1], jnp.where(diagonal, contiguity[2], contiguity[0])),
+        jnp.where(captures, of_capture, capture[0]),
+        jnp.where(extensions, of_extension, extension[0]),
+    ]
+    weight = jnp.round(functools.reduce(jnp.multiply, factors)).astype(jnp.uint32)
+    return jnp.where(candidates, jnp.maximum(weight, np.uint32(1)), np.uint32(0))
 
 
 # --- the draw -------------------------------------------------------------------------

@@ -15,18 +15,36 @@ import numpy as np
 from gozero.playouts.policies.softmax import neighbourhoods
 from gozero.runs import arrays
 
-SHIPPED = ("mm_9", "balanced_9")
+SHIPPED = ("mm_9", "balanced_9", "mm_atari_9", "balanced_atari_9")
 """Names of the files in `data/` beside this file; see its README.md."""
 
 CONTIGUITIES = ("beside", "diagonal")
 """How a point next to the last move is related to it."""
 
 
+CAPTURES = ("when chains are endangered", "otherwise")
+"""When a move captures: whether the last move put chains of the player in atari, or not."""
+
+EXTENSIONS = ("of an endangered chain", "of another")
+"""What a move at the last liberty of an own chain extends: one that the last move put in atari?"""
+
+
 class Strengths(NamedTuple):
-    """A strength above 0 for each feature. A move has one shape and at most one contiguity."""
+    """A strength above 0 for each feature.
+
+    A move has one shape, and at most one feature of each other field. Coulom (2007) lists the same
+    kinds for playouts: "capture", "extension", "self-atari" and "contiguity to the previous move".
+    """
 
     shape: jax.Array | np.ndarray  # f32[1107]: of each class of `neighbourhoods`
     contiguity: jax.Array | np.ndarray  # f32[2]: of each of CONTIGUITIES
+    capture: jax.Array | np.ndarray = np.ones(2, np.float32)  # of each of CAPTURES
+    extension: jax.Array | np.ndarray = np.ones(2, np.float32)  # of each of EXTENSIONS
+    self_atari: jax.Array | np.ndarray = np.ones(1, np.float32)  # the stone's chain is in atari
+
+
+ABOUT_ATARI = Strengths._fields[2:]
+"""Fields that files of earlier versions lack: there, these features make no difference."""
 
 
 def uniform() -> Strengths:
@@ -58,15 +76,24 @@ def load(path: pathlib.Path | str) -> tuple[Strengths, dict]:
         path = pathlib.Path(__file__).resolve().parent / "data" / f"{path}.safetensors"
     try:
         by_name, about = arrays.read(
-            pathlib.Path(path), "strengths", lambda about, names: uniform()._asdict()
+            pathlib.Path(path), "strengths", lambda about, names: _expected(names)
         )
     except ValueError as error:
         raise ValueError(
             f"{error}; give a file of train.classical.mm or .balancing, or one of "
             f"{', '.join(SHIPPED)}"
         ) from error
+    by_name = uniform()._asdict() | by_name
     _check(by_name, f"strengths {path}")
     return Strengths(**by_name), about
+
+
+def _expected(names: frozenset[str]) -> arrays.Arrays:
+    """The arrays of a file with these names: those about atari may all be missing."""
+    expected = uniform()._asdict()
+    if not names.intersection(ABOUT_ATARI):
+        expected = {name: x for name, x in expected.items() if name not in ABOUT_ATARI}
+    return expected
 
 
 def _check(by_name: arrays.Arrays, what: str) -> None:

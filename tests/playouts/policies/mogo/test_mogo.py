@@ -12,6 +12,7 @@ from scipy import stats
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.playouts import engine, playable
+from gozero.playouts.policies import atari_lanes
 from gozero.playouts.policies.mogo import move_rules
 from gozero.playouts.policies.mogo import playouts as mogo
 from tests.hlo import AS_USERS_FUSE
@@ -46,7 +47,7 @@ def stepper(rules: go.Rules, steps: int, config=mogo.PLAIN):
 
     def record(positions, last, key):
         clock = engine.init_clock(positions, key, engine.lane_ids(last.shape[0]))
-        lanes = mogo.init(rules, positions, clock, False, last)
+        lanes = atari_lanes.init(rules, positions, clock, False, last)
 
         def one(lanes, _):
             lanes, answered = mogo.step(config, rules, engine.move_cap(rules), (), lanes)

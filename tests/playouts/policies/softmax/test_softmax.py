@@ -14,14 +14,24 @@ from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import symmetry
 from gozero.playouts import engine, playable
+from gozero.playouts.policies import atari_lanes
 from gozero.playouts.policies.softmax import neighbourhoods, softmax, strengths
-from tests.playouts.positions import SETTLED, allowed, game_of, positions_of, random_games
+from gozero.runs import arrays
+from tests.playouts.positions import SETTLED, allowed, game_of, random_games
+from tests.playouts.positions import positions_in_atari as positions_of
 from tests.reference import softmax_policy as reference
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 
 LANES = 4096
-BESIDE, DIAGONAL = 64, 24  # where the strength 1 is 16
-CONTIGUITY = {0: 16, 1: BESIDE, 2: DIAGONAL}
+FEATURES = {
+    "contiguity": [4.0, 1.5],
+    "capture": [6.0, 2.0],
+    "extension": [3.0, 0.5],
+    "self_atari": [0.25],
+}
+BEFORE_THE_TRY = {kind: FEATURES[kind] for kind in ("contiguity", "capture", "extension")}
+"""A self-atari is found only when the move is tried."""
+SCALE = 4  # makes all weights whole numbers
 
 
 def weight_of(shape: reference.Shape) -> int:
@@ -32,9 +42,10 @@ def weight_of(shape: reference.Shape) -> int:
 def policy_for(weigh) -> softmax.Softmax:
     """The policy whose shapes weigh what a function of canonical shapes says."""
     diagrams = [reference.shape_of(int(code)) for code in neighbourhoods.class_codes()]
-    by_class = np.array([weigh(reference.canonical(lines)) for lines in diagrams], np.uint32)
-    contiguity = np.array([16, BESIDE, DIAGONAL], np.uint32)
-    return softmax.Softmax(by_class[neighbourhoods.classes()], contiguity)
+    by_class = np.array([weigh(reference.canonical(lines)) for lines in diagrams], np.float32)
+    by_kind = [np.array([1.0, *FEATURES[kind]], np.float32) for kind in BEFORE_THE_TRY]
+    accepted = np.uint32(FEATURES["self_atari"][0] * 2**32)
+    return softmax.Softmax(SCALE * by_class[neighbourhoods.classes()], *by_kind, accepted)
 
 
 POLICY = policy_for(weight_of)
@@ -52,21 +63,20 @@ def playing(size: int):
 @functools.cache
 def weighing(size: int):
     def weigh(policy, positions, previous):
-        lay = bb.layout(size)
-        own, opponent = go.own_and_opponent(positions)
-        banned = jax.vmap(lambda ko: bb.at(lay, ko))(positions.ko)
-        move = playable.packed_point(lay, previous)
-        may = playable.candidates(lay, own, opponent, banned)
-        result = softmax.weights(policy, lay, own, opponent, may, move)
-        return result.reshape(size * size, -1).T
+        now = atari_lanes.situation(go.Rules(size), positions, previous)
+        return softmax.weights(policy, bb.layout(size), now).reshape(size * size, -1).T
 
     return jax.jit(weigh)
 
 
 def previous_of(games, seed):
-    """A point for each game as that of the move before, for some none."""
+    """An opponent's stone in each game as the move before, for some none."""
     rng = np.random.default_rng(seed)
-    return rng.integers(-1, games[0].size ** 2, len(games)).astype(np.int32)
+    previous = []
+    for game in games:
+        stones = [p for p, colour in enumerate(game.board) if colour == -game.to_play]
+        previous.append(int(rng.choice([-1, *stones])))
+    return np.array(previous, np.int32)
 
 
 @pytest.mark.parametrize("size", [2, 5, 9, pytest.param(19, marks=pytest.mark.slow)])
@@ -78,13 +88,9 @@ def test_weights_match_the_reference(size):
         if game.passes >= 2:
             continue
         before = None if before < 0 else int(before)
-        expected = reference.weights(game, before, weight_of, CONTIGUITY)
-        for p in range(size * size):
-            if p in expected:
-                assert weights[p] == expected[p]
-            elif weights[p]:  # a suicide, which is found only when tried
-                assert game.board[p] == 0
-                assert game.board_after(p) is None
+        expected = reference.weights(game, before, weight_of, BEFORE_THE_TRY)
+        expected.pop(size * size, None)  # a pass
+        assert {p: w / SCALE for p, w in enumerate(weights.tolist()) if w} == expected
 
 
 @pytest.mark.parametrize("size", [5, pytest.param(9, marks=pytest.mark.slow)])
@@ -92,12 +98,11 @@ def test_weights_are_equivariant_and_colour_blind(size):
     games = random_games(size, 12, seed=size)
     positions, previous = positions_of(games), previous_of(games, size)
     weigh = functools.partial(weighing(size), POLICY)
-    # The candidates may include suicides, which are found only when tried.
     legal = [[p in allowed(game) for p in range(size * size)] for game in games]
-    result = np.where(legal, weigh(positions, previous), 0)
+    result = np.asarray(weigh(positions, previous))
     assert np.all((result > 0) == legal)
     swapped = weigh(positions_of([reference.swapped(game) for game in games]), previous)
-    np.testing.assert_array_equal(np.where(legal, swapped, 0), result)
+    np.testing.assert_array_equal(swapped, result)
     for come_from in symmetry.permutations(size)[:, :-1]:
         moved = []
         for game in games:
@@ -107,24 +112,28 @@ def test_weights_are_equivariant_and_colour_blind(size):
             moved.append(turned)
         points = np.where(previous < 0, previous, np.argsort(come_from)[previous])
         there = weigh(positions_of(moved), points.astype(np.int32))
-        np.testing.assert_array_equal(
-            np.where(legal, np.asarray(there)[:, np.argsort(come_from)], 0), result
-        )
+        np.testing.assert_array_equal(np.asarray(there)[:, np.argsort(come_from)], result)
 
 
-def test_whole_numbers_keep_the_ratios_and_their_sum_fits():
+def test_weights_keep_the_ratios_and_their_sum_fits():
     rng = np.random.default_rng(0)
     shape = np.exp(rng.normal(0, 1.5, 1107)).astype(np.float32)
-    learned = strengths.Strengths(shape, np.array([7.0, 100.0], np.float32))  # 31.9 at most
+    factors = [np.array(x, np.float32) for x in ([7, 100], [30, 0.5], [0.25, 11], [0.06])]
+    learned = strengths.Strengths(shape, *factors)
     for size in (2, 9, 19, 25):
         policy = softmax.softmax_policy(learned, size)
-        most = int(policy.shape.max()) * int(policy.contiguity.max())
-        assert size * size * most < 2**32
-        parts = np.asarray(policy.shape).astype(np.int64)
-        exact = (shape / shape.max() * parts.max())[neighbourhoods.classes()]
-        assert np.abs(parts - exact)[exact >= 0.5].max() <= 0.5 + 1e-2
-        assert (parts[exact < 0.5] == 1).all()
-        assert policy.contiguity.tolist() == [16, 112, 511]
+        largest = [float(np.max(np.asarray(x, np.float64))) for x in policy[:4]]
+        assert size * size * np.prod(largest) < 0.51 * 2**32
+        exact = shape.astype(np.float64)[neighbourhoods.classes()]
+        np.testing.assert_allclose(
+            np.asarray(policy.shape) / exact, policy.shape[0] / exact[0], 1e-5
+        )
+        for found, given in zip(policy[1:4], factors, strict=False):
+            np.testing.assert_array_equal(found, [1, *given])
+        assert int(policy.self_atari) == pytest.approx(0.06 * 2**32, rel=1e-5)
+    for given in (1.0, 3.0):
+        policy = softmax.softmax_policy(learned._replace(self_atari=np.array([given])), 9)
+        assert int(policy.self_atari) == 2**32 - 1  # always accepted
 
 
 def test_scaled_is_exact():
@@ -166,7 +175,7 @@ def first_actions(policy, games):
 def test_first_moves_have_the_references_frequencies(weigh):
     actions = first_actions(policy_for(weigh), FIRST_MOVES)
     for game, first in zip(FIRST_MOVES, actions, strict=True):
-        expected = reference.weights(game, None, weigh, CONTIGUITY)
+        expected = reference.weights(game, None, weigh, FEATURES)
         assert len(expected) > 8
         assert chi_square(np.bincount(first, minlength=26), expected) > 1e-3
 
@@ -230,7 +239,7 @@ def test_every_move_is_allowed_and_has_the_references_frequency():
     for lane, game in enumerate(games):
         before, previous = game.moves, None
         for action in actions[played[:, lane], lane]:
-            weights = reference.weights(game, previous, weight_of, CONTIGUITY)
+            weights = reference.weights(game, previous, weight_of, FEATURES)
             assert action in weights
             assert set(weights) == set(allowed(game))
             p = np.array(list(weights.values())) / sum(weights.values())
@@ -249,14 +258,14 @@ def test_every_move_is_allowed_and_has_the_references_frequency():
 
 def test_a_second_move_depends_on_the_first():
     _, actions, played, _ = recorded()
-    assert np.all(played[:2, REPLAYED:])  # no candidate there is a suicide
     first, second = actions[:2, REPLAYED:]
+    assert np.all(played[:2, REPLAYED:][:, first == 12])  # no second move is a self-atari
     game = ReferenceGame(5, ko="simple")
     game.play(12)
     counts = np.bincount(second[first == 12], minlength=26)
     assert counts.sum() > 100
-    assert chi_square(counts, reference.weights(game, 12, weight_of, CONTIGUITY)) > 1e-3
-    assert chi_square(counts, reference.weights(game, None, weight_of, CONTIGUITY)) < 1e-6
+    assert chi_square(counts, reference.weights(game, 12, weight_of, FEATURES)) > 1e-3
+    assert chi_square(counts, reference.weights(game, None, weight_of, FEATURES)) < 1e-6
 
 
 @pytest.mark.slow
@@ -288,12 +297,25 @@ def test_it_exports_for_all_platforms():
 
 def test_strengths_round_trip(tmp_path):
     shape = np.linspace(0.1, 9, 1107, dtype=np.float32)
-    saved = strengths.Strengths(shape, np.array([2, 3], np.float32))
+    factors = [np.array(x, np.float32) for x in ([2, 3], [4, 5], [6, 7], [0.5])]
+    saved = strengths.Strengths(shape, *factors)
     strengths.save(tmp_path / "a.safetensors", saved, command="x", size=9)
     found, about = strengths.load(tmp_path / "a.safetensors")
     jax.tree.map(np.testing.assert_array_equal, found, saved)
     assert about["command"] == "x"
     assert about["size"] == 9
+
+
+def test_files_without_features_of_atari_load_as_if_these_were_neutral(tmp_path):
+    plain = {name: x for name, x in strengths.uniform()._asdict().items() if x.size != 1}
+    earlier = {name: 2 * plain[name] for name in ("shape", "contiguity")}
+    arrays.write(tmp_path / "a.safetensors", "strengths", earlier, {})
+    found, _ = strengths.load(tmp_path / "a.safetensors")
+    expected = strengths.uniform()._replace(**earlier)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    arrays.write(tmp_path / "b.safetensors", "strengths", plain, {})  # one of three is missing
+    with pytest.raises(ValueError, match="self_atari"):
+        strengths.load(tmp_path / "b.safetensors")
 
 
 def test_packaged_strengths_record_how_they_were_made():

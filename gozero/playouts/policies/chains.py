@@ -24,7 +24,6 @@ import numpy as np
 from gozero.go import bitboard as bb
 from gozero.go import floods
 from gozero.playouts import playable
-from gozero.playouts.policies.mogo.move_rules import SAVE
 
 SWEEPS = 2  # growth sweeps at a time; one more step checks whether they were enough
 
@@ -91,9 +90,12 @@ def move_result(
     endangered: bb.Board,
     planes: Planes,
     tried: Tried,
-    rule: jax.Array,
+    must_save: jax.Array,
 ) -> jax.Array:
-    """u32[]: the flags of a try, exactly one of which is PLAY, REJECT or PENDING."""
+    """u32[]: the flags of a try, exactly one of which is PLAY, REJECT or PENDING.
+
+    A move that `must_save`, bool[], is rejected if it saves no endangered chain.
+    """
     own, opponent, atari = board
     point = playable.board_of(lay, tried.move, as_array=not isinstance(own, tuple))
     own_after = bb.union(own, point)
@@ -129,7 +131,7 @@ def move_result(
 
     rescued = bb.any_of(bb.intersection(point, bb.beside(lay, endangered))) & (own_liberties >= 2)
     rescued = rescued | bb.any_of(bb.intersection(beside_captured, endangered))
-    is_allowed = (rule != SAVE) | rescued
+    is_allowed = ~must_save | rescued
     ko = (own_liberties == 1) & ~bb.any_of(joins) & (bb.count(captured) == 1)
     decided = enemies_decided & ~needs_second_round & own_clear & all_freed
     return playable.flags(
