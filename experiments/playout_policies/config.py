@@ -9,7 +9,8 @@ from typing import ClassVar
 from experiments.sweeps.config import SWEEP_FOLDER, SweepConfig
 from gozero.runs.settings import setting
 
-POLICIES = ("uniform", "MoGo", "MoGo, nakade", "MoGo, diversity", "MoGo, both", "MM", "balanced")
+_LEARNT = ("MM", "balanced", "MM with atari", "balanced with atari")
+POLICIES = ("uniform", "MoGo", "MoGo, nakade", "MoGo, diversity", "MoGo, both", *_LEARNT)
 
 
 @dataclasses.dataclass(frozen=True)

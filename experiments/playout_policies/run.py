@@ -13,7 +13,7 @@ from experiments.sweeps.points import Contestant, Sweep
 from gozero.play.player_config import PlayerConfig
 
 _OPPONENT = "MoGo"
-_ANCHORS = ("uniform", "MoGo", "MoGo, nakade", "balanced")
+_ANCHORS = ("uniform", "MoGo", "MoGo, nakade", "balanced", "balanced with atari")
 
 
 def contestants(config: PlayoutPoliciesConfig) -> dict[str, Contestant]:
@@ -27,6 +27,8 @@ def contestants(config: PlayoutPoliciesConfig) -> dict[str, Contestant]:
         "MoGo, both": {"playouts": "mogo", "nakade": True, "diversity": diversity},
         "MM": {"playouts": "mm"},
         "balanced": {"playouts": "balanced"},
+        "MM with atari": {"playouts": "mm-atari"},
+        "balanced with atari": {"playouts": "balanced-atari"},
     }
     common = {"search": "rave", "rave_bias": config.bias, "simulations": config.simulations}
     return {name: Contestant(PlayerConfig(**common, **more)) for name, more in policies.items()}

@@ -38,7 +38,7 @@ EvaluatorName = Literal["network", "playout"]
 TreeName = Literal["puct", "katago", "uct", "rave", "gumbel", "gaussian", "boltzmann"]
 RuleName = Literal[TreeName, "td", "annealing", "random"]
 TREELESS = ("td", "annealing", "random")
-PolicyName = Literal["uniform", "mogo", "mm", "balanced"]
+PolicyName = Literal["uniform", "mogo", "mm", "balanced", "mm-atari", "balanced-atari"]
 PriorsName = Literal["mm", "balanced"]
 POLICIES = {"uniform": "uniform", "mogo": "mogo.playouts"}
 """Playout policies by name: the module of `gozero.playouts.policies` that defines
@@ -64,7 +64,7 @@ SHAPE_SIZES = (7, 9)
 """Board sizes whose local shapes come with the package; repeated here so that checking it needs
 no JAX."""
 
-LEARNT_POLICIES = ("mm", "balanced")
+LEARNT_POLICIES = ("mm", "balanced", "mm-atari", "balanced-atari")
 """Playout policies by learned strengths of move features."""
 
 FILES = ("weights", "strengths", "shapes")
@@ -109,10 +109,11 @@ class PlayerConfig:
         None, unset="mogo with --search rave, else uniform", effective="policy"
     )
     """The playout policy: uniform, MoGo's rules, or in proportion to the strengths of move
-    features, learned by minorisation-maximisation (mm) or by balancing (balanced)."""
+    features, learned by minorisation-maximisation (mm) or by balancing (balanced): of 3x3 shapes
+    and contiguity, with -atari also of captures, extensions and self-atari."""
 
     strengths: pathlib.Path | None = setting(None, unset="those that come with the package")
-    """Strengths for mm or balanced playouts: a file from `python -m train.classical.mm` or
+    """Strengths for such playouts: a file from `python -m train.classical.mm` or
     `.balancing`."""
 
     priors: PriorsName | None = setting(None, unset="equal for all moves")
@@ -305,7 +306,9 @@ class PlayerConfig:
         Conflict("score_utility=on", "!search=puct|katago", "the other rules ignore the score"),
         Conflict("trees backup heuristic", "score_utility=on", "it needs one tree of plain means"),
         Conflict("playouts", "!evaluator=playout", "a network runs no playouts"),
-        Conflict("strengths", "!playouts=mm|balanced", "other playouts use no strengths"),
+        Conflict(
+            "strengths", "!playouts=" + "|".join(LEARNT_POLICIES), "other playouts use no strengths"
+        ),
         Conflict("nakade diversity", "!playouts=mogo", "only MoGo's playouts have this option"),
         Conflict("trees", "search=gumbel", "its root counts the visits of a single tree"),
         Conflict("exploration heuristic", "search=gumbel", "it scores moves by its own rule"),

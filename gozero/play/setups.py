@@ -292,7 +292,7 @@ def _amaf(config: PlayerConfig) -> Amaf | None:
 def _policy(rules: Rules, config: PlayerConfig) -> tuple[str | MogoConfig | Softmax, dict]:
     """(the playout policy, its further description for the records)."""
     if config.policy in LEARNT_POLICIES:
-        file = config.strengths or f"{config.policy}_9"
+        file = config.strengths or f"{config.policy.replace('-', '_')}_9"
         learnt, description = strengths.load(file)
         about = {"strengths": str(file), "strengths_sha256": description["sha256"]}
         return softmax_policy(learnt, rules.size), {"policy": config.policy, **about}

@@ -91,30 +91,56 @@ class Uct:
             self.q[s][a] += (z - self.q[s][a]) / self.n[s][a]
 
 
+def eq_47(bias):
+    """The beta of Algorithm 2, with bias b."""
+    return lambda visits, n, n_amaf, q_amaf: n_amaf / (n + n_amaf + 4 * n * n_amaf * bias**2)
+
+
+def eq_46(bias):
+    """The beta of Eq. 46 with Q~ as mu*, which is kept from 0 and 1 by 0.01."""
+
+    def beta(visits, n, n_amaf, q_amaf):
+        mu = min(max(q_amaf, 0.01), 0.99)
+        return n_amaf / (n + n_amaf + n * n_amaf * bias**2 / (mu * (1 - mu)))
+
+    return beta
+
+
+def eq_19(k):
+    """The beta of Eq. 19, the hand-selected schedule."""
+    return lambda visits, n, n_amaf, q_amaf: math.sqrt(k / (3 * visits + k))
+
+
 class McRave(Uct):
-    """Algorithm 2: two-player MC-RAVE. (It has no exploration term, and no N(s).)
+    """Algorithm 2: two-player MC-RAVE. (As printed it has no exploration term, and no N(s).)
 
     Args:
-      bias: b.
+      beta: (N(s), N, N~, Q~) -> the weight of Q~.
       heuristic: (s) -> {a: (N, Q, N~, Q~)}, with which a new node starts; None for none.
       legal_only: whether an action counts only at states where it is legal (section 4.3).
+      c: of Eq. 18, whose bonus is infinite for untried actions; of these, the best mixture first.
     """
 
-    def __init__(self, game, default_policy, pick, bias, heuristic=None, legal_only=False):
-        super().__init__(game, default_policy, 0.0, pick)
-        self.bias, self.heuristic, self.legal_only = bias, heuristic, legal_only
+    def __init__(self, game, default_policy, pick, beta, heuristic=None, legal_only=False, c=0.0):
+        super().__init__(game, default_policy, c, pick)
+        self.beta, self.heuristic, self.legal_only = beta, heuristic, legal_only
         self.n_amaf, self.q_amaf = {}, {}
 
     def value(self, s, a):
         n, n_amaf = self.n[s][a], self.n_amaf[s].get(a, 0)
         if not n and not n_amaf:
             return math.nan  # neither value says anything
-        beta = n_amaf / (n + n_amaf + 4 * n * n_amaf * self.bias**2)
-        return (1 - beta) * self.q[s][a] + beta * self.q_amaf[s].get(a, 0.0)
+        q_amaf = self.q_amaf[s].get(a, 0.0)
+        beta = self.beta(self.visits[s], n, n_amaf, q_amaf)
+        return (1 - beta) * self.q[s][a] + beta * q_amaf
 
     def score(self, s, a, c, sign):
         value = self.value(s, a)
-        return 10.0 if math.isnan(value) else sign * value  # without statistics it comes first
+        score = 10.0 if math.isnan(value) else sign * value  # without statistics it comes first
+        if not c:
+            return score
+        n = self.n[s][a]
+        return score + (c * math.sqrt(math.log(self.visits[s]) / n) if n else 1e3)
 
     def new_node(self, s, black):
         super().new_node(s, black)

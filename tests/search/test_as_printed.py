@@ -11,7 +11,7 @@ from gozero.hashing import mix
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluation
 from gozero.search.prior_counts import one_visit, with_heuristic
-from gozero.search.rules.rave import MinimumMse, Rave
+from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from tests.reference import gelly_silver, mcts
 from tests.search import random_tree
@@ -102,6 +102,10 @@ class Printed:
         of = lambda a: (0, 0.0, int(count[a]), self._for_black(s, value[a]))
         return {a: of(a) for a in self.legal(s)}
 
+    def even(self, s):
+        """Q = 1/2 before the first visit."""
+        return dict.fromkeys(self.legal(s), (0, 0.5, 0, 0.0))
+
 
 def picking(tie_seed):
     """The library's tie-break: of the untried actions the first in order, then by node."""
@@ -123,9 +127,19 @@ CASES = {
     "Algorithm 2, heuristic": (Rave(MinimumMse(0.2)), Amaf(first="same"), True),
     "Algorithm 2, legal": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), False),
     "Algorithm 2, both": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), True),
+    "Eq. 46": (Rave(MinimumMse(0.2, "amaf")), Amaf(first="same"), False),
+    "Eq. 19": (Rave(HandSelected(20.0), initial=0.5), Amaf(first="same"), False),
+    "Eq. 18": (
+        Rave(HandSelected(20.0), initial=0.5, c=0.3, bonus="plain"),
+        Amaf(first="same", legal_only=True),
+        False,
+    ),
 }
+BETAS = {"Eq. 46": gelly_silver.eq_46(0.2)}
+BETAS |= dict.fromkeys(("Eq. 19", "Eq. 18"), gelly_silver.eq_19(20.0))
 SLOW = {"Algorithm 2", "Algorithm 2, heuristic", "Algorithm 2, legal"}
-MARKS = dict.fromkeys(SLOW, pytest.mark.slow) | {"Algorithm 1": pytest.mark.thorough}
+THOROUGH = {"Algorithm 1", "Eq. 46", "Eq. 19", "Eq. 18"}
+MARKS = dict.fromkeys(SLOW, pytest.mark.slow) | dict.fromkeys(THOROUGH, pytest.mark.thorough)
 
 
 @pytest.mark.parametrize("case", [pytest.param(name, marks=MARKS.get(name, ())) for name in CASES])
@@ -141,9 +155,10 @@ def test_counts_and_values_match_the_printed_algorithm(case):
         if amaf is None:
             plain = gelly_silver.Uct(game, game.default_policy, 0.4, pick)
         else:
-            own = game.heuristic if heuristic else None
-            more = own, amaf.legal_only
-            plain = gelly_silver.McRave(game, game.default_policy, pick, 0.2, *more)
+            own = game.heuristic if heuristic else None if select.initial is None else game.even
+            beta = BETAS.get(case, gelly_silver.eq_47(0.2))
+            more = beta, own, amaf.legal_only, select.c
+            plain = gelly_silver.McRave(game, game.default_policy, pick, *more)
         root = (int(codes[b]), True)
         best = plain.search(root, SIMULATIONS + 1)  # the first adds the root
         assert int(result.action[b]) == best
