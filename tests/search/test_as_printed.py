@@ -19,6 +19,7 @@ from tests.search.comparing import tie_seeds
 from tests.search.random_tree import NUM_ACTIONS, Position
 
 SIMULATIONS, LENGTH, GAMES = 160, 7, 2
+CODES = np.array([123_457, 987_654_323, *range(32, 46)], np.uint32)
 ACTIONS = np.arange(NUM_ACTIONS, dtype=np.uint32)[None]
 
 
@@ -128,15 +129,17 @@ CASES = {
     "Algorithm 2, legal": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), False),
     "Algorithm 2, both": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), True),
     "Eq. 46": (Rave(MinimumMse(0.2, "amaf")), Amaf(first="same"), False),
-    "Eq. 19": (Rave(HandSelected(20.0), initial=0.5), Amaf(first="same"), False),
+    "Eq. 19": (Rave(HandSelected(100.0), initial=0.5), Amaf(first="same"), False),
     "Eq. 18": (
-        Rave(HandSelected(20.0), initial=0.5, c=0.3, bonus="plain"),
+        Rave(HandSelected(100.0), initial=0.5, c=0.3, bonus="plain"),
         Amaf(first="same", legal_only=True),
         False,
     ),
 }
-BETAS = {"Eq. 46": gelly_silver.eq_46(0.2)}
-BETAS |= dict.fromkeys(("Eq. 19", "Eq. 18"), gelly_silver.eq_19(20.0))
+BETAS = {"Eq. 46": (gelly_silver.eq_46(0.2), gelly_silver.eq_47(0.2))}
+BETAS |= dict.fromkeys(("Eq. 19", "Eq. 18"), (gelly_silver.eq_19(100.0), gelly_silver.eq_19(120.0)))
+"""Of a case: its beta, and another that must not give the same trees."""
+MORE_SIMULATIONS, MORE_GAMES = 400, 12  # of these cases, so that the other beta shows
 SLOW = {"Algorithm 2", "Algorithm 2, heuristic", "Algorithm 2, legal"}
 THOROUGH = {"Algorithm 1", "Eq. 46", "Eq. 19", "Eq. 18"}
 MARKS = dict.fromkeys(SLOW, pytest.mark.slow) | dict.fromkeys(THOROUGH, pytest.mark.thorough)
@@ -145,24 +148,30 @@ MARKS = dict.fromkeys(SLOW, pytest.mark.slow) | dict.fromkeys(THOROUGH, pytest.m
 @pytest.mark.parametrize("case", [pytest.param(name, marks=MARKS.get(name, ())) for name in CASES])
 def test_counts_and_values_match_the_printed_algorithm(case):
     select, amaf, heuristic = CASES[case]
-    config = SearchConfig(SIMULATIONS, select=select, amaf=amaf, final_move="eval", max_depth=99)
-    run = random_tree.compiled_search(evaluator(True, heuristic), config, GAMES)
-    codes, key = np.array([123_457, 987_654_323], np.uint32), jax.random.key(3)
+    simulations, count = (MORE_SIMULATIONS, MORE_GAMES) if case in BETAS else (SIMULATIONS, GAMES)
+    config = SearchConfig(simulations, select=select, amaf=amaf, final_move="eval", max_depth=99)
+    run = random_tree.compiled_search(evaluator(True, heuristic), config, count)
+    codes, key = CODES[:count], jax.random.key(3)
     result = jax.tree.map(np.asarray, run(codes, key))
-    game = Printed()
-    for b, tie_seed in enumerate(tie_seeds(key, GAMES)):
+    game, trees = Printed(), []
+    for b, tie_seed in enumerate(tie_seeds(key, count)):
         pick = picking(int(tie_seed))
+        root = (int(codes[b]), True)
         if amaf is None:
             plain = gelly_silver.Uct(game, game.default_policy, 0.4, pick)
         else:
             own = game.heuristic if heuristic else None if select.initial is None else game.even
-            beta = BETAS.get(case, gelly_silver.eq_47(0.2))
-            more = beta, own, amaf.legal_only, select.c
-            plain = gelly_silver.McRave(game, game.default_policy, pick, *more)
-        root = (int(codes[b]), True)
-        best = plain.search(root, SIMULATIONS + 1)  # the first adds the root
+            beta, other = BETAS.get(case, (gelly_silver.eq_47(0.2), None))
+            more = own, amaf.legal_only, select.c
+            plain = gelly_silver.McRave(game, game.default_policy, pick, beta, *more)
+            if other is not None:
+                tree = gelly_silver.McRave(game, game.default_policy, pick, other, *more)
+                tree.search(root, simulations + 1)
+                trees.append((plain, tree))
+        best = plain.search(root, simulations + 1)  # the first adds the root
         assert int(result.action[b]) == best
         compare(result.tree, b, plain, root)
+    assert case not in BETAS or any(plain.n != other.n for plain, other in trees)
 
 
 def compare(tree, b, plain, root):
