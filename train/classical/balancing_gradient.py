@@ -16,8 +16,8 @@ The parameters theta are the logarithms of the strengths. All values are Black's
 A softmax playout draws a point by all its features but self-atari, and accepts a self-atari with
 the probability gamma, its strength (`softmax`). The gradient is that of these draws and
 acceptances, whose probabilities are known without a look at every move: psi of gamma is 1 for one
-that is accepted and -gamma / (1 - gamma) for one that is not. From a gamma
-of 1, which rejects nothing, nothing is learnt about it.
+that is accepted and -gamma / (1 - gamma) for one that is not. From a gamma of 1, which rejects
+nothing, nothing is learnt about it.
 """
 
 from __future__ import annotations
@@ -101,25 +101,27 @@ def play(
     """
     policy = softmax.softmax_policy(jax.tree.map(jnp.exp, logs), rules.size)
     count = positions.to_play.shape[0]
-    none = jnp.full(count, bb.NO_POINT, jnp.int32)
-    start = (jnp.int32(0), positions, none, jnp.zeros(count, jnp.int32))
+    none, no_moves = jnp.full(count, bb.NO_POINT, jnp.int32), jnp.zeros(count, jnp.int32)
     one_draw = functools.partial(_one_draw, rules, policy, cap)
-    rows, num_rows = jax.eval_shape(one_draw, *start[1:], key)[3:], _num_rows(cap)
+    rows, num_rows = jax.eval_shape(one_draw, positions, none, no_moves, key)[3:], _num_rows(cap)
     rows = jax.tree.map(lambda x: jnp.zeros((num_rows, *x.shape), x.dtype), rows)
 
     def step(carry):
-        t, *games, rows = carry
-        *games, choices, is_choice, self_atari = one_draw(*games, jax.random.fold_in(key, t))
+        t, positions, previous, moves, rows = carry
+        draw_key = jax.random.fold_in(key, t)
+        positions, previous, moves, *row = one_draw(positions, previous, moves, draw_key)
         put = functools.partial(lax.dynamic_update_index_in_dim, index=t, axis=0)
-        return t + 1, *games, jax.tree.map(put, rows, (choices, is_choice, self_atari))
+        return t + 1, positions, previous, moves, jax.tree.map(put, rows, tuple(row))
 
     def is_running(carry):
         t, positions, _, moves, _ = carry
         return (t < num_rows) & jnp.any((positions.passes < 2) & (moves < cap))
 
-    length, positions, _, _, rows = lax.while_loop(is_running, step, (*start, rows))
+    start = jnp.int32(0), positions, none, no_moves, rows
+    length, positions, _, _, rows = lax.while_loop(is_running, step, start)
+    choices, is_choice, self_atari = rows
     score = jax.vmap(functools.partial(scoring.area_difference, rules))(positions)
-    return RecordedPlayouts(*rows, length, score)
+    return RecordedPlayouts(choices, is_choice, self_atari, length, score)
 
 
 def _one_draw(rules, policy, cap, positions, previous, moves, key):

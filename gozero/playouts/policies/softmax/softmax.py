@@ -77,7 +77,8 @@ def softmax_policy(strengths: Strengths, size: int) -> Softmax:
         jnp.minimum(accepted * 2.0**32, 2.0**32 - 2.0**9).astype(jnp.uint32),
         np.uint32(2**32 - 1),
     )
-    return Softmax(shape[neighbourhoods.classes()], *factors, threshold)
+    contiguity, capture, extension = factors
+    return Softmax(shape[neighbourhoods.classes()], contiguity, capture, extension, threshold)
 
 
 def softmax_playouts(
@@ -172,15 +173,17 @@ def may_be_played(lay: bb.Layout, now: Situation) -> bb.Board:
 def _look_around(lay: bb.Layout, now: Situation) -> _Around:
     now = stacked.words(now)
     rows = functools.partial(neighbourhoods.rows, lay)
-    captures = bb.beside(lay, bb.intersection(now.opponent, now.atari))
-    extensions = bb.beside(lay, bb.intersection(now.own, now.atari))
-    boards = (may_be_played(lay, now), *contiguous(lay, now.last), captures, extensions)
+    beside, diagonal = contiguous(lay, now.last)
     return _Around(
-        neighbourhoods.framed(lay, rows(now.own)),
-        neighbourhoods.framed(lay, rows(now.opponent)),
-        *map(rows, boards),
-        rows(bb.beside(lay, now.endangered)),
-        bb.any_of(now.endangered),
+        own=neighbourhoods.framed(lay, rows(now.own)),
+        opponent=neighbourhoods.framed(lay, rows(now.opponent)),
+        candidates=rows(may_be_played(lay, now)),
+        beside=rows(beside),
+        diagonal=rows(diagonal),
+        captures=rows(bb.beside(lay, bb.intersection(now.opponent, now.atari))),
+        extensions=rows(bb.beside(lay, bb.intersection(now.own, now.atari))),
+        endangered=rows(bb.beside(lay, now.endangered)),
+        any_endangered=bb.any_of(now.endangered),
     )
 
 
