@@ -50,7 +50,7 @@ SWEEPS = {
     "surveyed": (surveyed.sweep, SurveyedConfig()),
 }
 
-NUM_ANCHORS = {"rave_equivalence": 7, "heuristic_prior": 5, "surveyed": 6}
+NUM_ANCHORS = {"rave_equivalence": 7, "heuristic_prior": 5, "surveyed": 6, "playout_policies": 5}
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -218,7 +218,7 @@ def test_equal_time_gives_faster_players_more_simulations(tmp_path):
     config = PlayoutPoliciesConfig(simulations=100, out=tmp_path)
     speeds = dict.fromkeys(playout_policies.contestants(config), 50.0) | {"uniform": 125.0}
     sweep = playout_policies.sweep(config, speeds)
-    assert [p.player.flags.simulations for p in sweep.points] == [250] + [100] * 6
+    assert [p.player.flags.simulations for p in sweep.points] == [250] + [100] * 8
     assert {p.opponent.flags.simulations for p in sweep.points} == {100}
     assert not any(p.anchor for p in sweep.points)
 

@@ -239,7 +239,8 @@ def test_trees_share_the_simulations():
 
 def test_playouts_of_every_kind():
     policy = lambda **flags: make_setup(RULES, PlayerConfig(**flags)).evaluator.about["policy"]
-    assert [policy(playouts="mm"), policy(playouts="balanced")] == ["mm", "balanced"]
+    for name in ("mm", "balanced", "mm-atari", "balanced-atari"):
+        assert policy(playouts=name) == name
     assert policy(search="rave", nakade=True, diversity=2) == {
         "mogo": {"nakade": True, "diversity": 2}
     }
@@ -325,7 +326,7 @@ def test_temporal_difference_search(tmp_path):
     [
         (
             {"strengths": "x.npz", "search": "rave"},
-            "--strengths x.npz: only with --playouts mm or balanced",
+            "--strengths x.npz: only with --playouts mm, balanced, mm-atari or balanced-atari",
         ),
         ({"shapes": "x.npz"}, "--shapes x.npz: used only with --heuristic shape or --search td"),
         (

@@ -68,7 +68,7 @@ def learnt(count: int):
 
 
 def test_the_objective_never_falls():
-    _, steps = learnt(8192)
+    _, steps = learnt(12_288)
     objective = [quality.objective for _, quality in steps]
     gains = np.diff(objective)
     assert np.all(gains > -1e-9 * abs(objective[0]))
@@ -76,13 +76,13 @@ def test_the_objective_never_falls():
 
 
 def test_known_strengths_are_recovered():
-    played, steps = learnt(8192)
+    played, steps = learnt(12_288)
     found, quality = steps[-1]
     for kind, exact in truth()._asdict().items():
         if kind != "shape":
             assert np.abs(np.log(getattr(found, kind) / exact)).max() < 0.15, kind
     every = np.asarray(features(played).shape)
-    won = np.bincount(every[np.asarray(played.played), np.arange(8192)], minlength=1107)
+    won = np.bincount(every[np.asarray(played.played), np.arange(12_288)], minlength=1107)
     often = won >= 40
     assert often.sum() > 30
     known, again = np.log(truth().shape[often]), np.log(found.shape[often])
@@ -91,7 +91,7 @@ def test_known_strengths_are_recovered():
     deviations = error * np.sqrt(information(played, every)[often])
     assert np.sqrt(np.mean(deviations**2)) < 1.4
     assert np.std(known) > 0.7 > 3 * np.std(error)
-    other = random_choices(8192, seed=1, logs=jax.tree.map(np.log, truth()))
+    other = random_choices(12_288, seed=1, logs=jax.tree.map(np.log, truth()))
     exact, fresh = (fit.measure(LAY, other, x) for x in (truth(), found))
     flat = fit.measure(LAY, other, strengths.uniform())
     assert flat.log_likelihood + 0.3 < fresh.log_likelihood < exact.log_likelihood + 0.01
@@ -109,7 +109,7 @@ def information(played: choice.Choices, every: np.ndarray) -> np.ndarray:
 
 
 def test_updates_match_the_reference():
-    played = jax.tree.map(lambda x: x[:60], learnt(8192)[0])
+    played = jax.tree.map(lambda x: x[:60], learnt(12_288)[0])
     actual = features(played)
     shape, *others, may = map(np.asarray, actual)
     plain = []
