@@ -113,8 +113,8 @@ class PlayerConfig:
     and contiguity, with -atari also of captures, extensions and self-atari."""
 
     strengths: pathlib.Path | None = setting(None, unset="those that come with the package")
-    """Strengths for such playouts: a file from `python -m train.classical.mm` or
-    `.balancing`."""
+    """Strengths for playouts in proportion to them (mm, balanced, mm-atari, balanced-atari): a file
+    from `python -m train.classical.mm` or `.balancing`."""
 
     priors: PriorsName | None = setting(None, unset="equal for all moves")
     """The priors of moves when playouts evaluate: in proportion to the strengths of move features,

@@ -192,7 +192,8 @@ def play_out(
     The blocks take turns playing some iterations until every playout has ended. When many lanes
     have ended, the others move to the front, and only the blocks there play on. Trip bound: each
     iteration of a lane plays a move, rejects a point for the turn, or advances a pending try, so a
-    move takes at most size^4 iterations; 1.2 in practice.
+    move takes at most size^4 iterations; 1.2 in practice. (A softmax policy draws again after each
+    rejected self-atari, where nothing else is left up to 2^10 times on average.)
 
     Args:
       policy: how the lanes play.

@@ -61,13 +61,12 @@ def features_at(game: ReferenceGame, previous: int | None, p: int) -> dict[str, 
     atari, 1 otherwise; ``extension`` 0 of such a chain, 1 of another in atari; ``self_atari`` 0.
     """
     found, endangered = {}, set()
-    if previous is not None:
+    if previous is not None and game.board[previous] == -game.to_play:
         (row, column), (r, c) = divmod(p, game.size), divmod(previous, game.size)
         distance = (row - r) ** 2 + (column - c) ** 2
         if distance in (1, 2):
             found["contiguity"] = distance - 1
-        if game.board[previous] == -game.to_play:
-            endangered = endangered_by(game, previous)
+        endangered = endangered_by(game, previous)
     if captured_by(game, p):
         found["capture"] = 0 if endangered else 1
     extended = set()

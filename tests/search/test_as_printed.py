@@ -19,7 +19,7 @@ from tests.search.comparing import tie_seeds
 from tests.search.random_tree import NUM_ACTIONS, Position
 
 SIMULATIONS, LENGTH, GAMES = 160, 7, 2
-CODES = np.array([123_457, 987_654_323, *range(32, 46)], np.uint32)
+CODES = np.array([123_457, 987_654_323, *range(32, 42)], np.uint32)
 ACTIONS = np.arange(NUM_ACTIONS, dtype=np.uint32)[None]
 
 
@@ -160,7 +160,8 @@ def test_counts_and_values_match_the_printed_algorithm(case):
         if amaf is None:
             plain = gelly_silver.Uct(game, game.default_policy, 0.4, pick)
         else:
-            own = game.heuristic if heuristic else None if select.initial is None else game.even
+            own = None if select.initial is None else game.even
+            own = game.heuristic if heuristic else own
             beta, other = BETAS.get(case, (gelly_silver.eq_47(0.2), None))
             more = own, amaf.legal_only, select.c
             plain = gelly_silver.McRave(game, game.default_policy, pick, beta, *more)

@@ -33,7 +33,10 @@ class BalancingConfig:
         most=25,
     )
     start: str | None = setting(
-        None, "Initial strengths: a file, or mm_9 or balanced_9 of the package.", unset="all 1"
+        None,
+        "Initial strengths: a file, or mm_9, balanced_9, mm_atari_9 or balanced_atari_9 of the "
+        "package.",
+        unset="all 1",
     )
     positions: int = setting(512, "The number of positions to draw.", least=2)
     simulations: int = setting(

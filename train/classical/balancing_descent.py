@@ -32,7 +32,7 @@ from train.classical.balancing import PROG, BalancingConfig
 from train.classical.balancing_gradient import Sets, Valued
 
 _SEARCHES = 64  # at a time
-_MAX_SELF_ATARI = np.float32(np.log(0.95))  # the strength's logarithm, so that some are rejected
+_SELF_ATARI = np.log(np.array([softmax.LEAST_ACCEPTED, 0.95], np.float32))  # lowest and highest
 _MEASURE_PLAYOUTS = 256  # half the number of playouts of each held-out position
 
 
@@ -57,7 +57,7 @@ def balance(
 
     Args:
       rules: the rules; only their size counts.
-      start: strengths to begin with.
+      start: strengths to begin with; that of self-atari is kept from 2^-10 to 0.95.
       valued: the positions and their values.
       seed: of the positions drawn and of the playouts.
       steps: the number of steps.
@@ -102,8 +102,8 @@ def _logs(strengths: Strengths) -> Strengths:
 
 
 def _some_rejected(logs: Strengths) -> Strengths:
-    """With the strength of self-atari at most 0.95: see `balancing_gradient`."""
-    return logs._replace(self_atari=jnp.minimum(logs.self_atari, _MAX_SELF_ATARI))
+    """With a strength of self-atari that rejects some: see `balancing_gradient`."""
+    return logs._replace(self_atari=jnp.clip(logs.self_atari, *_SELF_ATARI))
 
 
 def _take(valued, at):

@@ -60,11 +60,12 @@ class Sets(NamedTuple):
 
 
 NOT_SELF_ATARI, ACCEPTED, REJECTED = 0, 1, 2
+"""What became of a draw."""
 
 
 def _num_rows(cap: int) -> int:
-    """Of the draws of playouts of at most `cap` moves, most of which are much shorter; draws that
-    are rejected take some."""
+    """The number of draws recorded at most: most playouts are much shorter than `cap` moves, which
+    leaves room for rejected draws."""
     return 2 * cap + 64
 
 
@@ -73,9 +74,10 @@ class RecordedPlayouts(NamedTuple):
 
     choices: Choices  # [T, B]; `played` is the point drawn, `self_atari` is empty
     is_choice: jax.Array  # bool[T, B]: a point was drawn, before the end of the playout
-    self_atari: jax.Array  # i32[T, B]: whether it was one, and ACCEPTED or REJECTED
+    self_atari: jax.Array  # i32[T, B]: NOT_SELF_ATARI, ACCEPTED or REJECTED
     length: jax.Array  # i32[]: rows from here on are empty
     score: jax.Array  # i32[B]: Black's area - White's area
+    is_complete: jax.Array  # bool[B]: it has ended, by itself or at the cap
 
 
 def values(
@@ -97,7 +99,8 @@ def play(
       logs: of the strengths.
       positions: [B].
       key: consumed.
-      cap: moves after which a playout is cut.
+      cap: moves after which a playout is cut. One that has not ended after `_num_rows(cap)` draws
+        is not complete.
     """
     policy = softmax.softmax_policy(jax.tree.map(jnp.exp, logs), rules.size)
     count = positions.to_play.shape[0]
@@ -118,10 +121,11 @@ def play(
         return (t < num_rows) & jnp.any((positions.passes < 2) & (moves < cap))
 
     start = jnp.int32(0), positions, none, no_moves, rows
-    length, positions, _, _, rows = lax.while_loop(is_running, step, start)
+    length, positions, _, moves, rows = lax.while_loop(is_running, step, start)
     choices, is_choice, self_atari = rows
     score = jax.vmap(functools.partial(scoring.area_difference, rules))(positions)
-    return RecordedPlayouts(choices, is_choice, self_atari, length, score)
+    is_complete = (positions.passes >= 2) | (moves >= cap)
+    return RecordedPlayouts(choices, is_choice, self_atari, length, score, is_complete)
 
 
 def _one_draw(rules, policy, cap, positions, previous, moves, key):
@@ -207,7 +211,8 @@ def bias_gradient(
     results = by_position(jnp.sign(games.score.astype(jnp.float32) - komi))
     error = valued.values - mean
     weights = -error[:, None] * (results - mean[:, None]) / results.size
-    return weighted_psi(rules.layout, logs, games, weights.reshape(-1)), error
+    weights = jnp.where(games.is_complete, weights.reshape(-1), 0.0)
+    return weighted_psi(rules.layout, logs, games, weights), error
 
 
 def squared_bias(

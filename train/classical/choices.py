@@ -199,12 +199,11 @@ def _replay(rules: go.Rules) -> Callable:
         position, previous = carry
         action, colour = move
         position = go.turn_to(position, colour)  # an opponent's pass may not be recorded
-        choices = choices_in(rules, position, previous).replace(played=action)
-        allowed = choices.may
+        choices = _choices_in(rules, position, previous).replace(played=action)
         legal = go.legal_points(rules, position)
         point = bb.at(lay, action)
         is_point = bb.any_of(point)
-        is_choice = bb.any_of(bb.intersection(point, allowed))
+        is_choice = bb.any_of(bb.intersection(point, choices.may))
         is_legal = ~is_point | bb.any_of(bb.intersection(point, legal))
         after = go.play_position(rules, position, action)
         is_move = action >= 0
@@ -221,13 +220,14 @@ def _replay(rules: go.Rules) -> Callable:
     return jax.jit(replay)
 
 
-def choices_in(rules: go.Rules, position: go.Position, previous: jax.Array) -> Choices:
+def _choices_in(rules: go.Rules, position: go.Position, previous: jax.Array) -> Choices:
     """The choices in a position, of which `played` is not set.
 
     Args:
       rules: the rules, with simple ko.
       position: of one game.
-      previous: i32[], the point of the move before, or bb.NO_POINT.
+      previous: i32[], the point of the move before, or bb.NO_POINT. It counts if the stone there
+        is the opponent's, which it is not after a pass that was not recorded.
     """
     lay = rules.layout
     own, opponent = go.own_and_opponent(position)
@@ -247,7 +247,7 @@ def choices_in(rules: go.Rules, position: go.Position, previous: jax.Array) -> C
         endangered=endangered,
         may=may,
         self_atari=bb.intersection(self_atari, may),
-        previous=previous,
+        previous=jnp.where(bb.any_of(stone), previous, bb.NO_POINT),
         played=jnp.full_like(previous, bb.NO_POINT),
     )
 

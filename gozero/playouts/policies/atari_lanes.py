@@ -10,10 +10,11 @@ a lane is
     judge    what else the policy rejects, if it does           (the policy)
     update   the lane by the flags
 
-where each but the last is a separately compiled stage (`stages.once`). Most moves take one
-iteration; a lane with long chains goes on growing in the next, while the others play on. (Lanes
-that find the chains as `gozero.go.placement` does, in a loop that runs until the last has finished,
-play the same games and take 2.3 times as long on 9x9, 2.7 times on 19x19.)
+where `grow` and `result` are separately compiled stages (`stages.once`), and policies choose in
+stages of their own. Most moves take one iteration; a lane with long chains goes on growing in the
+next, while the others play on. (MoGo's playouts in lanes that find the chains as
+`gozero.go.placement` does, in a loop that runs until the last has finished, play the same games and
+take 2.3 times as long on 9x9, 2.7 times on 19x19.)
 """
 
 from __future__ import annotations
@@ -40,9 +41,6 @@ from gozero.playouts.policies import chains
 SAVE = 1
 """The rule whose moves are rejected if they save no chain that the last move put in atari."""
 
-AGAIN = np.uint32(1 << 9)
-"""Flag of a move that `judge` rejects, with REJECT: it may be chosen again this turn."""
-
 
 class Situation(NamedTuple):
     """Positions from the side of the player to move.
@@ -55,7 +53,7 @@ class Situation(NamedTuple):
     atari: Any  # stones of either colour whose chain has exactly one liberty
     ko: Any  # board: the point that simple ko bans
     endangered: Any  # own stones that the last move put in atari
-    rejected: Any  # points found to save none of those this turn
+    rejected: Any  # points rejected this turn; read by MoGo's rule "save" only
     last: jax.Array  # u32[...]: the last move; NO_MOVE if unknown
 
 
@@ -90,7 +88,10 @@ def init(
     first_plays: FirstPlayKind,
     last: jax.Array,
 ) -> AtariLanes:
-    """The lanes before the first iteration; `last` is i32[B], the last moves."""
+    """The lanes before the first iteration; `last` is i32[B], the last moves.
+
+    The positions' `atari` must be exact.
+    """
     now = situation(rules, positions, last)
     empty, zero = jnp.zeros_like(now.own), jnp.zeros_like(clock.turn)
     return AtariLanes(
@@ -154,9 +155,10 @@ def step(
 
     Args:
       choose: (layout, params, lanes) -> (packed moves u32[B], the rules that chose them u32[B]),
-        for lanes without a pending move.
-      judge: (params, clock, flags u32[B]) -> flags, in which it may turn PLAY into
-        `REJECT | AGAIN`; None: it turns none.
+        for lanes without a pending move. A move by the rule SAVE is rejected if it saves nothing;
+        other numbers, such as 0 for no rule, are only passed on.
+      judge: (params, clock, flags u32[B]) -> flags, in which it may turn PLAY into REJECT; None: it
+        turns none.
       rules: the rules; only their size matters.
       cap: the number of moves that ends a playout.
       params: the policy's parameters.
@@ -221,7 +223,7 @@ def _update(lanes: AtariLanes, move, rule, planes, flags) -> AtariLanes:
     own_chain, freed = planes[0] & (own | point), planes[1] & own
     atari_after = (atari & ~(captured | own_chain | freed)) | endangered
     atari_after = atari_after | keep(has(chains.OWN_ATARI), own_chain)
-    tried = now.rejected | keep(has(playable.REJECT) & ~has(AGAIN), point)
+    tried = now.rejected | keep(has(playable.REJECT), point)
     first = lanes.first
     if first is not None:
         first = first.and_then(keep(played, point), (lanes.clock.turn == 0)[None])

@@ -45,7 +45,6 @@ class BoardLanes(NamedTuple):
     alive: bb.Board  # stones known to have a liberty with the pending try on the board
     clock: Clock
     first: FirstPlays | None  # None if they are not recorded
-    last: jax.Array | None = None  # u32[B]: the last move, for a policy that uses it
     places: jax.Array | None = None  # f32[2, P, B]: points' places in each player's list, if any
 
     def stones(self) -> tuple[bb.Board, bb.Board]:
@@ -195,6 +194,5 @@ def _update(lay, lanes: BoardLanes, move, alive, flags) -> BoardLanes:
         alive=alive,
         clock=engine.after_try(lanes.clock, move, flags),
         first=first,
-        last=None if lanes.last is None else jnp.where(played, move, lanes.last),
         places=lanes.places,
     )

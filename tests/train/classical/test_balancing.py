@@ -95,7 +95,9 @@ def test_the_gradient_matches_an_enumeration_of_playouts():
     expected = np.concatenate(slope)
     mean, error = slopes.mean(axis=0), slopes.std(axis=0) / np.sqrt(len(slopes))
     assert np.all(np.abs(mean - expected) < 4.5 * error + 1e-3)
-    assert np.all(np.abs(expected[error == 0]) < 1e-12)  # parameters that never occur
+    assert np.all(
+        np.abs(expected[error == 0]) < 1e-12
+    )  # features that never occur, or of all moves
     big = np.abs(expected) > 0.02
     assert big.sum() > 5
     assert np.all(np.abs(mean - expected)[big] < 0.3 * np.abs(expected[big]) + 0.01)

@@ -22,7 +22,7 @@ from gozero.playouts.policies.atari_lanes import SAVE, Situation
 from gozero.playouts.policies.mogo import patterns
 
 PATTERN, CAPTURE, ANY, NAKADE, FILL = 2, 3, 4, 5, 6
-"""The rule that chose a move; or `SAVE`."""
+"""Rules that choose a move, besides `atari_lanes.SAVE`, which is 1."""
 
 _RULE_SHIFT = np.uint32(12)  # a choice holds its rule above its packed move
 _MOVE_BITS = np.uint32((1 << 12) - 1)

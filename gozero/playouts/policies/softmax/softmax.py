@@ -7,13 +7,14 @@ shape, whether it is contiguous to the last move, whether it captures, extends a
 puts its own chain in atari (`strengths`). The points that may be played are those of a uniform
 playout: legal points that fill no own eye; a player passes only if there are none.
 
-Weights are integers here, so that their sums, and therefore the games, are the same on every
-device. The lanes are those of `atari_lanes`. Whether a stone's chain would be in atari is known
-only once the move is tried: a point is drawn by its other features, and a self-atari is then
-accepted with its strength, a probability, or else another point is drawn. The result is the softmax
-over legal points.
+Weights are rounded to integers, so that their sums do not depend on the order of addition; the
+factors are multiplied in a fixed order. The lanes are those of `atari_lanes`. Whether a stone's
+chain would be in atari is known only once the move is tried: a point is drawn by its other
+features, and a self-atari is then accepted with its strength, a probability, or else another point
+is drawn. The result is the softmax over legal points.
 
-To add a feature, add a factor to `_weights`.
+A feature is added to `Strengths`, `Softmax`, `_weights` and, to be learnt, to
+`train.classical.choices`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ from gozero.playouts.policies.softmax.strengths import Strengths
 _MAX_TOTAL = 2.0**31
 """Of the weights of a board, so that rounding cannot take their sum beyond 32 bits."""
 
+LEAST_ACCEPTED = 2.0**-10
+"""The least probability of accepting a self-atari: where nothing else is left, as many are drawn on
+average as its inverse."""
+
 _ACCEPTANCE = 0x7F4A7C15  # makes the draw for a self-atari another one than that of the point
 
 
@@ -60,8 +65,8 @@ class Softmax(NamedTuple):
 def softmax_policy(strengths: Strengths, size: int) -> Softmax:
     """The strengths, scaled so that the weights of size x size points sum to less than 2^32.
 
-    Weights are rounded to positive integers; so the weakest are least exact, and none is ruled out.
-    The strength of a self-atari is at most 1.
+    `weights` rounds to positive integers; so the weakest are least exact, and none is ruled out.
+    The strength of self-atari is clipped to `LEAST_ACCEPTED` .. 1.
 
     Args:
       strengths: the strengths of the features.
@@ -71,7 +76,8 @@ def softmax_policy(strengths: Strengths, size: int) -> Softmax:
     shape = jnp.asarray(strengths.shape, jnp.float32)
     largest = functools.reduce(jnp.multiply, [jnp.max(x) for x in (shape, *factors)])
     shape = shape * (_MAX_TOTAL / (size * size) / largest)
-    accepted = jnp.minimum(jnp.asarray(strengths.self_atari, jnp.float32)[0], 1.0)
+    accepted = jnp.asarray(strengths.self_atari, jnp.float32)[0]
+    accepted = jnp.clip(accepted, LEAST_ACCEPTED, 1.0)
     threshold = jnp.where(
         accepted < 1.0,
         jnp.minimum(accepted * 2.0**32, 2.0**32 - 2.0**9).astype(jnp.uint32),
@@ -87,7 +93,9 @@ def softmax_playouts(
     """Play each position to the end with a softmax policy.
 
     Args:
-      rules, positions, key: as for `uniform_playouts`.
+      rules, key: as for `uniform_playouts`.
+      positions: [B]; legal positions whose `atari` is exact (as in all positions made by `go.rules`
+        or `go.setup`).
       policy: the strengths.
       options: those of `engine.play_out`: `last`, the move to which a playout's first move may be
         contiguous, `lanes`, `max_moves`, `ends`, `first_plays`, `ids`.
@@ -117,7 +125,7 @@ def _judge(policy: Softmax, clock: Clock, flags: jax.Array) -> jax.Array:
     is_played = (flags & playable.PLAY) != 0
     bits = mix(engine.random_bits(clock) ^ np.uint32(_ACCEPTANCE))
     rejected = is_played & is_self_atari & (bits > policy.self_atari)
-    return jnp.where(rejected, playable.REJECT | atari_lanes.AGAIN, flags)
+    return jnp.where(rejected, playable.REJECT, flags)
 
 
 def as_policy(policy: Softmax) -> PlayoutPolicy:
@@ -146,7 +154,7 @@ class _Around(NamedTuple):
 def weights(policy: Softmax, lay: bb.Layout, now: Situation) -> jax.Array:
     """u32[size, size, B]: the weights of the points that may be played, 0 elsewhere.
 
-    They leave out self-atari, which `_judge` accounts for.
+    They leave out self-atari, which `_judge` accounts for. `now.atari` must be exact.
     """
     around = _look_around(lay, now)
     return _weights(lay, around, _codes(lay, around), policy)
@@ -155,8 +163,9 @@ def weights(policy: Softmax, lay: bb.Layout, now: Situation) -> jax.Array:
 def logits(policy: Softmax, rules: go.Rules, positions: go.Position, last: jax.Array) -> jax.Array:
     """f32[B, A]: log strengths of the actions in B positions, for the player to move.
 
-    The pass, and points that no playout tries, such as own eyes, count as one part, the minimum.
-    A self-atari counts as any other move. `last` is i32[B], the last moves.
+    The pass, and points that no playout tries, such as own eyes, have weight 1, the minimum.
+    A self-atari counts as any other move. `last` is i32[B], the last moves; the positions' `atari`
+    must be exact.
     """
     lay = rules.layout
     point_weights = weights(policy, lay, atari_lanes.situation(rules, positions, last))

@@ -38,8 +38,10 @@ class Strengths(NamedTuple):
 
     shape: jax.Array | np.ndarray  # f32[1107]: of each class of `neighbourhoods`
     contiguity: jax.Array | np.ndarray  # f32[2]: of each of CONTIGUITIES
-    capture: jax.Array | np.ndarray = np.ones(2, np.float32)  # of each of CAPTURES
-    extension: jax.Array | np.ndarray = np.ones(2, np.float32)  # of each of EXTENSIONS
+    capture: jax.Array | np.ndarray = np.ones(len(CAPTURES), np.float32)  # of each of CAPTURES
+    extension: jax.Array | np.ndarray = np.ones(
+        len(EXTENSIONS), np.float32
+    )  # of each of EXTENSIONS
     self_atari: jax.Array | np.ndarray = np.ones(1, np.float32)  # the stone's chain is in atari
 
 

@@ -128,12 +128,41 @@ def test_weights_keep_the_ratios_and_their_sum_fits():
         np.testing.assert_allclose(
             np.asarray(policy.shape) / exact, policy.shape[0] / exact[0], 1e-5
         )
-        for found, given in zip(policy[1:4], factors, strict=False):
+        for found, given in zip(policy[1:4], factors[:3], strict=True):
             np.testing.assert_array_equal(found, [1, *given])
         assert int(policy.self_atari) == pytest.approx(0.06 * 2**32, rel=1e-5)
-    for given in (1.0, 3.0):
+    for given in (1e-9, 1.0, 3.0):
         policy = softmax.softmax_policy(learned._replace(self_atari=np.array([given])), 9)
-        assert int(policy.self_atari) == 2**32 - 1  # always accepted
+        if given < 1:
+            assert int(policy.self_atari) == 2**22  # one of 1,024 is accepted
+        else:
+            assert int(policy.self_atari) == 2**32 - 1  # always accepted
+
+
+def test_weights_are_rounded_and_none_is_ruled_out():
+    """Most shapes weigh almost nothing; the strongest fill the 32 bits together."""
+    rng = np.random.default_rng(1)
+    shape = np.where(rng.random(1107) < 0.5, 1e-12, 10 ** rng.uniform(-9, 0, 1107))
+    factors = [np.array(x, np.float32) for x in ([7, 100], [30, 0.5], [0.25, 11], [0.06])]
+    policy = softmax.softmax_policy(strengths.Strengths(shape.astype(np.float32), *factors), 5)
+    games = random_games(5, 12, seed=3)
+    previous = previous_of(games, 3)
+    actual = np.asarray(weighing(5)(policy, positions_of(games), previous)).astype(np.uint64)
+    assert actual.sum(axis=1).max() < 2**32
+    by_shape = {}
+    for code in neighbourhoods.class_codes():
+        lines = reference.canonical(reference.shape_of(int(code)))
+        by_shape[lines] = float(policy.shape[int(code)])
+    factor = dict(zip(BEFORE_THE_TRY, (x.tolist() for x in factors), strict=False))
+    num_least = 0
+    for game, before, weights in zip(games, previous, actual, strict=True):
+        before = None if before < 0 else int(before)
+        exact = reference.weights(game, before, by_shape.__getitem__, factor)
+        exact.pop(25, None)
+        for p, weight in exact.items():
+            assert weights[p] == pytest.approx(max(1.0, weight), rel=1e-6, abs=0.5001)
+            num_least += weight < 0.5
+    assert num_least > 20
 
 
 def test_scaled_is_exact():
