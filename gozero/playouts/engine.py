@@ -360,10 +360,15 @@ def _check_positive(name: str, value: int | None) -> None:
 
 
 def _block_width(policy: PlayoutPolicy, lanes: int | None, count: int) -> int:
-    """The number of lanes per block, chosen so that the blocks are about equally full."""
-    default = policy.cpu_lanes if mode.backend() == "cpu" else count
+    """The number of lanes per block, chosen so that the blocks are about equally full.
+
+    On a CPU, lanes beyond the last whole vector take as long each as a vector does, so more than a
+    few of them are padded to one.
+    """
+    on_cpu = mode.backend() == "cpu"
+    default = policy.cpu_lanes if on_cpu else count
     max_width = default if lanes is None else lanes
-    if count <= max_width:
+    if count <= max_width and (not on_cpu or count < _VECTOR_LANES // 2):
         return count
     vectors = math.ceil(count / math.ceil(count / max_width) / _VECTOR_LANES)
     return min(max_width, vectors * _VECTOR_LANES)

@@ -156,7 +156,7 @@ def test_a_pass_before_the_playout_counts():
     assert result.score.tolist() == [15 - 10] * 2
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("lanes", [1, 3, 11])  # 11 are padded to 16 on a CPU
 def test_a_lane_does_not_depend_on_the_others(lanes):
     rules, key = go.Rules(5), jax.random.key(7)
     positions = positions_of(random_games(5, 16, seed=1))

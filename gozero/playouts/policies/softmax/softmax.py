@@ -57,14 +57,19 @@ class Softmax(NamedTuple):
 
     shape: jax.Array  # f32[65536]: the weight of each code of `neighbourhoods`
     contiguity: jax.Array  # f32[3]: for points not next to the last move, beside it, diagonal
-    capture: jax.Array  # f32[3]: for points that capture nothing, then by `strengths.CAPTURES`
-    extension: jax.Array  # f32[3]: for points that extend nothing, then by `strengths.EXTENSIONS`
-    self_atari: jax.Array  # u32[]: accepted if 32 random bits are at most this
+    capture: jax.Array | None
+    """f32[3]: for points that capture nothing, then by `strengths.CAPTURES`; None: all are 1."""
+    extension: jax.Array | None
+    """f32[3]: for points that extend nothing, then by `strengths.EXTENSIONS`; None: all are 1."""
+    self_atari: jax.Array | None
+    """u32[]: accepted if 32 random bits are at most this; None: always."""
 
 
 def softmax_policy(strengths: Strengths, size: int) -> Softmax:
     """The strengths, scaled so that the weights of size x size points sum to less than 2^32.
 
+    Captures, extensions and self-atari are left out if their strengths are NumPy arrays of ones, as
+    those from older files are: such playouts play the same games without them, and faster.
     `weights` rounds to positive integers; so the weakest are least exact, and none is ruled out.
     The strength of self-atari is clipped to `LEAST_ACCEPTED` .. 1.
 
@@ -72,19 +77,38 @@ def softmax_policy(strengths: Strengths, size: int) -> Softmax:
       strengths: the strengths of the features.
       size: points on a side.
     """
-    factors = [jnp.concatenate([jnp.ones(1), jnp.asarray(x, jnp.float32)]) for x in strengths[1:4]]
+    contiguity = _factors(strengths.contiguity)
+    capture, extension, self_atari = map(_unless_neutral, strengths[2:])
+    capture = None if capture is None else _factors(capture)
+    extension = None if extension is None else _factors(extension)
     shape = jnp.asarray(strengths.shape, jnp.float32)
-    largest = functools.reduce(jnp.multiply, [jnp.max(x) for x in (shape, *factors)])
+    used = [x for x in (shape, contiguity, capture, extension) if x is not None]
+    largest = functools.reduce(jnp.multiply, map(jnp.max, used))
     shape = shape * (_MAX_TOTAL / (size * size) / largest)
-    accepted = jnp.asarray(strengths.self_atari, jnp.float32)[0]
-    accepted = jnp.clip(accepted, LEAST_ACCEPTED, 1.0)
-    threshold = jnp.where(
+    threshold = None if self_atari is None else _threshold(self_atari[0])
+    return Softmax(shape[neighbourhoods.classes()], contiguity, capture, extension, threshold)
+
+
+def _unless_neutral(strengths: jax.Array | np.ndarray) -> jax.Array | None:
+    """f32[n]; None if they are known to be all 1."""
+    if isinstance(strengths, np.ndarray) and np.all(strengths == 1):
+        return None
+    return jnp.asarray(strengths, jnp.float32)
+
+
+def _factors(strengths: jax.Array | np.ndarray) -> jax.Array:
+    """f32[1 + n]: 1 for points without the feature, then its strengths."""
+    return jnp.concatenate([jnp.ones(1), jnp.asarray(strengths, jnp.float32)])
+
+
+def _threshold(self_atari: jax.Array) -> jax.Array:
+    """u32[]: which random bits accept a self-atari."""
+    accepted = jnp.clip(self_atari, LEAST_ACCEPTED, 1.0)
+    return jnp.where(
         accepted < 1.0,
         jnp.minimum(accepted * 2.0**32, 2.0**32 - 2.0**9).astype(jnp.uint32),
         np.uint32(2**32 - 1),
     )
-    contiguity, capture, extension = factors
-    return Softmax(shape[neighbourhoods.classes()], contiguity, capture, extension, threshold)
 
 
 def softmax_playouts(
@@ -110,7 +134,7 @@ def _choose(lay: bb.Layout, policy: Softmax, lanes: AtariLanes) -> tuple[jax.Arr
     """(a move drawn from the points that may be played, packed u32[B]; no rule)."""
 
     now = lanes.now
-    around = stages.once(functools.partial(_look_around, lay), now)
+    around = stages.once(functools.partial(_look_around, lay, policy), now)
     # A stage of its own: fused into the lookup, XLA would compute each code from its flat index,
     # which takes five times as long if the number of lanes is not a power of 2.
     codes = stages.once(functools.partial(_codes, lay), around)
@@ -121,6 +145,8 @@ def _choose(lay: bb.Layout, policy: Softmax, lanes: AtariLanes) -> tuple[jax.Arr
 
 def _judge(policy: Softmax, clock: Clock, flags: jax.Array) -> jax.Array:
     """The flags u32[B], where some self-ataris are rejected, to be drawn again."""
+    if policy.self_atari is None:
+        return flags
     is_self_atari = (flags & chains.OWN_ATARI) != 0
     is_played = (flags & playable.PLAY) != 0
     bits = mix(engine.random_bits(clock) ^ np.uint32(_ACCEPTANCE))
@@ -145,10 +171,18 @@ class _Around(NamedTuple):
     candidates: jax.Array  # u32[size, B]: the points that may be played
     beside: jax.Array  # u32[size, B]: the points beside the last move
     diagonal: jax.Array  # u32[size, B]: those diagonal to it
-    captures: jax.Array  # u32[size, B]: points beside enemy stones in atari
-    extensions: jax.Array  # u32[size, B]: those beside own stones in atari
-    endangered: jax.Array  # u32[size, B]: ... that the last move put in atari
-    any_endangered: jax.Array  # bool[B]: whether it put any in atari
+    captures: _Captures | None  # None if captures make no difference
+    extensions: _Extensions | None  # None if extensions make none
+
+
+class _Captures(NamedTuple):
+    points: jax.Array  # u32[size, B]: those beside enemy stones in atari
+    any_endangered: jax.Array  # bool[B]: whether the last move put own stones in atari
+
+
+class _Extensions(NamedTuple):
+    points: jax.Array  # u32[size, B]: those beside own stones in atari
+    endangered: jax.Array  # u32[size, B]: those beside own stones that the last move put in atari
 
 
 def weights(policy: Softmax, lay: bb.Layout, now: Situation) -> jax.Array:
@@ -156,7 +190,7 @@ def weights(policy: Softmax, lay: bb.Layout, now: Situation) -> jax.Array:
 
     They leave out self-atari, which `_judge` accounts for. `now.atari` must be exact.
     """
-    around = _look_around(lay, now)
+    around = _look_around(lay, policy, now)
     return _weights(lay, around, _codes(lay, around), policy)
 
 
@@ -179,20 +213,25 @@ def may_be_played(lay: bb.Layout, now: Situation) -> bb.Board:
     return bb.difference(atari_lanes.legal_points(lay, now), eyes)
 
 
-def _look_around(lay: bb.Layout, now: Situation) -> _Around:
+def _look_around(lay: bb.Layout, policy: Softmax, now: Situation) -> _Around:
     now = stacked.words(now)
     rows = functools.partial(neighbourhoods.rows, lay)
     beside, diagonal = contiguous(lay, now.last)
+    captures = extensions = None
+    if policy.capture is not None:
+        points = bb.beside(lay, bb.intersection(now.opponent, now.atari))
+        captures = _Captures(rows(points), bb.any_of(now.endangered))
+    if policy.extension is not None:
+        points = bb.beside(lay, bb.intersection(now.own, now.atari))
+        extensions = _Extensions(rows(points), rows(bb.beside(lay, now.endangered)))
     return _Around(
         own=neighbourhoods.framed(lay, rows(now.own)),
         opponent=neighbourhoods.framed(lay, rows(now.opponent)),
         candidates=rows(may_be_played(lay, now)),
         beside=rows(beside),
         diagonal=rows(diagonal),
-        captures=rows(bb.beside(lay, bb.intersection(now.opponent, now.atari))),
-        extensions=rows(bb.beside(lay, bb.intersection(now.own, now.atari))),
-        endangered=rows(bb.beside(lay, now.endangered)),
-        any_endangered=bb.any_of(now.endangered),
+        captures=captures,
+        extensions=extensions,
     )
 
 
@@ -211,18 +250,23 @@ def _codes(lay: bb.Layout, around: _Around) -> jax.Array:
 
 
 def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax) -> jax.Array:
-    candidates, beside, diagonal, captures, extensions, endangered = (
-        neighbourhoods.bits(lay, rows) != 0 for rows in around[2:8]
-    )
-    contiguity, capture, extension = policy.contiguity, policy.capture, policy.extension
-    of_capture = jnp.where(around.any_endangered, capture[1], capture[2])[None, None]
-    of_extension = jnp.where(endangered, extension[1], extension[2])
+    def has(rows):
+        return neighbourhoods.bits(lay, rows) != 0
+
+    beside, diagonal, contiguity = has(around.beside), has(around.diagonal), policy.contiguity
     factors = [
         policy.shape.at[codes].get(mode="promise_in_bounds"),
         jnp.where(beside, contiguity[1], jnp.where(diagonal, contiguity[2], contiguity[0])),
-        jnp.where(captures, of_capture, capture[0]),
-        jnp.where(extensions, of_extension, extension[0]),
     ]
+    if around.captures is not None:
+        none, when_endangered, otherwise = policy.capture
+        factor = jnp.where(around.captures.any_endangered, when_endangered, otherwise)[None, None]
+        factors.append(jnp.where(has(around.captures.points), factor, none))
+    if around.extensions is not None:
+        none, of_endangered, of_another = policy.extension
+        factor = jnp.where(has(around.extensions.endangered), of_endangered, of_another)
+        factors.append(jnp.where(has(around.extensions.points), factor, none))
+    candidates = has(around.candidates)
     weight = jnp.round(functools.reduce(jnp.multiply, factors)).astype(jnp.uint32)
     return jnp.where(candidates, jnp.maximum(weight, np.uint32(1)), np.uint32(0))
 

@@ -132,7 +132,7 @@ def test_weights_keep_the_ratios_and_their_sum_fits():
             np.testing.assert_array_equal(found, [1, *given])
         assert int(policy.self_atari) == pytest.approx(0.06 * 2**32, rel=1e-5)
     for given in (1e-9, 1.0, 3.0):
-        policy = softmax.softmax_policy(learned._replace(self_atari=np.array([given])), 9)
+        policy = softmax.softmax_policy(learned._replace(self_atari=jnp.array([given])), 9)
         if given < 1:
             assert int(policy.self_atari) == 2**22  # one of 1,024 is accepted
         else:
@@ -215,6 +215,22 @@ def test_other_strengths_do_not_recompile():
     before = run._cache_size()
     first_actions(policy_for(lambda shape: 3), FIRST_MOVES)
     assert run._cache_size() == before
+
+
+def test_neutral_features_are_left_out_and_the_games_are_the_same():
+    rng = np.random.default_rng(2)
+    given = strengths.uniform()._replace(shape=np.exp(rng.normal(0, 1, 1107)).astype(np.float32))
+    without = softmax.softmax_policy(given, 5)
+    with_them = softmax.softmax_policy(jax.tree.map(jnp.asarray, given), 5)
+    assert without[2:] == (None, None, None)
+    assert all(x is not None for x in with_them)
+    games = random_games(5, 11, seed=2)
+    results = [
+        playing(5)(policy, positions_of(games), jax.random.key(1))
+        for policy in (without, with_them)
+    ]
+    jax.tree.map(np.testing.assert_array_equal, *results)
+    assert int(results[0].moves.max()) > 10
 
 
 def test_a_pass_only_without_other_moves():
