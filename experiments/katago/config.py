@@ -19,13 +19,15 @@ PEER = pathlib.Path("experiments/katago/peer.cfg")
 def _visits(number: int, symmetries: Symmetries | None = None) -> Side:
     """A player with `number` visits as KataGo counts them, including the root's own evaluation.
 
-    One visit plays the move with the highest prior, and so does one simulation. The score utility
-    is set explicitly, though "on" is the default: the first games were played before it existed,
-    and must not be resumed.
+    One visit plays the move with the highest prior, and so does one simulation. It never resigns:
+    all its losses were resignations on a single evaluation. The score utility is set explicitly,
+    though "on" is the default: the first games were played before it existed, and must not be
+    resumed.
     """
-    simulations, score = max(number - 1, 1), None if number == 1 else "on"
-    options = {"simulations": simulations, "symmetries": symmetries, "score_utility": score}
-    return Side("network", **options, resign=-0.95)
+    options = {"simulations": max(number - 1, 1), "symmetries": symmetries}
+    if number == 1:
+        return Side("network", **options)
+    return Side("network", **options, score_utility="on", resign=-0.95)
 
 
 _KATAGO = Side(command="katago")
@@ -36,7 +38,9 @@ REDUCTIONS = (
 )
 """Disables the parts of KataGo's search that ours lacks."""
 
-_ONE_VISIT = "maxVisits=1,chosenMoveTemperature=0,chosenMoveTemperatureEarly=0"
+_ONE_VISIT = (
+    "maxVisits=1,chosenMoveTemperature=0,chosenMoveTemperatureEarly=0,allowResignation=false"
+)
 
 VARIANTS = {
     Side(command="katago, reduced"): REDUCTIONS,
