@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from experiments.surveyed import territory
 from gozero.go.rules import Rules, init, play
@@ -40,6 +41,7 @@ def test_values_are_scores_for_the_player_to_move():
     assert not result.prior_logits.any()
 
 
+@pytest.mark.thorough
 def test_it_learns():
     """On 3x3, random games end soon, and a stone's point mostly ends up its own player's."""
     params = network.init(CONFIG, jax.random.key(0))

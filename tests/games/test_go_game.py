@@ -23,7 +23,7 @@ DEPTH = 12
         (3, 8, "positional", False),
         pytest.param(3, 0, "positional", False, marks=pytest.mark.thorough),
         pytest.param(2, 5, "situational", False, marks=pytest.mark.thorough),
-        (3, 9, "situational", False),
+        pytest.param(3, 9, "situational", False, marks=pytest.mark.thorough),
         pytest.param(2, 4, "situational", True, marks=pytest.mark.thorough),
         (3, 9, "positional", True),
     ],

@@ -96,7 +96,7 @@ def check_equal(ours, theirs):
 @pytest.mark.parametrize(
     ("ends", "masked", "num_simulations", "considered", "invalid", "scale"),
     [
-        (8, 3, 50, 16, True, 1.0),
+        pytest.param(8, 3, 50, 16, True, 1.0, marks=pytest.mark.thorough),
         pytest.param(2**20, 2**20, 50, 10, False, 1.0, marks=pytest.mark.slow),
         pytest.param(8, 2**20, 50, 16, True, 1.0, marks=pytest.mark.slow),
         pytest.param(5, 2, 7, 4, True, 0.0, marks=pytest.mark.slow),

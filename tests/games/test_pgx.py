@@ -42,7 +42,7 @@ def game(name, max_moves=512, trial_seed=None):
         ("tic_tac_toe", 9),
         ("connect_four", 42),
         pytest.param("othello", 130, marks=pytest.mark.thorough),
-        ("go_9x9", 20),
+        pytest.param("go_9x9", 20, marks=pytest.mark.thorough),
     ],
 )
 def test_contract(name, max_moves):
@@ -105,6 +105,7 @@ def test_a_search_of_connect_four_equals_that_of_our_game():
     assert np.asarray(ours.visits).max(axis=1).std() > 0
 
 
+@pytest.mark.thorough
 def test_random_games_of_pgx_find_a_win():
     each = make_game("pgx:tic_tac_toe")
     play, _ = contract.stepper(each)

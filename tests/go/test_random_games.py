@@ -15,7 +15,7 @@ from tests.go.stepping import NO_LIMIT, compare_random_games
 # words of one row, up to 25 of them.
 QUICK = [
     (2, "positional", False, 40, 60),
-    (2, "situational", True, 40, 60),
+    pytest.param(2, "situational", True, 40, 60, marks=pytest.mark.thorough),
     pytest.param(3, "simple", False, 60, 120, marks=pytest.mark.thorough),
     pytest.param(3, "positional", False, 40, 120, marks=pytest.mark.thorough),
     pytest.param(3, "situational", False, 60, 120, marks=pytest.mark.slow),

@@ -39,9 +39,11 @@ def inputs_of(config: NetworkConfig, count: int = 5):
 @pytest.mark.parametrize(
     ("old", "more"),
     [
-        (GO, {"channels": 13}),
+        pytest.param(GO, {"channels": 13}, marks=pytest.mark.thorough),
         (GO, {"blocks": 6}),
-        (GO, {"blocks": 4, "channels": 16, "dtype": "bfloat16"}),
+        pytest.param(
+            GO, {"blocks": 4, "channels": 16, "dtype": "bfloat16"}, marks=pytest.mark.thorough
+        ),
         (dataclasses.replace(GO, pool_every=0, features="zero"), {"blocks": 5, "channels": 12}),
         (network.of_game(connect_four_game(), blocks=2, channels=6), {"blocks": 3, "channels": 9}),
     ],

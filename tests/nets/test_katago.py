@@ -208,7 +208,11 @@ def test_networks_equal_plain_numpy(put, version, blocks, tip):
 
 
 @pytest.mark.parametrize(
-    ("blocks", "expected_counts"), [((files.ORDINARY, files.GPOOL), [11, 5]), (ALL, [15, 7])]
+    ("blocks", "expected_counts"),
+    [
+        ((files.ORDINARY, files.GPOOL), [11, 5]),
+        pytest.param(ALL, [15, 7], marks=pytest.mark.thorough),
+    ],
 )
 def test_winograd_gives_the_same_outputs(put, blocks, expected_counts, monkeypatch):
     """In slices of 8, by `winograd`, except for convolutions other than 3x3 and 5x5."""
@@ -316,12 +320,38 @@ IN_BFLOAT16 = {"result": 0.012, "lead": 0.42, "policy": 0.03, "ownership": 0.055
 
 
 def groups():
-    """Size, ko rule and number of positions, 133 in all; those of 9x9 take about 15 s each."""
+    """Size, ko rule and number of positions, 133 in all; those of 9x9 take about 10 s each."""
     counts = {(9, "simple"): 42, (9, "positional"): 42, (13, "simple"): 12, (13, "positional"): 12}
     counts |= {(19, "simple"): 10, (19, "positional"): 15}
     for (size, ko), count in counts.items():
         marks = [pytest.mark.thorough] if size > 9 else []
         yield pytest.param(size, ko, count, marks=marks, id=f"{ko}-{size}")
+
+
+@functools.cache
+def golden_network():
+    """(config, params) of KataGo's network."""
+    return weights.load(NETWORK)[:2]
+
+
+@functools.cache
+def evaluating(size):
+    """Jitted (params, inputs of 42 positions) -> {form: outputs}, compiled once for all rules."""
+    config, _ = golden_network()
+    narrow = dataclasses.replace(config, dtype="bfloat16")
+    forms = {"convolutions": (network.apply, config), "winograd": (network.apply_on_cpu, config)}
+    forms |= {"bfloat16": (network.apply, narrow)} if size == 9 else {}
+    return jax.jit(
+        lambda params, inputs: {name: form(c, params, inputs) for name, (form, c) in forms.items()}
+    )
+
+
+def observed(rules, friendly, rows):
+    """(legal actions, network inputs) of the positions."""
+    config, _ = golden_network()
+    observe = kinds.observer(dataclasses.replace(config, friendly_pass=friendly), rules)
+    one = lambda s: (go.legal_actions(rules, s), observe(s, s.position))
+    return jax.jit(jax.vmap(one))(states_of(rules, rows))
 
 
 @pytest.mark.parametrize(("size", "ko", "count"), list(groups()))
@@ -331,31 +361,20 @@ def test_golden_positions_equal_katagos_evaluation(size, ko, count, monkeypatch)
         pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     monkeypatch.setattr(winograd, "_FEWEST_POSITIONS", 1)
-    config, params, _ = weights.load(NETWORK)
-    narrow = dataclasses.replace(config, dtype="bfloat16")
-    forms = {"convolutions": (network.apply, config), "winograd": (network.apply_on_cpu, config)}
-    forms |= {"bfloat16": (network.apply, narrow)} if size == 9 else {}
-    greatest, seen = collections.defaultdict(collections.Counter), 0
-    for (n, rule, suicide, friendly), rows in games_by_rules().items():
-        if (n, rule) != (size, ko):
-            continue
-        rules = go.Rules(size, ko, suicide, remember=True)
-        states = states_of(rules, rows)
-        observe = kinds.observer(dataclasses.replace(config, friendly_pass=friendly), rules)
-
-        def evaluate(params, states, rules=rules, observe=observe):
-            inputs = jax.vmap(lambda s: observe(s, s.position))(states)
-            legal = jax.vmap(functools.partial(go.legal_actions, rules))(states)
-            return legal, {name: form(c, params, inputs) for name, (form, c) in forms.items()}
-
-        legal, outputs = jax.device_get(jax.jit(evaluate)(params, states))
-        for i, row in enumerate(rows):
-            for name, output in outputs.items():
-                greatest[name] |= differences(
-                    row, legal[i], jax.tree.map(lambda x, i=i: x[i], output)
-                )
-        seen += len(rows)
-    assert seen == count
+    rows, parts = [], []
+    for (n, rule, suicide, friendly), some in games_by_rules().items():
+        if (n, rule) == (size, ko):
+            rows += some
+            parts.append(observed(go.Rules(size, ko, suicide, remember=True), friendly, some))
+    assert len(rows) == count
+    legal, inputs = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+    padded = jax.tree.map(lambda x: np.resize(x, (42, *x.shape[1:])), inputs)
+    outputs = jax.device_get(evaluating(size)(golden_network()[1], padded))
+    greatest = collections.defaultdict(collections.Counter)
+    for i, row in enumerate(rows):
+        for name, output in outputs.items():
+            of_row = jax.tree.map(lambda x, i=i: x[i], output)
+            greatest[name] |= differences(row, legal[i], of_row)
     for name, found in greatest.items():
         bounds = BOUNDS if size == 9 else ON_LARGER_BOARDS
         bounds = IN_BFLOAT16 if name == "bfloat16" else bounds

@@ -69,6 +69,7 @@ def turn_of(*states):
     return Turn(together, legal, jnp.full((2, len(states)), -1))
 
 
+@pytest.mark.thorough
 def test_it_plays_its_best_move_or_resigns():
     """White to move against a stone in the centre, and on a board that is full except for eyes."""
     config = Annealing(RULES, simulations=64, lanes=32)

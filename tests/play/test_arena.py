@@ -399,6 +399,7 @@ def test_any_game_is_played():
         arena.play_match(game, searching, searching, jax.random.key(0), 8, komi=7.0)
 
 
+@pytest.mark.thorough
 def test_a_lane_starts_the_next_game_with_fresh_memory():
     """Nine games, begun by either player, in two lanes of each batch."""
     game, searching = connect_four()

@@ -39,6 +39,7 @@ def coin(params, key, plies):
     return Evaluation(jnp.zeros((*plies.shape, A)), jnp.where(won, 1.0, -1.0), first_play)
 
 
+@pytest.mark.thorough
 def test_chance_is_not_bias():
     search = SearchConfig(400, select=Rave(AmafOnly(), c=1.0), amaf=Amaf(), max_depth=1)
     evaluator = Evaluator(coin)

@@ -410,6 +410,7 @@ def test_katago_networks_enable_score_utility():
     )
 
 
+@pytest.mark.thorough
 def test_other_networks_with_a_score_head_may_use_score_utility(tmp_path):
     def player(auxiliary):
         shape = NetworkConfig(blocks=1, channels=4, auxiliary=auxiliary)

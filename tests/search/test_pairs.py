@@ -255,13 +255,20 @@ def test_which_pairs_are_refused():
         assert any(reason in text for reason in REASONS), text
 
 
-DEFAULT = {"capacity above", "capacity expand_after", "leaves prove"}
+DEFAULT = {"capacity expand_after"}
+THOROUGH = {"capacity above", "leaves prove"}
+
+
+def marks_of(name):
+    if name in DEFAULT:
+        return []
+    return [pytest.mark.thorough if name in THOROUGH else pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] * (name not in DEFAULT))
+        pytest.param(name, marks=marks_of(name))
         for name in map(" ".join, PAIRS)
         if name not in REFUSED
     ],

@@ -245,6 +245,7 @@ def test_pruning_keeps_the_most_visited():
     check_consistent(result.tree)
 
 
+@pytest.mark.thorough
 def test_a_search_prunes_for_its_new_nodes():
     """A full tree keeps only as many nodes as leave room for the new ones."""
     result = RUN_NOISY(empty(NOISY), CODES, jax.random.key(5))

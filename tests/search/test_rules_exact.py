@@ -161,15 +161,15 @@ DENSE = {
     "uct-rave, same colour, several visits before a node": (
         *(Rave(UNEVEN, c=0.3), "same", True, False, THIRD),
     ),
-    "hand-selected, heuristic, four leaves, a full tree, at the root apart": (
-        *(Rave(HAND, first_play=0.4), "either", True, True, {**FOUR, "capacity": 70}),
-    ),
     "by the action, an initial value, the plain bonus": (
         Rave(PER_ACTION, c=0.3, first_play=0.4, initial=0.6, bonus="plain"),
         *("either", True, False, {}),
     ),
 }
 DENSE_THOROUGH = {
+    "hand-selected, heuristic, four leaves, a full tree, at the root apart": (
+        *(Rave(HAND, first_play=0.4), "either", True, True, {**FOUR, "capacity": 70}),
+    ),
     "the mixture": (Rave(MIXTURE), "either", True, False, {}),
     "experts, four leaves": (ExpertBias(Rave(EVEN), 0.2, 3.0), "either", True, False, FOUR),
 }

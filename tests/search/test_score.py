@@ -115,7 +115,7 @@ FORMS = {
 
 
 def form(name):
-    thorough = name not in ("katago's", "five leaves")
+    thorough = name != "katago's"
     return pytest.param(name, marks=pytest.mark.thorough if thorough else ())
 
 
@@ -136,6 +136,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
     assert any(node.over for nodes in forest for node in nodes)
 
 
+@pytest.mark.thorough
 def test_continuing_from_an_earlier_tree():
     """Old nodes keep their utilities; new ones use the new root's center."""
     config = SearchConfig(60, capacity=121, select=KATAGO[0])
@@ -165,6 +166,7 @@ def test_continuing_from_an_earlier_tree():
         compare_trees(second.tree, b, nodes)
 
 
+@pytest.mark.thorough
 def test_a_root_plays_by_utilities_and_reports_results():
     """One ply of an even game: the move with the most points is played."""
     config = SearchConfig(

@@ -27,7 +27,7 @@ CASES = {
     "legal only": (PLAYOUTS, SearchConfig(60, select=Rave(EVEN), amaf=Amaf(legal_only=True))),
     "proofs": (EVALUATE, SearchConfig(200, select=Puct(), prove=True)),
 }
-BY_DEFAULT = {"puct", "rave"}
+BY_DEFAULT = {"puct"}
 
 
 def searched(evaluate, config, codes):

@@ -42,6 +42,7 @@ def test_one_batch_overfits_with_every_head():
     assert np.all(excess[1] < 0.1 * excess[0]), (first, last)
 
 
+@pytest.mark.thorough
 def test_the_average_is_the_recursion():
     """It averages parameters whose loss and gradient are known, so not yet the newest."""
     state = start()
@@ -104,7 +105,7 @@ def test_shards_on_an_axis_take_the_same_step():
         jax.tree.map(close, one[1], metrics)
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_slices_of_a_batch_give_its_gradient(cores, monkeypatch):
     """A CPU sums it slice by slice, in another order: equal to 1e-4 of the largest number."""
     monkeypatch.setattr(mode, "cores_of_a_device", lambda: cores)

@@ -137,7 +137,9 @@ def test_a_resumed_run_plays_the_same_matches(evaluated, tmp_path):
     assert ratings[0] == ratings[1]
 
 
-@pytest.mark.parametrize("last", [pytest.param(3, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize(
+    "last", [pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.thorough)]
+)
 def test_a_stop_defers_an_evaluation(evaluated, tmp_path, monkeypatch, capsys, last):
     """If SIGTERM comes when an evaluation is due, the checkpoint is written first, without it."""
     path, iterate = tmp_path / "run", Loop.iterate

@@ -64,6 +64,7 @@ def trace_programs(config):
     assert tallies.moves.shape == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("preset", sorted(set(IN_SHORT) - {"3x3"}))
 def test_a_workers_program_traces(preset):
     """3x3 is left out: its self-play is traced above."""

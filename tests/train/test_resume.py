@@ -479,6 +479,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_previous_one_used(tmp_path, ca
         run.begin(plan, mesh)
 
 
+@pytest.mark.thorough
 def test_weights_without_a_checkpoint_are_set_aside(tmp_path):
     """Iteration 4 left weights but no checkpoint; the run resumes after 2 and ends at 3."""
     config = tiny.config(tmp_path / "run", iterations=2, checkpoint_every=1)

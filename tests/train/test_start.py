@@ -33,6 +33,7 @@ def given(tmp_path):
     return weights.save(tmp_path / "given.npz", params, shape, 5), params
 
 
+@pytest.mark.thorough
 def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
     path, params = given
     config = tiny.config(tmp_path / "run", weights=path)
@@ -84,6 +85,7 @@ def test_a_run_restarts_only_from_the_same_weights(given, tmp_path, monkeypatch)
     assert json.loads(manifest.read_text())["weights_sha256"] == first
 
 
+@pytest.mark.thorough
 def test_a_larger_network_is_grown_from_weights(given, tmp_path, capsys):
     path, params = given
     config = tiny.config(tmp_path / "run", weights=path, blocks=3, channels=12)

@@ -96,7 +96,9 @@ def test_weights_read_back_give_the_same_outputs(trained, tmp_path):
     assert np.isfinite(outputs[0].value).all()
 
 
-@pytest.mark.parametrize("larger", [(), ("--blocks", "2", "--channels", "9")])
+@pytest.mark.parametrize(
+    "larger", [(), pytest.param(("--blocks", "2", "--channels", "9"), marks=pytest.mark.thorough)]
+)
 def test_training_continues_from_weights(folder, trained, tmp_path, larger):
     """A larger network begins as the smaller one computes."""
     *_, old = trained

@@ -115,6 +115,7 @@ def test_a_program_that_dies_three_times_in_a_game_loses_it(tmp_path):
     assert (summary["void"], summary["replayed"], summary["forfeits"]["opponent"]) == (0, 5, 2)
 
 
+@pytest.mark.thorough
 def test_setup_failures_count_like_failures_in_a_game(tmp_path):
     out = tmp_path / "run"
     player = scripted("2:REFUSE@play", "3:NONSENSE@boardsize", "4:DIE@komi", "5:REFUSE@komi")

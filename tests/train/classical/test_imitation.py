@@ -126,6 +126,7 @@ def test_the_gradient_is_the_loss_s_slope(options):
         assert float(slope) == pytest.approx(float(gradient @ direction), rel=0.03, abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_it_comes_to_agree_with_the_network_and_resumes_bit_for_bit(tmp_path, teacher):
     """A hundred steps in one run, and in two of fifty, of which the first is stopped."""
     out = tmp_path / "whole.safetensors"

@@ -67,6 +67,7 @@ def learnt(count: int):
     return played, list(fit.fit(LAY, played, 8))
 
 
+@pytest.mark.thorough
 def test_the_objective_never_falls():
     _, steps = learnt(12_288)
     objective = [quality.objective for _, quality in steps]
