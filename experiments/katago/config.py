@@ -19,8 +19,8 @@ PEER = pathlib.Path("experiments/katago/peer.cfg")
 def _visits(number: int, symmetries: Symmetries | None = None) -> Side:
     """A player with `number` visits as KataGo counts them, including the root's own evaluation.
 
-    One visit plays the move with the highest prior, and so does one simulation. It never resigns:
-    all its losses were resignations on a single evaluation. The score utility is set explicitly,
+    One visit plays the move with the highest prior, and so does one simulation. It never resigns,
+    on a single evaluation. The score utility is set explicitly,
     though "on" is the default: the first games were played before it existed, and must not be
     resumed.
     """

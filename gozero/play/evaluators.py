@@ -147,7 +147,7 @@ def playout_evaluator(
       rules: the rules.
       policy: the playout policy: a name in `POLICIES`; a `MogoConfig`, which adds to MoGo's rules;
         a `Softmax`; or any `PlayoutPolicy`. Its arrays become the evaluator's params, so another
-        policy of the same kind needs no recompilation. MoGo's and softmax playouts begin by
+        policy with the same arrays needs no recompilation. MoGo's and softmax playouts begin by
         answering the leaf's last move; at the root of a search under simple ko, which keeps no
         past, that move is unknown.
       max_moves: moves after which a playout is cut; None: 3 * size^2, which few reach.

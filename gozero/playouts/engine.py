@@ -362,16 +362,17 @@ def _check_positive(name: str, value: int | None) -> None:
 def _block_width(policy: PlayoutPolicy, lanes: int | None, count: int) -> int:
     """The number of lanes per block, chosen so that the blocks are about equally full.
 
-    On a CPU, lanes beyond the last whole vector take as long each as a vector does, so more than a
-    few of them are padded to one.
+    On a CPU a single block is padded to whole vectors, if that adds at most a third of its lanes:
+    the lanes of a part of a vector take longer than a whole one.
     """
     on_cpu = mode.backend() == "cpu"
     default = policy.cpu_lanes if on_cpu else count
     max_width = default if lanes is None else lanes
-    if count <= max_width and (not on_cpu or count < _VECTOR_LANES // 2):
+    num_blocks = math.ceil(count / max_width)
+    width = math.ceil(count / num_blocks / _VECTOR_LANES) * _VECTOR_LANES
+    if num_blocks == 1 and not (on_cpu and 3 * width <= 4 * count):
         return count
-    vectors = math.ceil(count / math.ceil(count / max_width) / _VECTOR_LANES)
-    return min(max_width, vectors * _VECTOR_LANES)
+    return min(max_width, width)
 
 
 def _in_blocks(init: Callable, games: tuple, num_blocks: int, width: int) -> _Blocks:

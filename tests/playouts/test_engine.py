@@ -156,7 +156,7 @@ def test_a_pass_before_the_playout_counts():
     assert result.score.tolist() == [15 - 10] * 2
 
 
-@pytest.mark.parametrize("lanes", [1, 3, 11])  # 11 are padded to 16 on a CPU
+@pytest.mark.parametrize("lanes", [1, 3, 13])  # 13 are padded to 16 on a CPU
 def test_a_lane_does_not_depend_on_the_others(lanes):
     rules, key = go.Rules(5), jax.random.key(7)
     positions = positions_of(random_games(5, 16, seed=1))
@@ -183,6 +183,16 @@ def test_results_do_not_depend_on_the_number_of_lanes(lanes):
     positions = positions_of(random_games(5, 16, seed=1) + [game_of(SETTLED, passes=2)] * 3)
     at_once = compiled(rules, ends=True, first_plays=True)(positions, key)
     assert_same(compiled(rules, ends=True, first_plays=True, lanes=lanes)(positions, key), at_once)
+
+
+def test_the_width_of_a_block(monkeypatch):
+    width = lambda count, lanes=None: engine._block_width(whole_board.UNIFORM, lanes, count)
+    monkeypatch.setattr(engine.mode, "backend", lambda: "cpu")
+    assert [width(n) for n in (1, 8, 12, 20, 24, 50, 64)] == [1, 8, 16, 20, 32, 64, 64]
+    assert [width(n) for n in (257, 600)] == [144, 208]  # two blocks and three
+    assert [width(50, lanes) for lanes in (1, 20, 50, 60, 100)] == [1, 20, 50, 60, 64]
+    monkeypatch.setattr(engine.mode, "backend", lambda: "tpu")
+    assert [width(n) for n in (12, 50, 600)] == [12, 50, 600]
 
 
 def test_the_last_lanes_of_a_block_finish_in_smaller_blocks():

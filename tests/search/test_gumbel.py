@@ -278,6 +278,7 @@ def mctx_search(mctx, monkeypatch, max_considered):
     return run
 
 
+@pytest.mark.thorough
 def test_equal_to_mctx(monkeypatch):
     """The same visits, action, weights and value, from the same samples."""
     mctx = pytest.importorskip("mctx")

@@ -77,6 +77,7 @@ def test_a_workers_program_traces_at_full_size(preset):
     traces(PRESETS[preset], TARGETS.get(preset, "cpu"))
 
 
+@pytest.mark.thorough
 def test_self_play_in_8_bits_traces():
     config = dataclasses.replace(PRESETS["3x3"], play_dtype="int8")
     assert make_plan(config).learner.network.dtype == "float32"

@@ -52,7 +52,8 @@ _ACCEPTANCE = 0x7F4A7C15  # makes the draw for a self-atari another one than tha
 class Softmax(NamedTuple):
     """A playout policy, made by `softmax_policy`.
 
-    It is an argument of the program, not a constant in it: other strengths cause no recompilation.
+    It is an argument of the program, not a constant in it: other strengths cause no recompilation,
+    unless other features are left out.
     """
 
     shape: jax.Array  # f32[65536]: the weight of each code of `neighbourhoods`

@@ -217,18 +217,20 @@ def test_other_strengths_do_not_recompile():
     assert run._cache_size() == before
 
 
-def test_neutral_features_are_left_out_and_the_games_are_the_same():
+@pytest.mark.parametrize("used", [(), ("capture",), ("extension", "self_atari")])
+def test_neutral_features_are_left_out_and_the_games_are_the_same(used):
     rng = np.random.default_rng(2)
-    given = strengths.uniform()._replace(shape=np.exp(rng.normal(0, 1, 1107)).astype(np.float32))
+    given = strengths.uniform()._replace(
+        shape=np.exp(rng.normal(0, 1, 1107)).astype(np.float32),
+        **{name: np.array(FEATURES[name], np.float32) for name in used},
+    )
     without = softmax.softmax_policy(given, 5)
-    with_them = softmax.softmax_policy(jax.tree.map(jnp.asarray, given), 5)
-    assert without[2:] == (None, None, None)
-    assert all(x is not None for x in with_them)
-    games = random_games(5, 11, seed=2)
-    results = [
-        playing(5)(policy, positions_of(games), jax.random.key(1))
-        for policy in (without, with_them)
-    ]
+    with_all = softmax.softmax_policy(jax.tree.map(jnp.asarray, given), 5)
+    left_out = [x is None for x in without[2:]]
+    assert left_out == [name not in used for name in ("capture", "extension", "self_atari")]
+    assert all(x is not None for x in with_all)
+    positions = positions_of(random_games(5, 11, seed=2))
+    results = [playing(5)(policy, positions, jax.random.key(1)) for policy in (without, with_all)]
     jax.tree.map(np.testing.assert_array_equal, *results)
     assert int(results[0].moves.max()) > 10
 
@@ -318,7 +320,8 @@ def test_a_policy_may_be_a_constant_of_the_program():
     """XLA once aborted the process here."""
     positions = positions_of([ReferenceGame(3, ko="simple")] * 300)
     shape = np.linspace(0.1, 9, 1107, dtype=np.float32)
-    values = strengths.Strengths(shape, np.array([2, 3], np.float32))
+    factors = [np.array(x, np.float32) for x in ([2, 3], [4, 5], [6, 7], [0.5])]
+    values = strengths.Strengths(shape, *factors)
 
     def run(values, positions):
         policy, key = softmax.softmax_policy(values, 3), jax.random.key(0)
