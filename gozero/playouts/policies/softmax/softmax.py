@@ -259,11 +259,11 @@ def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax)
         policy.shape.at[codes].get(mode="promise_in_bounds"),
         jnp.where(beside, contiguity[1], jnp.where(diagonal, contiguity[2], contiguity[0])),
     ]
-    if around.captures is not None:
+    if around.captures is not None and policy.capture is not None:
         none, when_endangered, otherwise = policy.capture
         factor = jnp.where(around.captures.any_endangered, when_endangered, otherwise)[None, None]
         factors.append(jnp.where(has(around.captures.points), factor, none))
-    if around.extensions is not None:
+    if around.extensions is not None and policy.extension is not None:
         none, of_endangered, of_another = policy.extension
         factor = jnp.where(has(around.extensions.endangered), of_endangered, of_another)
         factors.append(jnp.where(has(around.extensions.points), factor, none))
