@@ -19,10 +19,9 @@ PEER = pathlib.Path("experiments/katago/peer.cfg")
 def _visits(number: int, symmetries: Symmetries | None = None) -> Side:
     """A player with `number` visits as KataGo counts them, including the root's own evaluation.
 
-    One visit plays the move with the highest prior, and so does one simulation. It never resigns,
-    on a single evaluation. The score utility is set explicitly,
-    though "on" is the default: the first games were played before it existed, and must not be
-    resumed.
+    One visit plays the move with the highest prior, and so does one simulation; it never resigns,
+    as one evaluation is little to resign on. The score utility is set explicitly, though "on" is
+    the default: the first games were played before it existed, and must not be resumed.
     """
     options = {"simulations": max(number - 1, 1), "symmetries": symmetries}
     if number == 1:
