@@ -212,7 +212,7 @@ def _result(
     chosen = len(game.actions) + game.resigned
     turns = (chosen - chosen // 2, chosen // 2)
     turns = turns if first_side == 0 else turns[::-1]
-    line = line_of(game.number, black, outcome, len(actions), game.seconds, turns)
+    line = line_of(game.number, black, outcome, actions, game.seconds, turns)
     if isinstance(rules, NamedGame):
         heading = f"{rules.name}, game {game.number}: {names[black]} - {names[1 - black]}"
         ends = "; ".join(filter(None, [registry.result_text(for_black), outcome.comment]))

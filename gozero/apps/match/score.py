@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gozero.runs import statistics
@@ -25,6 +26,12 @@ class GameLine(NamedTuple):
     turns: tuple[int, int]  # moves that they chose
     failures: tuple[str, ...] = ()  # why each earlier attempt was void; not in older files
     replies: tuple[tuple[float, ...], ...] = ()  # seconds of each move, in matches with a clock
+    digest: str = ""  # of its moves, see `moves_digest`; "" in older files
+
+
+def moves_digest(actions: Sequence[int]) -> str:
+    """Equal for equal games: 16 hexadecimal digits."""
+    return hashlib.sha256(" ".join(map(str, actions)).encode()).hexdigest()[:16]
 
 
 def summarise(games: Iterable[GameLine], paired: bool = False) -> dict:
@@ -44,6 +51,7 @@ def summarise(games: Iterable[GameLine], paired: bool = False) -> dict:
         **_row(counted, pairs),
         "as_black": _row([game for game in counted if game.black == "player"]),
         "as_white": _row([game for game in counted if game.black == "opponent"]),
+        "different": _num_different(counted),
         "void": num_by_end["void"],
         "forfeits": _lost_by("forfeit", counted),
         "on_time": _lost_by("forfeit", [game for game in counted if game.result.endswith("+T")]),
@@ -55,6 +63,14 @@ def summarise(games: Iterable[GameLine], paired: bool = False) -> dict:
             name: _ratio(seconds[i], turns[i]) for i, name in enumerate(("player", "opponent"))
         },
     }
+
+
+def _num_different(counted: list[GameLine]) -> int | None:
+    """The number of games that differ in a move or in who was Black; None if the file of a game
+    is older than its digest."""
+    if not all(game.digest for game in counted):
+        return None
+    return len({(game.black, game.digest) for game in counted})
 
 
 def _both(games: list[GameLine]):
@@ -146,6 +162,11 @@ def _remarks(summary: dict) -> list[str]:
         f"{summary['mean_moves']:.1f} moves a game; seconds a move: player "
         f"{seconds['player']:.3f}, opponent {seconds['opponent']:.3f}",
     ]
+    if summary["different"] is not None and summary["different"] < summary["games"]:
+        remarks.append(
+            f"only {summary['different']} of the {summary['games']} games differ; intervals, "
+            "which take all as independent, are too narrow"
+        )
     if summary["games"]:
         low, high = (_signed(x, s) for x, s in zip(summary["elo_interval"], "-+", strict=True))
         middle = _signed(summary["elo"], "+" if summary["score"] > 0.5 else "-")

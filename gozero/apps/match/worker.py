@@ -17,7 +17,7 @@ from gozero.apps.gtp.client import EngineDied, EngineNotStarted, GtpClient
 from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.gtp_opponent import with_program_path
 from gozero.apps.match.referee import COLOURS, Outcome, Referee
-from gozero.apps.match.score import GameLine
+from gozero.apps.match.score import GameLine, moves_digest
 from gozero.apps.sgf import GameRecord
 from gozero.compile import mode
 from gozero.go.rules import GameState, Rules
@@ -144,8 +144,8 @@ class GameWorker:
         referee = self.referee
         assert referee.outcome is not None
         seconds, turns = self._by_side(referee.seconds), self._by_side(referee.turns)
-        moves, black = len(referee.game.moves), self._side_of[0]
-        line = line_of(self.number, black, referee.outcome, moves, seconds, turns, failures)
+        actions, black = [action for _, action in referee.game.moves], self._side_of[0]
+        line = line_of(self.number, black, referee.outcome, actions, seconds, turns, failures)
         line = line._replace(replies=self._replies())
         black_name, white_name = (self.names[side] for side in self._side_of)
         comment = game_comment(self.rules, self.number, self.opening)
@@ -203,12 +203,13 @@ def line_of(
     number: int,
     black: int,
     outcome: Outcome,
-    moves: int,
+    actions: Sequence[int],
     seconds: Sequence[float],
     turns: Sequence[int],
     failures: Sequence[str] = (),
 ) -> GameLine:
-    """The line of a game in which side `black` was Black; seconds and turns are per side."""
+    """The line of a game in which side `black` was Black; seconds and turns are per side, the
+    actions are those of both, with the opening."""
     for_black = {"B": 1.0, "W": 0.0}.get(outcome.result[0], 0.5)
     points = for_black if black == 0 else 1.0 - for_black
     return GameLine(
@@ -218,11 +219,12 @@ def line_of(
         points=None if outcome.end == "void" else points,
         end=outcome.end,
         why=outcome.comment,
-        moves=moves,
+        moves=len(actions),
         attempts=1 + len(failures),
         seconds=(round(seconds[0], 6), round(seconds[1], 6)),
         turns=(turns[0], turns[1]),
         failures=tuple(failures),
+        digest=moves_digest(actions),
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
 from gozero.apps.match import ours
+from gozero.apps.match.score import moves_digest
 from gozero.games.go import go_game
 from gozero.games.registry import named_game
 from gozero.go.rules import Rules
@@ -64,6 +65,7 @@ def test_our_player_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
         assert game.ended or "is suicide" in record.comment
         ours = ("black", "white")[number % 2]
         assert getattr(record, ours) == "gozero uniform playouts puct 400"
+        assert result["digest"] == moves_digest([action for _, action in record.moves])
         assert result["turns"][0] <= len(record.moves) // 2
     # All our moves were searched in batches of three lanes, often several at once.
     searched = sum(len(states) for _, states, _ in batches)
@@ -99,6 +101,7 @@ def test_games_between_our_players_leave_no_lane_idle(tmp_path, monkeypatch):
     for number, result in played.items():
         game, record = replay(out / "games" / f"{number:04d}.sgf", rules)
         assert (game.ended, record.result) == (True, result["result"])
+        assert result["digest"] == moves_digest([action for _, action in record.moves])
         assert result["moves"] == len(record.moves) == 3 + sum(result["turns"])
         assert result["black"] == ("player", "opponent")[number % 2]
         points = {"B": 1.0, "W": 0.0}[record.result[0]]

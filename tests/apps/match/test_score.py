@@ -38,6 +38,25 @@ def test_the_table():
     ]
 
 
+def test_repeated_games_are_counted():
+    # Games 0 and 2 are the same; 1 has their moves with the colours exchanged.
+    moves = [(3, 4), (3, 4), (3, 4), (3, 5), (34,)]
+    games = [
+        game(number, 1.0)._replace(digest=match_score.moves_digest(actions))
+        for number, actions in enumerate(moves)
+    ]
+    summary = match_score.summarise(games)
+    assert summary["different"] == 4
+    remark = match_score.table(summary, ("ours", "theirs")).splitlines()[-1]
+    assert remark.startswith("only 4 of the 5 games differ; ")
+    no_repeats = match_score.summarise([*games[1:], game(5, None, "void")._replace(digest="")])
+    assert no_repeats["different"] == 4
+    assert "differ" not in match_score.table(no_repeats, ("ours", "theirs"))
+    without_digests = match_score.summarise([*games, game(5, 1.0)])
+    assert without_digests["different"] is None
+    assert "differ" not in match_score.table(without_digests, ("ours", "theirs"))
+
+
 def test_resignations_are_counted_for_the_losing_side():
     games = [game(0, 0.0, "resign"), game(1, 0.0, "resign"), game(2, 1.0, "resign"), game(3, 0.0)]
     summary = match_score.summarise(games)
