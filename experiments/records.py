@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from experiments.matches import scale
+from experiments.matches.results import games_text
 from experiments.output import markdown, read_csv
 from experiments.sweeps import results
 from experiments.usage import FOLDER
@@ -75,8 +76,7 @@ def matches(path: pathlib.Path) -> str:
         numbers = [float(row[key]) for key in _INTERVALS[0]]
         score, low, high = (f"{x:.1%}" for x in numbers)
         is_stopped = row["stopped"] == "True"
-        is_part = int(row["games"]) < int(row["asked"])
-        games = f"{row['games']} of {row['asked']}" if is_part else row["games"]
+        games = games_text(int(row["games"]), int(row["asked"]))
         least, most = float(row["must_low"] or 0), float(row["must_high"] or 1)
         required = f"{least:.0%}" + f" to {most:.0%}" * (most < 1) if row["must_low"] else ""
         lines.append([f"`{row['match']}`", row["opponent"], row["paper"], games])

@@ -12,6 +12,11 @@ from experiments.matches.config import Match
 from experiments.output import markdown, picture, write_csv
 
 
+def games_text(games: int, asked: int) -> str:
+    """The number of games that count, and of how many if some are void or not played yet."""
+    return str(games) if games >= asked else f"{games} of {asked}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """The results of a match so far, from the player's side."""
@@ -55,8 +60,7 @@ class Row:
 
     @property
     def games_text(self) -> str:
-        """The number of games that count, and of how many if some are void or not played yet."""
-        return str(self.games) if self.games >= self.asked else f"{self.games} of {self.asked}"
+        return games_text(self.games, self.asked)
 
     @property
     def remarks(self) -> str:
