@@ -20,6 +20,7 @@ from gozero.apps.host_game import ample_move_limit
 from gozero.go.rules import Rules, init
 from gozero.play import arena, devices
 from gozero.runs import folder as folders
+from gozero.runs.memory import check_total
 from gozero.runs.progress import Progress
 from gozero.search.memory import Memory, memory_of
 
@@ -57,9 +58,10 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
     commands.print_estimate(minutes(sweep, config))
     rules = Rules(config.size, "positional", max_moves=ample_move_limit(config.size))
     memory = _memory(rules, sweep, config)
+    text = check_total(memory.total, f"trees: at most {memory} at a time", "--parallel")
     against_programs = anchors.matches(sweep, config)
     with SweepFolder(sweep, config) as folder:
-        print(f"trees: at most {memory} at a time", file=sys.stderr)
+        print(text, file=sys.stderr)
         complete = _play(rules, sweep, config, folder)
         for match in against_programs.values():
             complete = complete and anchors.play(match) == 0

@@ -39,6 +39,7 @@ from gozero.play.player_config import LEARNT_POLICIES, TREELESS, PlayerConfig
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
+from gozero.runs.memory import check_total
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.edges import Rule
 from gozero.search.game import Game, positions_of
@@ -87,7 +88,8 @@ class ConfiguredPlayer(NamedTuple):
 
     player: Player
     about: dict  # describes the evaluator in a run's records; plain data
-    describe_memory: Callable[[int], str]  # number of games at once -> the memory they need
+    describe_memory: Callable[[int], str]
+    """Number of games at once -> the memory they need; raises DoesNotFit, see `check_memory`."""
 
 
 def make_player(
@@ -127,19 +129,26 @@ def make_player(
         rules, setup.evaluator, setup.search, reuse_subtree=reuse, resign=setup.resign
     )
     return ConfiguredPlayer(
-        player, setup.evaluator.about, lambda games: trees_text(rules, setup, reuse, games)
+        player, setup.evaluator.about, lambda games: check_memory(rules, setup, reuse, games)
     )
 
 
-def trees_text(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
-    """A description of the number, size and memory of the trees of this many games at once."""
+def check_memory(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
+    """Check that the trees of this many games at once fit, and describe them: their number, size
+    and memory.
+
+    Raises:
+      DoesNotFit: all devices together have less memory, or on a CPU the host.
+    """
     search, game = setup.search.for_reuse if reuse else setup.search, as_game(rules)
     init = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
     positions = jax.eval_shape(init, jax.random.key(0))
     memory = memory_of(positions, game.num_actions, search, reuse, setup.prior_counts)
     trees = games * (search.ensemble.trees if search.ensemble else 1)
     count = "a tree" if trees == 1 else f"{trees} trees"
-    return f"{count} of {search.num_nodes} nodes: {memory}"
+    text = f"{count} of {search.num_nodes} nodes: {memory}"
+    lower = "--nodes or --simulations, or search fewer games at once (--parallel, --batch)"
+    return check_total(memory.total, text, lower)
 
 
 def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setup:

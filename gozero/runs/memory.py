@@ -1,4 +1,7 @@
-"""The memory that a command will need, part by part, and what a device or host has available."""
+"""The memory that a command will need, part by part, and what a device or host has available.
+
+Importing this module does not import JAX.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
+
+class DoesNotFit(ValueError):
+    """A command would need more memory than there is."""
 
 
 class Part(NamedTuple):
@@ -20,6 +25,8 @@ class Part(NamedTuple):
 
 def num_bytes(shapes: Any) -> int:
     """The bytes of all arrays of a pytree, which may be given by their shapes."""
+    import jax
+
     sizes = (math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes))
     return sum(sizes)
 
@@ -32,18 +39,40 @@ def check(parts: Sequence[Part], limit: int | None) -> str:
       limit: the bytes that a device has; None, if unknown, accepts everything.
 
     Raises:
-      ValueError: they do not fit; the message states the bytes and the flags to lower.
+      DoesNotFit: the message states the bytes and the flags to lower.
     """
     parts = sorted(parts, key=lambda part: -part.num_bytes)
     total = sum(part.num_bytes for part in parts)
     if limit is not None and total > limit:
         largest = parts[0]
-        raise ValueError(
+        raise DoesNotFit(
             f"{largest.lower}: a device would need {total:,} bytes but has {limit:,}; "
             f"{largest.name} would take {largest.num_bytes:,} of them; lower {largest.lower}"
         )
     text = ", ".join(f"{part.name} {_mib(part.num_bytes)}" for part in parts)
     return f"{_mib(total)} a device: {text}"
+
+
+def check_total(num_bytes: int, text: str, lower: str) -> str:
+    """Check that this many bytes fit in all devices together, and return the text.
+
+    On a CPU the devices share the host's memory.
+
+    Args:
+      num_bytes: the bytes needed.
+      text: what needs them.
+      lower: the flags to lower.
+
+    Raises:
+      DoesNotFit: the message states what is free.
+    """
+    import jax
+
+    num_devices = jax.local_device_count()
+    each = of_device(num_devices)
+    if each is not None and num_bytes > each * num_devices:
+        raise DoesNotFit(f"{text}; but {_mib(each * num_devices)} are free: lower {lower}")
+    return text
 
 
 def _mib(num_bytes: int) -> str:
@@ -52,6 +81,8 @@ def _mib(num_bytes: int) -> str:
 
 def of_device(num_devices: int) -> int | None:
     """The bytes that each of `num_devices` devices has, or its share of host memory; else None."""
+    import jax
+
     stats = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"])

@@ -18,6 +18,7 @@ from gozero.apps import cli, sgf
 from gozero.apps.review import analyse, report
 from gozero.apps.review.config import ReviewConfig
 from gozero.go import coords
+from gozero.runs import memory
 from gozero.search import tree as trees
 from gozero.search.rules.puct import Puct
 from gozero.search.variations import NO_ACTION, principal_variation
@@ -262,6 +263,15 @@ def test_invalid_games_are_named(tmp_path, capsys, records, complaint):
     with pytest.raises(SystemExit):
         run(tmp_path, records=records)
     assert complaint in capsys.readouterr().err
+
+
+def test_trees_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: 1000)
+    with pytest.raises(SystemExit) as stop:
+        run(tmp_path)
+    assert stop.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(r"gozero review: \d+ trees of \d+ nodes: .* MiB are free: lower", last)
 
 
 def test_the_command_writes_a_report(tmp_path, capsys, reviewed, compiled):

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from gozero.apps.selfplay.config import SelfPlayFlags
 from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import shards
+from gozero.runs import memory
 from tests.attack.selfplay_runs import compile_once
 from tests.reference.go import ReferenceGame
 
@@ -226,6 +228,14 @@ def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
     assert says in complaint
     assert complaint.startswith("gozero selfplay: ")
     assert not out.exists()
+
+
+def test_trees_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: 1000)
+    assert selfplay(tmp_path / "run") == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(r"gozero selfplay: \d+ trees of .* MiB are free: lower --batch", complaint)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_nonempty_folder_is_left_unchanged(run_folder, capsys):

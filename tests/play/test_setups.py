@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import pathlib
+import re
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,8 @@ from gozero.play.setups import gumbel_search, make_player, make_setup, to_win
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import softmax_policy
+from gozero.runs import memory
+from gozero.runs.memory import DoesNotFit
 from gozero.search.config import Amaf, Ensemble, Grandfather
 from gozero.search.game import Trail
 from gozero.search.rules.estimators import Estimators
@@ -301,6 +304,19 @@ def test_several_trees_of_a_game_are_reused():
     assert (trees.num_trees, trees.capacity) == (6, 101)
     assert trees.last_sync is not None
     assert player.describe_memory(3).startswith("6 trees of 101 nodes: ")
+
+
+def test_trees_that_do_not_fit_are_refused(monkeypatch):
+    player = make_player(RULES, PlayerConfig(simulations=100))
+    two = re.search(r"([\d.]+) KiB a game", player.describe_memory(2))
+    assert two is not None
+    per_device = int(2.5 * 1024 * float(two[1])) // jax.local_device_count()
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: per_device)
+    assert player.describe_memory(2).startswith("2 trees of 101 nodes: ")
+    with pytest.raises(DoesNotFit, match=r"^3 trees of 101 nodes: .* MiB are free: lower --nodes"):
+        player.describe_memory(3)
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: None)  # unknown
+    assert player.describe_memory(3).startswith("3 trees of 101 nodes: ")
 
 
 def test_temporal_difference_search(tmp_path):

@@ -260,19 +260,17 @@ class Server:
 
     def _search(self, batch: list[Job]) -> None:
         """Search some jobs in lockstep."""
-        key = self._rules_of(batch[0].query)
+        key, size = self._rules_of(batch[0].query), _padded_size(len(batch), self._config.batch)
         try:
             searches = self._searches_for(key)
-        except ValueError as error:  # weights of another size, say
+            if size not in searches.compiled:
+                print(f"{PROG}: {searches.check_memory(size)}", file=sys.stderr, flush=True)
+        except ValueError as error:  # weights of another size, say, or too little memory
             for job in batch:
                 self._send({"id": job.query.id, "error": str(error), "field": "boardXSize"})
             return
         states = [self._positions().to_search(job.query, job.turn, key) for job in batch]
-        padded = states + states[-1:] * (
-            _padded_size(len(states), self._config.batch) - len(states)
-        )
-        if len(padded) not in searches.compiled:  # print the memory before allocating the trees
-            print(f"{PROG}: {searches.trees_text(len(padded))}", file=sys.stderr, flush=True)
+        padded = states + states[-1:] * (size - len(states))
         searches.compile(padded)
         self._batches += 1
         now = self._clock()

@@ -15,7 +15,7 @@ from gozero.compile import executables
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Position, Rules, play
 from gozero.play.player_config import PlayerConfig
-from gozero.play.setups import make_setup, trees_text
+from gozero.play.setups import check_memory, make_setup
 from gozero.search import search as pieces
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
@@ -161,7 +161,8 @@ class Searches:
         self.analyse = executables.jit(functools.partial(analysis_of, settings))
         self._advance = executables.jit(advance, donate_argnums=1)
         self._key = jax.random.key(seed)
-        self.trees_text = functools.partial(trees_text, rules, setup, False)  # of so many positions
+        # by the number of positions
+        self.check_memory = functools.partial(check_memory, rules, setup, False)
         self.compiled: set[int] = set()  # the numbers of positions compiled so far
 
     def compile(self, states: Sequence[RestrictedState]) -> None:

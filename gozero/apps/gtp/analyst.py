@@ -99,7 +99,7 @@ class Analyst:
     def _searches(self) -> Searches:
         config = self._config.for_analysis()
         searches = Searches(self._rules, config, config.seed, _PLAYOUTS)
-        print(f"gozero gtp: to analyse, {searches.trees_text(1)}", file=sys.stderr, flush=True)
+        print(f"gozero gtp: to analyse, {searches.check_memory(1)}", file=sys.stderr, flush=True)
         return searches
 
     @functools.cached_property

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gozero.apps import runtime, streams
+from gozero.runs.memory import DoesNotFit
 
 PROTOCOL_VERSION = 2
 LONGEST_LINE = 2**16  # bytes or characters; longer lines are refused
@@ -301,8 +302,8 @@ def _run_safely(name: str, stderr: Any, function: Callable, *arguments: Any) -> 
 
 
 def _report_failure(name: str, error: Exception, stderr: Any) -> str:
-    device_message = runtime.missing_device(error)
-    message = device_message or " ".join(f"internal error: {type(error).__name__}: {error}".split())
+    message = str(error) if isinstance(error, DoesNotFit) else runtime.missing_device(error)
+    message = message or " ".join(f"internal error: {type(error).__name__}: {error}".split())
     print(f"gozero gtp: {name}: {message}"[:_LONGEST_ANSWER], file=stderr, flush=True)
     return message
 

@@ -28,7 +28,7 @@ from gozero.play import annealing, devices
 from gozero.play.annealing import Annealing, Values
 from gozero.play.openings import any_sensible_play
 from gozero.play.player_config import TREELESS, num_tree_devices
-from gozero.play.setups import TD_LANES, make_setup, trees_text
+from gozero.play.setups import TD_LANES, check_memory, make_setup
 from gozero.playouts import engine
 from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, over_devices, reuse
@@ -247,7 +247,7 @@ class TreeSearcher(Searcher):
         self._reroot = executables.jit(reroot, donate_argnums=0)
         # Print the memory before allocating the tree.
         on_devices = "" if mesh is None else f", on {mesh.size} devices"
-        memory = f"{trees_text(rules, setup, config.reuse, 1)}{on_devices}"
+        memory = f"{check_memory(rules, setup, config.reuse, 1)}{on_devices}"
         print(f"gozero gtp: {memory}", file=sys.stderr)
         self._begin = lambda: None
         if config.reuse:

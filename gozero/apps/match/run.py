@@ -27,9 +27,9 @@ def run(config: MatchConfig) -> int:
     Raises:
       SystemExit: one line and status 2 for a bad request: no side given, flags that do not go
         together, a folder of another match, a program that is missing or refuses the game, more
-        games at once than the limit of open files allows, bad openings or weights. One line and
-        status 1 if the device is out of memory, the folder cannot be written, or a program cannot
-        be started any more.
+        games at once than the limit of open files or the memory allows, bad openings or weights.
+        One line and status 1 if the device is out of memory, the folder cannot be written, or a
+        program cannot be started any more.
     """
     if config.player == config.opponent == Side() and not (config.out / "config.json").exists():
         flags.fail(
@@ -110,6 +110,8 @@ class _Match:
             game = self.rules.game
         self.openings = match_openings.make_openings(config, game)
         self.sides = make_sides(config, game)
+        for player in filter(None, self.sides):  # before the folder is made
+            player.describe_memory(-(-min(config.parallel, config.games) // 2))
         self.evaluators = evaluators(self.sides)
         self.folder = MatchFolder(config, self.evaluators, self.openings.sha256, names)
 

@@ -19,7 +19,7 @@ from gozero.games.go import go_game
 from gozero.go import scoring
 from gozero.go.rules import GameState, Rules, position_stones, with_to_play
 from gozero.go.setup import from_points
-from gozero.play.setups import make_setup, trees_text
+from gozero.play.setups import check_memory, make_setup
 from gozero.search.search import search
 from gozero.search.variations import principal_variation
 
@@ -162,7 +162,7 @@ def _make_review(
             jnp.where(ended[:, None], area.astype(jnp.float32), owners),
         )
 
-    trees_of_batch = trees_text(rules, setup, False, config.batch)
+    trees_of_batch = check_memory(rules, setup, False, config.batch)
     return functools.partial(executables.jit(review), params), trees_of_batch
 
 

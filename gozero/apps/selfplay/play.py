@@ -28,6 +28,7 @@ from gozero.play.player_config import needs_past_boards
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
+from gozero.runs.memory import check_total
 from gozero.runs.progress import Progress, rates
 from gozero.search.move_choice import Temperature
 
@@ -75,7 +76,10 @@ def _play(
     trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
     mesh = devices.make_mesh(settings.batch)
     on_devices = f", {mesh.size} devices" if mesh.size > 1 else ""
-    print(f"{trees}: {selfplay.memory(settings)}{on_devices}", file=sys.stderr, flush=True)
+    memory = selfplay.memory(settings)
+    with flags.exit_on_error(prog):
+        text = check_total(memory.total, f"{trees}: {memory}", "--batch or --simulations")
+    print(f"{text}{on_devices}", file=sys.stderr, flush=True)
     try:
         lanes = selfplay.start_on(settings, config.seed, mesh)
         play_moves, moves = _compile(settings, evaluator, lanes, mesh)

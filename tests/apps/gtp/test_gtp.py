@@ -21,6 +21,7 @@ from gozero.go import coords
 from gozero.go import rules as go
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
+from gozero.runs import memory
 from gozero.td import shapes
 from gozero.td import weights as shape_weights
 from tests.reference.go import BLACK, ReferenceGame
@@ -331,6 +332,15 @@ def test_a_network_plays_and_its_weights_fix_the_size(tmp_path, capsys):
 def test_the_memory_of_the_tree_is_told(reuse, nodes, capsys):
     session("genmove b\n", gtp.GtpConfig(size=3, simulations=2, reuse=reuse))
     assert f"gozero gtp: a tree of {nodes} nodes: " in capsys.readouterr().err
+
+
+def test_a_tree_that_does_not_fit_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: 2**20)
+    config = gtp.GtpConfig(size=3, simulations=10**6, nodes=10**5)
+    refused, after = session("genmove b\nname\n", config)
+    assert re.match(r"\? a tree of 100000 nodes: .* MiB are free: lower --nodes", refused)
+    assert after.startswith("= ")
+    assert f"gozero gtp: genmove: {refused[2:]}" in capsys.readouterr().err
 
 
 def test_compilation_is_announced_once(capsys):

@@ -22,6 +22,7 @@ from gozero.apps.match import gtp_opponent, referee
 from gozero.games.go import go_game
 from gozero.go.rules import Rules
 from gozero.play import openings
+from gozero.runs import memory
 from tests.apps.match.match_runs import arguments, match, results, scripted
 
 
@@ -322,6 +323,17 @@ def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
     assert complaint.startswith("gozero match: ")
     assert len(complaint.splitlines()) == 1
     assert re.search(says, complaint)
+    assert not (tmp_path / "run").exists()
+
+
+def test_trees_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: 2**20)
+    command = ["match", "--size", "3", "--out", str(tmp_path / "run"), "--player.simulations", "99"]
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*command, "--games", "400", "--parallel", "300"])
+    assert stop.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(r"gozero match: 150 trees of 100 nodes: .* at once \(--parallel", last)
     assert not (tmp_path / "run").exists()
 
 
