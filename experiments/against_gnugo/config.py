@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 from typing import ClassVar
 
-from experiments.matches.config import GNUGO, GNUGO_0, Match, MatchesConfig
+from experiments.matches.config import GNUGO, GNUGO_0, GNUGO_3_7_10, Match, MatchesConfig
 from gozero.apps.match.config import Side
 from gozero.play.players import settings_of
 from gozero.runs.settings import setting
@@ -121,13 +121,22 @@ LARGE = {
     for level in (0, 10)
 }
 """Larger boards, named by board and GNU Go's level."""
+VERSION = {
+    f"{name}-3.7.10": dataclasses.replace(MATCHES[name], opponent=Side(command=GNUGO_3_7_10))
+    for name in ("uct", "rave", "heuristic", "heuristic-10000")
+} | {
+    "gnugo-3.8-3.7.10": Match(
+        Side(command=GNUGO), 200, opponent=Side(command=GNUGO_3_7_10), openings=2
+    )
+}
+"""The paper's opponent, GNU Go 3.7.10, which must be on the PATH as gnugo-3.7.10."""
 MATCHES |= {name: _small_k_match(**flags) for name, flags in _SMALL_K.items()}
 MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
-MATCHES |= BY_TIME | LARGE
+MATCHES |= BY_TIME | LARGE | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
 of it) and in `small-k*`; those named by a board are `LARGE`. The paper is Gelly & Silver (2011),
-who used GNU Go 3.7.10."""
+who used GNU Go 3.7.10, as do the `VERSION` ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,10 +148,12 @@ class AgainstGnugoConfig(MatchesConfig):
     MATCHES: ClassVar = MATCHES
     QUICK: ClassVar = {"only": ("playouts",), "games": 4, "parallel": 4}
 
-    only: tuple[str, ...] = setting(tuple(name for name in MATCHES if name not in BY_TIME | LARGE))
+    only: tuple[str, ...] = setting(
+        tuple(name for name in MATCHES if name not in BY_TIME | LARGE | VERSION)
+    )
     """Which matches to play. By default all but those by time a game (*-1-minute, *-10-minutes),
-    which play one game after the other, with a minute or ten for our moves of each, and those on
-    13x13 and 19x19."""
+    which play one game after the other, with a minute or ten for our moves of each, those on
+    13x13 and 19x19, and those against another version of GNU Go (*-3.7.10)."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/against_gnugo"))
     """The folder of the matches, results.csv and results.svg."""

@@ -17,6 +17,8 @@ GNUGO = (
 )
 GNUGO_0 = GNUGO.replace("--level 10", "--level 0")
 """At its lowest level."""
+GNUGO_3_7_10 = GNUGO.replace("gnugo", "gnugo-3.7.10", 1)
+"""The version that Gelly & Silver (2011) play, compiled from its public source."""
 
 TIMEOUT_S = 1800.0
 """A program's time for a move: long, because many run at once on few cores."""

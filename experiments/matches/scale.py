@@ -13,6 +13,8 @@ import shlex
 from gozero.runs import statistics
 
 GNUGO_ELO = 1800.0
+PROGRAMS = ("gnugo", "gnugo-3.7.10")
+"""Names of its executable: of an installed one, and of the paper's version."""
 GNUGO_LEVEL = "10"
 """Also GNU Go's default."""
 
@@ -22,7 +24,7 @@ HEAD = "Elo, GNU Go = 1800 [95%]"
 def is_gnugo(command: str | None) -> bool:
     """Whether a command line starts GNU Go at level 10."""
     words = shlex.split(command or "")
-    if not words or os.path.basename(words[0]) != "gnugo":
+    if not words or os.path.basename(words[0]) not in PROGRAMS:
         return False
     levels = [word.partition("=")[2] for word in words if word.startswith("--level=")]
     levels += [value for flag, value in itertools.pairwise(words) if flag == "--level"]

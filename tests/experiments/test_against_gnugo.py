@@ -8,7 +8,13 @@ import shlex
 
 import pytest
 
-from experiments.against_gnugo.config import BY_TIME, LARGE, MATCHES, AgainstGnugoConfig
+from experiments.against_gnugo.config import (
+    BY_TIME,
+    LARGE,
+    MATCHES,
+    VERSION,
+    AgainstGnugoConfig,
+)
 from experiments.matches import results, run
 from gozero.apps import flags
 from gozero.apps.gtp.config import GtpConfig
@@ -84,6 +90,18 @@ def test_gnugo_plays_by_our_rules_at_its_full_level(name):
     assert words[words.index("--seed") + 1] == "{game}"  # otherwise all games would be the same
     ours = ("--chinese-rules", "--positional-superko")
     assert {*ours, "--play-out-aftermath", "--capture-all-dead"} <= set(words)
+
+
+@pytest.mark.parametrize("name", [name for name in VERSION if not name.startswith("gnugo")])
+def test_only_the_version_of_gnugo_differs(name):
+    config = AgainstGnugoConfig()
+    match = config.match(name)
+    other = config.match(name.removesuffix("-3.7.10"))
+    program, *words = shlex.split(match.opponent.command)
+    assert (program, words) == ("gnugo-3.7.10", shlex.split(other.opponent.command)[1:])
+    assert dataclasses.replace(match, opponent=other.opponent, out=other.out) == other
+    assert MATCHES[name].must == MATCHES[name.removesuffix("-3.7.10")].must
+    assert name not in config.only  # apt-get has no such program
 
 
 def test_the_letter_and_its_parts():

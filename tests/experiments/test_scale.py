@@ -8,7 +8,7 @@ import pytest
 
 from experiments.against_gnugo.config import MATCHES
 from experiments.matches import results, scale
-from experiments.matches.config import GNUGO
+from experiments.matches.config import GNUGO, GNUGO_3_7_10
 from tests.experiments.test_against_gnugo import summary
 
 
@@ -26,6 +26,7 @@ def test_ratings_by_hand():
     [
         (GNUGO, True),
         ("/usr/games/gnugo --mode gtp", True),
+        (GNUGO_3_7_10, True),
         ("gnugo --mode gtp --level=10", True),
         (GNUGO.replace("--level 10", "--level 0"), False),
         ("gnugo --mode gtp --level=8", False),
