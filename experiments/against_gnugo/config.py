@@ -129,7 +129,7 @@ VERSION = {
         Side(command=GNUGO), 200, opponent=Side(command=GNUGO_3_7_10), openings=2
     )
 }
-"""The paper's opponent, GNU Go 3.7.10, which must be on the PATH as gnugo-3.7.10."""
+"""Matches against GNU Go 3.7.10, the paper's version, which must be on the PATH as gnugo-3.7.10."""
 MATCHES |= {name: _small_k_match(**flags) for name, flags in _SMALL_K.items()}
 MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
 MATCHES |= BY_TIME | LARGE | VERSION

@@ -1,6 +1,7 @@
 """Ratings on a scale like CGOS's: GNU Go at level 10 has 1800, as in Gelly & Silver (2011).
 
-A rating comes from the games against GNU Go alone, on the board of these games.
+A rating comes from the games against GNU Go alone, on the board of these games; whichever version
+of it the player met has 1800.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gozero.runs import statistics
 
 GNUGO_ELO = 1800.0
 PROGRAMS = ("gnugo", "gnugo-3.7.10")
-"""Names of its executable: of an installed one, and of the paper's version."""
+"""Names of GNU Go's executable: as installed, and of the paper's version."""
 GNUGO_LEVEL = "10"
 """Also GNU Go's default."""
 

@@ -58,7 +58,9 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
     commands.print_estimate(minutes(sweep, config))
     rules = Rules(config.size, "positional", max_moves=ample_move_limit(config.size))
     memory = _memory(rules, sweep, config)
-    text = check_total(memory.total, f"trees: at most {memory} at a time", "--parallel")
+    text = f"trees: at most {memory} at a time"
+    if not (config.out / folders.CONFIG).exists():  # a new run, whose folder is not made yet
+        check_total(memory.total, text, "--parallel or --simulations")
     against_programs = anchors.matches(sweep, config)
     with SweepFolder(sweep, config) as folder:
         print(text, file=sys.stderr)

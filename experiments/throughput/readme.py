@@ -55,7 +55,7 @@ def _listed(figures: Sequence[float]) -> str:
 
 def _number(figure: float) -> str:
     """With three significant digits, from 10,000 on in thousands or millions."""
-    for least, unit, letter in ((1e6, 1e6, "M"), (1e4, 1e3, "k")):
+    for least, unit, letter in ((999_500, 1e6, "M"), (1e4, 1e3, "k")):
         if figure >= least:
             return f"{_number(figure / unit)}{letter}"
     return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"

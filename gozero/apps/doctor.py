@@ -106,13 +106,13 @@ def _costs(config: DoctorConfig) -> Iterator[str]:
     from gozero.compile import ahead, estimate
     from gozero.games.go import go_game
     from gozero.go.rules import Rules, init
-    from gozero.play.setups import check_memory, make_setup
+    from gozero.play.setups import make_setup, memory_text
     from gozero.search.search import search
 
     assert config.size is not None  # set when it was made
     rules = Rules(config.size, config.ko, config.suicide)
     setup = make_setup(rules, config, config.seed)
-    yield f"{config.text} on {config.size}x{config.size}; {check_memory(rules, setup, False, 1)}"
+    yield f"{config.text} on {config.size}x{config.size}; {memory_text(rules, setup, False, 1)}"
 
     def move(params, states, key):
         evaluator = setup.evaluator._replace(params=params)

@@ -43,7 +43,7 @@ from gozero.runs.memory import check_total
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.edges import Rule
 from gozero.search.game import Game, positions_of
-from gozero.search.memory import memory_of
+from gozero.search.memory import Memory, memory_of
 from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.expert import ExpertBias
 from gozero.search.rules.forced import ForcedPlayouts
@@ -133,22 +133,34 @@ def make_player(
     )
 
 
+def memory_text(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
+    """The number, size and memory of the trees of this many games at once."""
+    return _described(rules, setup, reuse, games)[0]
+
+
 def check_memory(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
-    """Check that the trees of this many games at once fit, and describe them: their number, size
-    and memory.
+    """Check that the trees of this many games at once fit, and return `memory_text`.
+
+    Each move is expected to be a separate call to which the trees are donated, see `memory_of`.
 
     Raises:
       DoesNotFit: all devices together have less memory, or on a CPU the host.
     """
+    text, memory = _described(rules, setup, reuse, games)
+    lower = "--nodes or --simulations"
+    if games > 1:
+        lower += ", or search fewer games at once (--parallel, --batch)"
+    return check_total(memory.total - memory.prune_copy, text, lower)
+
+
+def _described(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> tuple[str, Memory]:
     search, game = setup.search.for_reuse if reuse else setup.search, as_game(rules)
     init = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
     positions = jax.eval_shape(init, jax.random.key(0))
     memory = memory_of(positions, game.num_actions, search, reuse, setup.prior_counts)
     trees = games * (search.ensemble.trees if search.ensemble else 1)
     count = "a tree" if trees == 1 else f"{trees} trees"
-    text = f"{count} of {search.num_nodes} nodes: {memory}"
-    lower = "--nodes or --simulations, or search fewer games at once (--parallel, --batch)"
-    return check_total(memory.total, text, lower)
+    return f"{count} of {search.num_nodes} nodes: {memory}", memory
 
 
 def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setup:

@@ -56,7 +56,7 @@ def check(parts: Sequence[Part], limit: int | None) -> str:
 def check_total(num_bytes: int, text: str, lower: str) -> str:
     """Check that this many bytes fit in all devices together, and return the text.
 
-    On a CPU the devices share the host's memory.
+    On a CPU the devices share what the host has free.
 
     Args:
       num_bytes: the bytes needed.
@@ -64,14 +64,14 @@ def check_total(num_bytes: int, text: str, lower: str) -> str:
       lower: the flags to lower.
 
     Raises:
-      DoesNotFit: the message states what is free.
+      DoesNotFit: the message states what there is.
     """
     import jax
 
     num_devices = jax.local_device_count()
     each = of_device(num_devices)
     if each is not None and num_bytes > each * num_devices:
-        raise DoesNotFit(f"{text}; but {_mib(each * num_devices)} are free: lower {lower}")
+        raise DoesNotFit(f"{text}; but there are only {_mib(each * num_devices)}: lower {lower}")
     return text
 
 

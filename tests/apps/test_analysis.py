@@ -14,6 +14,7 @@ from gozero.apps.analysis import answer, query, run, search
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import QueryError
 from gozero.apps.analysis.search import FullAnalysis
+from gozero.runs import memory
 
 BASE = {"id": "q", "moves": [], "boardXSize": 3, "boardYSize": 3, "komi": 0.5}
 VISITS = 24
@@ -292,6 +293,15 @@ def test_the_memory_of_the_trees_is_told_before_they_are_compiled(capsys):
     told = [line for line in capsys.readouterr().err.splitlines() if "a tree of" in line]
     assert len(told) == 1
     assert re.fullmatch(rf"gozero analyze: a tree of {VISITS + 1} nodes: .* MiB, .*", told[0])
+
+
+def test_trees_that_do_not_fit_are_refused(monkeypatch):
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: 1000)
+    answers = serve([ask(id="a"), ask(id="b")], seed=1)
+    assert [one["id"] for one in answers] == ["a", "b"]
+    for one in answers:
+        assert re.match(rf"a tree of {VISITS + 1} nodes: .*; but there are only", one["error"])
+        assert "field" not in one
 
 
 @pytest.mark.parametrize(

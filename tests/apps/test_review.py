@@ -271,7 +271,7 @@ def test_trees_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):
         run(tmp_path)
     assert stop.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert re.match(r"gozero review: \d+ trees of \d+ nodes: .* MiB are free: lower", last)
+    assert re.match(r"gozero review: \d+ trees of \d+ nodes: .* MiB: lower", last)
 
 
 def test_the_command_writes_a_report(tmp_path, capsys, reviewed, compiled):

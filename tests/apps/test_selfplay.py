@@ -234,7 +234,7 @@ def test_trees_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(memory, "of_device", lambda num_devices: 1000)
     assert selfplay(tmp_path / "run") == 2
     complaint = capsys.readouterr().err.splitlines()[-1]
-    assert re.match(r"gozero selfplay: \d+ trees of .* MiB are free: lower --batch", complaint)
+    assert re.match(r"gozero selfplay: \d+ trees of .* MiB: lower --batch", complaint)
     assert not (tmp_path / "run").exists()
 
 

@@ -23,7 +23,7 @@ from gozero.go.rules import Rules
 from gozero.play.player import random_player
 from gozero.play.player_config import PlayerConfig
 from gozero.playouts.policies.softmax import strengths
-from gozero.runs import statistics
+from gozero.runs import memory, statistics
 from gozero.search.game import Evaluation
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -159,6 +159,14 @@ def test_a_config_written_before_the_lock_is_checked(tmp_path, monkeypatch):
         pass
     points = json.loads((config.out / "config.json").read_text())["points"]
     assert points.keys() == {"curve, a", "curve, b"}
+
+
+def test_trees_that_do_not_fit_are_refused(tmp_path, random_play, monkeypatch):
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: 1000)
+    config = config_of(tmp_path / "out", games=2, parallel=2)
+    with pytest.raises(memory.DoesNotFit, match=r"^trees: at most .* MiB: lower --parallel"):
+        run.run(sweep_of("a"), config)
+    assert not config.out.exists()
 
 
 def test_another_config_in_the_same_folder_is_refused(tmp_path):

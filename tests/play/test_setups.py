@@ -313,7 +313,7 @@ def test_trees_that_do_not_fit_are_refused(monkeypatch):
     per_device = int(2.5 * 1024 * float(two[1])) // jax.local_device_count()
     monkeypatch.setattr(memory, "of_device", lambda num_devices: per_device)
     assert player.describe_memory(2).startswith("2 trees of 101 nodes: ")
-    with pytest.raises(DoesNotFit, match=r"^3 trees of 101 nodes: .* MiB are free: lower --nodes"):
+    with pytest.raises(DoesNotFit, match=r"^3 trees of 101 nodes: .* MiB: lower --nodes"):
         player.describe_memory(3)
     monkeypatch.setattr(memory, "of_device", lambda num_devices: None)  # unknown
     assert player.describe_memory(3).startswith("3 trees of 101 nodes: ")

@@ -21,6 +21,7 @@ from gozero.apps import flags, runtime, streams
 from gozero.apps.analysis import query as queries
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import Query, QueryError
+from gozero.runs.memory import DoesNotFit
 
 if TYPE_CHECKING:
     from gozero.apps.analysis.positions import Positions, RulesKey
@@ -266,8 +267,9 @@ class Server:
             if size not in searches.compiled:
                 print(f"{PROG}: {searches.check_memory(size)}", file=sys.stderr, flush=True)
         except ValueError as error:  # weights of another size, say, or too little memory
+            field = {} if isinstance(error, DoesNotFit) else {"field": "boardXSize"}
             for job in batch:
-                self._send({"id": job.query.id, "error": str(error), "field": "boardXSize"})
+                self._send({"id": job.query.id, "error": str(error), **field})
             return
         states = [self._positions().to_search(job.query, job.turn, key) for job in batch]
         padded = states + states[-1:] * (size - len(states))

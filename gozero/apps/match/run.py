@@ -15,6 +15,7 @@ from gozero.apps.match.gtp_opponent import allow_open_files, player_names
 from gozero.games import registry
 from gozero.runs import files
 from gozero.runs import folder as folders
+from gozero.runs.memory import DoesNotFit
 from gozero.runs.progress import Progress
 
 PROG = "gozero match"
@@ -46,6 +47,8 @@ def run(config: MatchConfig) -> int:
         with match.folder:
             try:
                 return match.play()
+            except DoesNotFit as error:  # what was free is taken now
+                flags.fail(PROG, error)
             except OSError as error:
                 flags.fail(PROG, error, status=1)
             except RuntimeError as error:  # JAX's errors are among these
@@ -110,10 +113,20 @@ class _Match:
             game = self.rules.game
         self.openings = match_openings.make_openings(config, game)
         self.sides = make_sides(config, game)
-        for player in filter(None, self.sides):  # before the folder is made
-            player.describe_memory(-(-min(config.parallel, config.games) // 2))
+        if not _is_complete(config):
+            self._check_memory()  # before the folder is made
         self.evaluators = evaluators(self.sides)
         self.folder = MatchFolder(config, self.evaluators, self.openings.sha256, names)
+
+    def _check_memory(self) -> None:
+        """Raises DoesNotFit if the trees of a side take more memory than there is."""
+        config = self.config
+        lanes = -(-min(config.parallel, config.games) // 2)
+        for side, player in zip(config.sides, self.sides, strict=True):
+            if player is not None:
+                # Reused trees of both batches are kept, and those of one are copied: three times
+                # a batch's, where `describe_memory` expects two.
+                player.describe_memory(lanes + lanes // 2 if side.reuse else lanes)
 
     def play(self) -> int:
         config, folder = self.config, self.folder

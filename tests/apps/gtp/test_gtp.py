@@ -338,7 +338,7 @@ def test_a_tree_that_does_not_fit_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(memory, "of_device", lambda num_devices: 2**20)
     config = gtp.GtpConfig(size=3, simulations=10**6, nodes=10**5)
     refused, after = session("genmove b\nname\n", config)
-    assert re.match(r"\? a tree of 100000 nodes: .* MiB are free: lower --nodes", refused)
+    assert re.match(r"\? a tree of 100000 nodes: .* MiB: lower --nodes", refused)
     assert after.startswith("= ")
     assert f"gozero gtp: genmove: {refused[2:]}" in capsys.readouterr().err
 
