@@ -325,6 +325,7 @@ def test_invariant_7_learning_lowers_for_every_platform():
     assert_lowers(update, state, *batches.batch(4))
 
 
+@pytest.mark.thorough
 def test_invariant_7_a_match_lowers_for_every_platform():
     rules = go.Rules(size=4, ko="simple")
     evaluator = make_evaluator(rules, "playout")._replace(

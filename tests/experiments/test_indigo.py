@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from experiments.surveyed import indigo
 from gozero.go.rules import Rules, init, legal_actions, play
@@ -54,6 +55,7 @@ def test_statistics_match_the_reference():
     assert 0 < np.abs(owners).max() < 24 < visits.sum()
 
 
+@pytest.mark.thorough
 def test_it_plays_the_best_value():
     config, key = Annealing(RULES, simulations=64), jax.random.key(0)
     states, _ = two_games()

@@ -297,6 +297,7 @@ def test_a_match_won_outright_ends_its_chain_and_no_other():
     assert "+inf [+inf, +inf] | unknown: a match was won or lost outright |" in table[3]
 
 
+@pytest.mark.thorough
 def test_a_search_from_end_to_end(tmp_path):
     pytest.importorskip("matplotlib")
     points = (

@@ -38,7 +38,13 @@ def in_short(preset):
     return dataclasses.replace(config, size=5) if preset in AS_5X5 else config
 
 
-@pytest.mark.parametrize("preset", IN_SHORT)
+@pytest.mark.parametrize(
+    "preset",
+    [
+        pytest.param(preset, marks=[pytest.mark.thorough] * (preset not in AS_5X5))
+        for preset in IN_SHORT
+    ],
+)
 def test_a_presets_programs_trace(preset):
     trace_programs(in_short(preset))
 

@@ -323,6 +323,7 @@ def run_commands(engine, *lines):
     return out.getvalue().split("\n\n")[:-1]
 
 
+@pytest.mark.thorough
 def test_reports_do_not_change_the_move(engine):
     played = run_commands(engine, "genmove b", "undo", "clear_cache")[0]
     engine._num_searches -= 1

@@ -326,9 +326,8 @@ def test_a_network_plays_and_its_weights_fix_the_size(tmp_path, capsys):
     assert "net.safetensors: damaged" in complaint[0]
 
 
-@pytest.mark.parametrize(
-    ("reuse", "nodes"), [(True, 5), pytest.param(False, 3, marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("reuse", "nodes"), [(True, 5), (False, 3)])
 def test_the_memory_of_the_tree_is_told(reuse, nodes, capsys):
     session("genmove b\n", gtp.GtpConfig(size=3, simulations=2, reuse=reuse))
     assert f"gozero gtp: a tree of {nodes} nodes: " in capsys.readouterr().err

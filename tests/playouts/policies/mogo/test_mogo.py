@@ -225,6 +225,7 @@ def test_whole_playouts_equal_their_steps():
             assert set(np.flatnonzero(own_plays[colour][lane])) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lanes", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_results_do_not_depend_on_lanes_or_neighbours(lanes):
     rules, key = go.Rules(SIZE), jax.random.key(1)
