@@ -241,6 +241,7 @@ def test_rows_need_whole_searches():
         with_search(search=SearchConfig(ensemble=Ensemble(2)))
 
 
+@pytest.mark.thorough
 def test_games_are_numbered_in_order_up_to_the_limit():
     lanes = selfplay.start(CONFIG, 0)
     assert lanes.game.tolist() == [0, 1, 2]

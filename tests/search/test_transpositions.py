@@ -361,7 +361,13 @@ def test_random_evaluations_are_shared_and_calls_are_fewer():
     assert len(draws) < 0.9 * SIMULATIONS
 
 
-@pytest.mark.parametrize("at_once", [{}, AT_ONCE], ids=["one leaf", "leaves"])
+@pytest.mark.parametrize(
+    "at_once",
+    [
+        pytest.param({}, id="one leaf", marks=pytest.mark.thorough),
+        pytest.param(AT_ONCE, id="leaves"),
+    ],
+)
 def test_a_nan_evaluation_is_shared(at_once):
     params = Params(nan_set=0b1011)
     run = shared(at_once.get("leaves", 1))
