@@ -136,7 +136,7 @@ MATCHES |= BY_TIME | LARGE | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
 of it) and in `small-k*`; those named by a board are `LARGE`. The paper is Gelly & Silver (2011),
-who used GNU Go 3.7.10, as do the `VERSION` ones."""
+who used GNU Go 3.7.10, the opponent in `VERSION`."""
 
 
 @dataclasses.dataclass(frozen=True)
