@@ -26,6 +26,8 @@ _UCT = _our_side(
 _HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
 _TAUGHT = {"shapes": RESULTS / "taught_9.safetensors"}
 """Values of local shapes that were learned from a network, not by self-play."""
+_EXPERTS = {"priors": "mm", "expert_bonus": 0.1, "expert_visits": 1.0}
+"""Chaslot's expert bias (2010): a bonus by the probabilities of a policy learned by MM."""
 
 _LITERAL = Side(**settings_of("literal", 9), resign=-0.95)
 """Algorithm 2 exactly as the paper prints it."""
@@ -72,6 +74,12 @@ MATCHES = {
     "heuristic-10000": Match(_our_side(10_000, **_HEURISTIC), 200, (0.82, 1.0), 0.90, "82%"),
     "taught": Match(_our_side(3000, **_HEURISTIC, **_TAUGHT), 400, (0.69, 1.0), 0.80),
     "taught-10000": Match(_our_side(10_000, **_HEURISTIC, **_TAUGHT), 200, (0.82, 1.0), 0.90),
+    "taught-experts": Match(
+        _our_side(3000, **_HEURISTIC, **_TAUGHT, **_EXPERTS), 400, (0.69, 1.0), 0.80
+    ),
+    "taught-experts-10000": Match(
+        _our_side(10_000, **_HEURISTIC, **_TAUGHT, **_EXPERTS), 200, (0.82, 1.0), 0.90
+    ),
     "playouts": Match(
         _our_side(400, nakade=False),
         200,
