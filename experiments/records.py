@@ -3,8 +3,8 @@
     python -m experiments.records      # regenerates the tables
 
 In a README a table stands between ``<!-- points results/results.csv -->`` and ``<!-- end -->``.
-The first marker names the kind of table and one or more record files. A kind is a function of
-their paths, defined here or in ``readme.py`` of the records' experiment.
+The first marker names the kind of table and its record files, if it takes any. A kind is a function
+of their paths, defined here or in ``readme.py`` of the records' experiment.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from typing import Any
 from experiments.matches import scale
 from experiments.matches.results import games_text
 from experiments.output import markdown, read_csv
+from experiments.papers import paper_figures
 from experiments.sweeps import results
 from experiments.usage import FOLDER
 
 _BLOCK = re.compile(
-    r"<!-- (\w+) ((?:\S*results/\S+\.(?:csv|jsonl?) )+)-->\n.*?<!-- end -->", re.DOTALL
+    r"<!-- (?!end )(\w+) ((?:\S*results/\S+\.(?:csv|jsonl?) )*)-->\n.*?<!-- end -->", re.DOTALL
 )
 _NUMBER = r"([-+]?\d[\d,]*(?:\.\d+)?)%?"
 _CLAIM = re.compile(rf"{_NUMBER}(?:\*\*)? \[{_NUMBER},\s+{_NUMBER}\]")
@@ -120,12 +121,12 @@ def _opponent_command(match: pathlib.Path) -> str | None:
     return json.loads(config.read_text())["opponent"]["command"] if config.exists() else None
 
 
-KINDS = {kind.__name__: kind for kind in (points, grid, matches, columns)}
+KINDS = {kind.__name__: kind for kind in (points, grid, matches, columns, paper_figures)}
 
 
 def pages() -> list[pathlib.Path]:
     """The pages that may have generated tables: the experiments' READMEs and docs/."""
-    return [*FOLDER.glob("*/README.md"), *(FOLDER.parent / "docs").glob("*.md")]
+    return [*FOLDER.glob("*/README.md"), *(FOLDER.parent / "docs").rglob("*.md")]
 
 
 def regenerated(page: pathlib.Path) -> str:
@@ -134,15 +135,15 @@ def regenerated(page: pathlib.Path) -> str:
     def table(block: re.Match[str]) -> str:
         kind, records = block.groups()
         paths = [(page.parent / record).resolve() for record in records.split()]
-        return f"<!-- {kind} {records}-->\n{_maker(kind, paths[0])(*paths)}\n<!-- end -->"
+        return f"<!-- {kind} {records}-->\n{_maker(kind, *paths)(*paths)}\n<!-- end -->"
 
     return _BLOCK.sub(table, page.read_text())
 
 
-def _maker(kind: str, record: pathlib.Path) -> Callable[..., str]:
+def _maker(kind: str, *records: pathlib.Path) -> Callable[..., str]:
     if kind in KINDS:
         return KINDS[kind]
-    experiment = record.resolve().relative_to(FOLDER.resolve()).parts[0]
+    experiment = records[0].resolve().relative_to(FOLDER.resolve()).parts[0]
     return getattr(importlib.import_module(f"experiments.{experiment}.readme"), kind)
 
 
