@@ -20,9 +20,11 @@ from gozero.search.game import Trail
 
 def raw_network(
     rules: Rules, path: pathlib.Path
-) -> Callable[[GameState, jax.Array], network.NetworkOutput]:
-    """A function (a game, a symmetry i32[]) -> the network's output [1] for it. The input is
-    transformed by the symmetry, and the output back. (A KataGo network returns a `KataGoOutput`.)
+) -> Callable[[GameState, jax.Array, jax.Array], network.NetworkOutput]:
+    """A function (a game, a symmetry i32[], an optimism f32[]) -> the network's output [1] for it.
+    The input is transformed by the symmetry, and the output back. (A KataGo network returns a
+    `KataGoOutput`; one with an optimistic policy gives it the weight of the optimism, or if that is
+    not finite, its weight at the root of a search.)
 
     Raises:
       ValueError: the weights are missing, damaged or for another size.
@@ -30,11 +32,15 @@ def raw_network(
     config, params, _ = weights.load(path, rules.size)
     size = rules.size
 
-    def output_for(state: GameState, k: jax.Array) -> network.NetworkOutput:
+    def output_for(state: GameState, k: jax.Array, optimism: jax.Array) -> network.NetworkOutput:
         inputs = _inputs_of(rules, config, state)
         transform = lambda planes: symmetry.map_planes(planes, k)[None]
         if isinstance(inputs, Inputs):
-            output = kinds.apply(config, params, Inputs(transform(inputs[0]), inputs[1][None]))
+            seen = Inputs(transform(inputs.planes), inputs.global_inputs[None])
+            if inputs.optimism is not None:
+                given = jnp.where(jnp.isfinite(optimism), optimism, inputs.optimism)
+                seen = seen._replace(optimism=given[None])
+            output = kinds.apply(config, params, seen)
         else:
             output = kinds.apply(config, params, transform(inputs))
         inverse, ownership = symmetry.inverse(k), output.ownership_logits

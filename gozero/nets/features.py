@@ -115,6 +115,7 @@ class Inputs(NamedTuple):
 
     planes: jax.Array  # f32[size, size, C]
     global_inputs: jax.Array  # f32[G]
+    optimism: jax.Array | None = None  # f32[]; see `KataGoConfig.optimism`
 
 
 class FeatureSet(NamedTuple):

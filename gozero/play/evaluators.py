@@ -33,9 +33,10 @@ NAMES = ("network", "playout")
 
 
 def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
-    """Averages an evaluator's logits and values over all symmetries of each position: AlphaGo's
-    explicit symmetry ensemble (Silver et al. 2016). Each position takes one evaluation for each
-    symmetry of the game.
+    """Averages an evaluator's probabilities and values over all symmetries of each position:
+    AlphaGo's explicit symmetry ensemble (Silver et al. 2016), and KataGo's. Each position takes one
+    evaluation for each symmetry of the game. The probabilities are those over all actions, illegal
+    ones too.
 
     Args:
       rules: the rules of Go, which has eight symmetries, or a `Game` with `symmetries`.
@@ -57,7 +58,9 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
             (evaluation.prior_logits, evaluation.value, evaluation.score),
         )
         score = None if score is None else _mean_score(score)
-        return Evaluation(_undo_symmetry(logits, sources).mean(1), value.mean(1), score=score)
+        probabilities = jax.nn.softmax(_undo_symmetry(logits, sources), axis=-1).mean(1)
+        logits = jnp.log(jnp.maximum(probabilities, _LEAST_PROBABILITY))
+        return Evaluation(logits, value.mean(1), score=score)
 
     about = {**evaluator.about, "symmetries": "all"}
     return evaluator._replace(evaluate=evaluate, about=about)
@@ -83,6 +86,8 @@ def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
     about = {**evaluator.about, "symmetries": "random"}
     return evaluator._replace(evaluate=evaluate, about=about)
 
+
+_LEAST_PROBABILITY = 1e-30
 
 SYMMETRIES = {"all": over_symmetries, "random": random_symmetry}
 """By value of `PlayerConfig.symmetries`."""

@@ -126,9 +126,11 @@ def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) ->
         score = jnp.stack([output.score_mean, output.score_stdev], axis=-1)
         return Evaluation(output.policy_logits, output.value, score=score)
 
-    names = "version", "dtype", "scoring", "tax", "button", "friendly_pass", "optimism"
+    names = "version", "dtype", "scoring", "tax", "button", "friendly_pass"
     about = {"evaluator": "network", "features": "katago"}
     about |= {name: getattr(config, name) for name in names}
+    about["optimism"] = config.optimism if config.is_optimistic else 0.0
+    about |= {"root_optimism": config.root_optimism} if config.is_optimistic else {}
     prepare = functools.partial(katago.prepared, config, board=_board(rules))
     rule = KataGoPuct(score=ScoreUtility(rules.size))
     return Evaluator(evaluate, params, observe, rule, about, prepare)

@@ -13,7 +13,10 @@ import pytest
 from gozero.apps import cli
 from gozero.apps.analysis import run as analysis
 from gozero.apps.analysis.config import AnalyzeConfig
+from gozero.apps.gtp import protocol
 from gozero.apps.gtp import run as gtp
+from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.engine import Engine
 from gozero.go import coords
 from gozero.play import shards
 from tests.nets import katago_files as files
@@ -91,3 +94,36 @@ def test_selfplay(path, tmp_path, capsys, dtype):
     assert manifest["weights_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     _, rows = shards.read_folder(tmp_path / "run")
     assert rows.num_rows > 0
+
+
+def answers_of(engine, *lines):
+    out = io.StringIO()
+    protocol.serve(gtp.commands(engine), io.BytesIO("\n".join(lines).encode()), out)
+    return out.getvalue().split("\n\n")[:-1]
+
+
+@pytest.mark.thorough
+def test_a_raw_network_prints_what_katago_prints(tmp_path):
+    """In its order; for another colour, the board without its past."""
+    path = tmp_path / "net.bin"
+    path.write_bytes(files.data(files.model(12, [files.ORDINARY])))
+    config = GtpConfig(size=3, ko="positional", evaluator="network", weights=path)
+    engine = Engine(config)
+    commands = "0", "w 0", "w 0 0.2", "0 1", "b 0", "all"
+    answers_of(engine, "play b B2")
+    answers = [answers_of(engine, f"kata-raw-nn {words}")[0] for words in commands]
+    plain, white, same, optimistic, black, all_ = (one.removeprefix("= ") for one in answers)
+    assert plain == white == same != optimistic
+    assert all_.startswith(plain + "\nsymmetry 1\n")
+    names = [line.split()[0] for line in plain.split("\n") if line[0].isalpha()]
+    assert names == [
+        *("symmetry", "whiteWin", "whiteLoss", "noResult", "whiteLead", "whiteScoreSelfplay"),
+        *("whiteScoreSelfplaySq", "varTimeLeft", "shorttermWinlossError", "shorttermScoreError"),
+        *("policy", "policyPass", "whiteOwnership"),
+    ]
+    values = lambda text: dict(line.split() for line in text.split("\n") if len(line.split()) == 2)
+    assert all(float(values(plain)[name]) > 0 for name in names[6:10])
+    changed = {name for name, value in values(plain).items() if values(optimistic)[name] != value}
+    assert changed == {"policyPass"}
+    fresh = Engine(config)
+    assert answers_of(fresh, "set_position b B2", "kata-raw-nn b 0")[1] == f"= {black}"

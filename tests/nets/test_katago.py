@@ -23,6 +23,7 @@ from gozero.nets import kinds, weights
 from gozero.nets.features import Inputs
 from gozero.nets.katago import model_file, network
 from gozero.play.evaluators import over_symmetries
+from gozero.search.game import Trail
 from tests.nets import katago_files as files
 
 DATA = pathlib.Path(
@@ -174,7 +175,13 @@ ALL = [files.ORDINARY, files.NESTED, files.LEARNT, files.FEED, files.FIXED]
 
 
 @pytest.mark.parametrize(
-    ("version", "blocks", "tip"), [(8, (files.ORDINARY, files.GPOOL), "batch"), (17, ALL, "board")]
+    ("version", "blocks", "tip"),
+    [
+        (8, (files.ORDINARY, files.GPOOL), "batch"),
+        pytest.param(9, (files.ORDINARY,), "batch", marks=pytest.mark.thorough),
+        pytest.param(12, (files.ORDINARY,), "batch", marks=pytest.mark.thorough),
+        (17, ALL, "board"),
+    ],
 )
 def test_networks_equal_plain_numpy(put, version, blocks, tip):
     model, size = files.model(version, blocks, tip=tip, seed=version), 5
@@ -183,11 +190,17 @@ def test_networks_equal_plain_numpy(put, version, blocks, tip):
     planes = rng.normal(size=(2, size, size, 22)).astype(np.float32)
     numbers = rng.normal(size=(2, 19)).astype(np.float32)
     numbers[:, 6], numbers[:, 9] = (0, 1), 0  # simple ko, then superko
-    result = jax.jit(functools.partial(network.apply, config))(params, Inputs(planes, numbers))
+    optimism = jnp.array([0.0, 0.25]) if version >= 12 else None
+    inputs = Inputs(planes, numbers, optimism)
+    apply = jax.jit(functools.partial(network.apply, config))
+    result = apply(params, inputs)
+    at_root = apply(params, inputs._replace(optimism=None)).policy_logits
     for i in range(2):
         policy, value, score, owners = files.evaluate(model, planes[i], numbers[i])
         close = functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=2e-4)
-        close(result.policy_logits[i], policy[:, 0])
+        other = policy[:, min(1, policy.shape[1] - 1)]
+        close(result.policy_logits[i], policy[:, 0] + (0, 0.25)[i] * (other - policy[:, 0]))
+        close(at_root[i], policy[:, 0] + 0.2 * (other - policy[:, 0]))
         close(result.ownership_logits[i], owners.reshape(-1))
         shares = np.exp(value - value.max()) * (1, 1, 1 - i)
         win, loss, nothing = shares / shares.sum()
@@ -200,11 +213,38 @@ def test_networks_equal_plain_numpy(put, version, blocks, tip):
         mean_of_squares = (1 - nothing) * ((score[0] * by[1]) ** 2 + spread**2)
         stdev = np.sqrt(mean_of_squares - (score[0] * by[1] * (1 - nothing)) ** 2)
         close(result.score_stdev[i], stdev, rtol=1e-3)
-        optimist = dataclasses.replace(config, optimism=0.25)
-        parts = policy[None], value[None], score[None], owners.reshape(1, -1)
-        bent = network._output(optimist, Inputs(planes[:1], numbers[:1]), *map(jnp.asarray, parts))
-        other = policy[:, min(1, policy.shape[1] - 1)]
-        close(bent.policy_logits[0], 0.75 * policy[:, 0] + 0.25 * other)
+        errors = result.variance_time, result.value_error, result.score_error
+        if version < 9:
+            assert errors == (None, None, None)
+        else:
+            close([x[i] for x in errors], errors_of(version, score, by), rtol=1e-3)
+
+
+def errors_of(version, score, scales):
+    """How sure the other outputs are, with a positive number for each."""
+    positive = lambda x: np.log1p(np.exp(x))
+    time, pairs = positive(score[3]) * scales[4], list(zip(score[4:], scales[5:], strict=True))
+    if version == 9:
+        return [time, positive(score[4]), 10 * positive(score[5])]
+    if version < 14:
+        return [time, *(np.sqrt(positive(x) * by) for x, by in pairs)]
+    return [time, *(positive(x / 2) * np.sqrt(by) for x, by in pairs)]
+
+
+def test_a_search_is_optimistic_below_its_root():
+    config = files.config(files.model(12, [files.ORDINARY]))
+    rules = go.Rules(3)
+    evaluator = gozero.network_evaluator(rules, config, {})
+    assert (evaluator.about["optimism"], evaluator.about["root_optimism"]) == (1.0, 0.2)
+    state = go.init(rules)
+    ancestors = jax.tree.map(lambda x: jnp.stack([x] * 2), state.position)
+    observed = [evaluator.observe(state, state.position, Trail(ancestors, n)) for n in (0, 1)]
+    optimism = [float(inputs.optimism) for inputs in observed]
+    assert optimism == [pytest.approx(0.2), 1.0]
+    old = gozero.network_evaluator(rules, files.config(files.model(11, [files.ORDINARY])), {})
+    assert old.about["optimism"] == 0.0
+    assert "root_optimism" not in old.about
+    assert old.observe(state, state.position, Trail(ancestors, 1)).optimism is None
 
 
 @pytest.mark.parametrize(

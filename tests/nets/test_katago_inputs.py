@@ -167,6 +167,20 @@ def test_played_stones_count_in_territory_scoring_and_the_button_once():
             assert int(kept.in_row) == (at == 2)
 
 
+def test_the_pass_that_takes_the_button_hides_nothing():
+    """Only a pass after it does, where passes are hidden."""
+    rules = go.Rules(3)
+    config = dataclasses.replace(CONFIG, button=True, friendly_pass=True)
+    state, passed = go.init(rules), []
+    for _ in range(2):
+        state = go.play(rules, state, jnp.int32(9))
+        passed.append(
+            np.asarray(inputs.observe(config, rules, state, state.position).global_inputs)
+        )
+    assert [x[:2].tolist() for x in passed] == [[1, 0], [0, 0]]
+    assert [x[14] for x in passed] == [0, 0]
+
+
 def test_remember_bans_no_further_moves():
     """With `remember`, repeated boards stay legal: the legal actions are those of simple ko."""
     plain, kept = go.Rules(2, "simple"), go.Rules(2, "simple", remember=True)

@@ -27,6 +27,7 @@ _USAGE = "[COLOUR] [INTERVAL] [KEY] [VALUE] [...]"
 _INTERVAL = 1.0  # seconds, the default
 _LONGEST = 10**7  # seconds
 _PV_LENGTH = 16
+_COLOURS = ("b", "w", "black", "white")
 _FLAGS = {
     "ownership": "ownership",
     "movesOwnership": "moves_ownership",
@@ -63,7 +64,7 @@ def commands(engine: Engine) -> dict[str, Command]:
         table[f"{kind}-analyze"] = Command(analyze, _USAGE, talks=True)
         table[f"{kind}-genmove_analyze"] = Command(genmove, _USAGE, talks=True)
     raw = functools.partial(_raw_network, engine)
-    return {**table, "kata-raw-nn": Command(raw, "SYMMETRY")}
+    return {**table, "kata-raw-nn": Command(raw, "[COLOUR] SYMMETRY [OPTIMISM]")}
 
 
 def parse_options(
@@ -82,7 +83,7 @@ def parse_options(
       GtpFailure: the words are invalid; the message says why.
     """
     remaining, options = list(words), dict[str, Any](interval=interval)
-    if remaining and remaining[0].lower() in ("b", "w", "black", "white"):
+    if remaining and remaining[0].lower() in _COLOURS:
         options["colour"] = colour_of(remaining.pop(0))
     if remaining and remaining[0][:1] in "0123456789":
         options["interval"] = _interval(remaining.pop(0))
@@ -244,18 +245,35 @@ def _number(value: float) -> str:
     return f"{value:.6f}"
 
 
-def _raw_network(engine: Engine, symmetry: str) -> str:
+def _raw_network(engine: Engine, *words: str) -> str:
+    remaining = list(words)
+    colour = colour_of(remaining.pop(0)) if words and words[0].lower() in _COLOURS else None
+    symmetry, optimism, *more = [*remaining, "", ""][: max(2, len(remaining))]
     if symmetry not in (*"01234567", "all"):
         raise GtpFailure("syntax error: expected a symmetry from 0 to 7, or all")
+    if more:
+        raise GtpFailure(f"syntax error: {more[0]} is one word too many")
+    options = {"colour": colour, "optimism": _optimism(optimism) if optimism else None}
     try:
         outputs = [
-            (k, engine.raw_network(k)) for k in (range(8) if symmetry == "all" else [int(symmetry)])
+            (k, engine.raw_network(k, **options))
+            for k in (range(8) if symmetry == "all" else [int(symmetry)])
         ]
     except ValueError as error:
         raise GtpFailure(f"cannot evaluate: {error}") from error
     return "\n".join(
         line for k, output in outputs for line in (f"symmetry {k}", *_raw_lines(output))
     )
+
+
+def _optimism(word: str) -> float:
+    try:
+        optimism = float(word)
+    except ValueError:
+        optimism = math.nan
+    if not 0 <= optimism <= 1:
+        raise GtpFailure(f"syntax error: {word} is no optimism from 0 to 1")
+    return optimism
 
 
 def _raw_lines(output: dict[str, Any]) -> Iterator[str]:

@@ -416,12 +416,17 @@ class Engine:
             self._search(self.game.to_play, None, lambda running, is_over: is_interrupted())
             self._ponders = is_interrupted()  # if not interrupted, all simulations are done
 
-    def raw_network(self, symmetry: int) -> dict[str, Any]:
-        """The network's output for the game and the player to move: numbers and arrays, by
-        KataGo's names for them.
+    def raw_network(
+        self, symmetry: int, colour: int | None = None, optimism: float | None = None
+    ) -> dict[str, Any]:
+        """The network's output for the game: numbers and arrays, by KataGo's names for them.
 
         Args:
           symmetry: from 0 to 7; applied to the board that the network sees.
+          colour: the player to move; if it is not that player's turn, the network is shown no past
+            moves, and no ko. None: the player whose turn it is.
+          optimism: the weight of a KataGo network's optimistic policy, 0 to 1, if it has one; None:
+            that of the root of a search.
 
         Raises:
           ValueError: the player has no weights file.
@@ -437,23 +442,41 @@ class Engine:
             raise ValueError("the player has no weights file")
         if self.size not in self._networks:
             self._networks[self.size] = raw_network(rules, path)
-        output = self._networks[self.size](state, jnp.int32(symmetry))
-        sign = 1 if self.game.to_play else -1
-        logits = np.where(self.game.legal(), np.asarray(output.policy_logits[0]), -np.inf)
+        legal = self.game.legal()
+        if colour not in (None, self.game.to_play):
+            state, legal = self._anew(colour)
+        weight = jnp.float32(np.nan if optimism is None else optimism)
+        output = self._networks[self.size](state, jnp.int32(symmetry), weight)
+        sign = 1 if int(state.position.to_play) else -1
+        logits = np.where(legal, np.asarray(output.policy_logits[0]), -np.inf)
         policy = np.exp(logits - logits.max())
         policy = np.where(policy > 0, policy / policy.sum(), np.nan)
         value, no_result = float(output.value[0]), float(getattr(output, "no_result", [0.0])[0])
-        result = {
+        result: dict[str, Any] = {
             "whiteWin": (1 - no_result + sign * value) / 2,
             "whiteLoss": (1 - no_result - sign * value) / 2,
             "noResult": no_result,
-            "policy": policy[:-1].reshape(self.size, -1),
-            "policyPass": float(policy[-1]),
         }
-        if output.score is not None and output.ownership is not None:
+        if output.score is not None:
+            result["whiteLead"] = sign * float(output.score[0])
+        result |= _only_of_katago(output, sign)
+        result |= {"policy": policy[:-1].reshape(self.size, -1), "policyPass": float(policy[-1])}
+        if output.ownership is not None:
             ownership = sign * np.asarray(output.ownership[0]).reshape(self.size, -1)
-            result |= {"whiteLead": sign * float(output.score[0]), "whiteOwnership": ownership}
+            result["whiteOwnership"] = ownership
         return result
+
+    def _anew(self, colour: int) -> tuple[GameState, np.ndarray]:
+        """(a game that begins with the stones on the board and `colour` to play, bool[A]: the legal
+        actions)."""
+        import numpy as np
+
+        from gozero.go import rules as go
+        from gozero.go import setup
+
+        rules = self.game.rules
+        state = setup.from_stones(rules, self.game.stones(), colour, self.komi)
+        return state, np.asarray(go.legal_actions(rules, state))
 
     def stop(self) -> None:
         """Stop pondering until the engine's next move."""
@@ -495,6 +518,20 @@ class Engine:
     def score_text(self) -> str:
         """The area score of the board as it stands."""
         return coords.result_text(self.game.score())
+
+
+def _only_of_katago(output: Any, sign: int) -> dict[str, float]:
+    """The outputs that only KataGo's networks have; -1 for those that older ones lack."""
+    if not hasattr(output, "score_mean"):
+        return {}
+    mean, stdev = float(output.score_mean[0]), float(output.score_stdev[0])
+    errors = output.variance_time, output.value_error, output.score_error
+    names = "varTimeLeft", "shorttermWinlossError", "shorttermScoreError"
+    return {
+        "whiteScoreSelfplay": sign * mean,
+        "whiteScoreSelfplaySq": mean**2 + stdev**2,
+        **{name: -1.0 if x is None else float(x[0]) for name, x in zip(names, errors, strict=True)},
+    }
 
 
 def _state_for(game: HostGame, colour: int) -> GameState:

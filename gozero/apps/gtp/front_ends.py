@@ -26,6 +26,12 @@ RULES: dict[str, tuple[KoRule, bool]] = {
 }
 """Rule sets by KataGo's names: the ko rule, and whether suicide is allowed. All count area."""
 
+_FIELDS = frozenset(
+    "ko suicide scoring score tax hasButton friendlyPassOk whiteHandicapBonus".split()
+)
+"""Fields of rules in KataGo's JSON. The last two have no effect: here two passes do end a game, and
+handicap stones have no bonus."""
+
 _ANALYZE_COMMANDS = """varc/Best Move/reg_genmove %c
 string/Final Score/final_score
 plist/Dead Stones/final_status_list dead
@@ -136,15 +142,18 @@ def _rules_of_json(engine: Engine, text: str) -> tuple[KoRule, bool]:
     """(ko rule, suicide) from KataGo's JSON; omitted fields stay unchanged."""
     try:
         fields = files.parse_json(text)
+        unknown = sorted(set(fields.keys()) - _FIELDS)
         ko, suicide = fields.get("ko", engine.ko).lower(), fields.get("suicide", engine.suicide)
         scoring = (
-            fields.get("scoring", "AREA"),
+            fields.get("scoring", fields.get("score", "AREA")),
             fields.get("tax", "NONE"),
             fields.get("hasButton", False),
         )
     except (ValueError, AttributeError) as error:
         names = ", ".join(RULES)
         raise GtpFailure(f"unknown rules; expected one of {names}, or JSON") from error
+    if unknown:
+        raise GtpFailure(f"unknown rules; {unknown[0]} is not one of {', '.join(sorted(_FIELDS))}")
     if (
         ko not in coords.KO_RULES
         or not isinstance(suicide, bool)

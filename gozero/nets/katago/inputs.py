@@ -87,14 +87,25 @@ def observe(
       trail: its ancestors in the tree; None for the root.
 
     Returns:
-      Planes f32[size, size, C], global inputs f32[G].
+      Planes f32[size, size, C], global inputs f32[G], and optimism f32[] if the network has an
+      optimistic policy.
     """
     data = _HISTORY.extract(rules, state, position, trail)
-    past = _hide(config, rules, _moves(rules, data), position)
     bonus, button = _bonus(config, rules, state, position, trail)
-    numbers = _global_inputs(config, rules, data, past, bonus, button)
+    passes = position.passes - (0 if button is None else button.in_row)
+    past = _hide(config, rules, _moves(rules, data), position, passes)
+    ends = jnp.bool_(False) if _suppresses(config) else passes > 0
+    numbers = _global_inputs(config, rules, data, past, bonus, button, ends)
     boards = _boards(config, rules, data, past)
-    return Inputs(unpack_planes(rules.layout, boards), numbers)
+    return Inputs(unpack_planes(rules.layout, boards), numbers, _optimism(config, trail))
+
+
+def _optimism(config: KataGoConfig, trail: Trail | None) -> jax.Array | None:
+    if not config.is_optimistic:
+        return None
+    if trail is None:
+        return jnp.float32(config.root_optimism)
+    return jnp.where(trail.length == 0, config.root_optimism, config.optimism).astype(jnp.float32)
 
 
 # --- the last moves -------------------------------------------------------------------------
@@ -136,13 +147,16 @@ def _around(lay: bb.Layout, board: jax.Array) -> jax.Array:
     return stacked.stack(bb.neighbours(lay, stacked.unstack(board)))
 
 
-def _hide(config: KataGoConfig, rules: Rules, moves: _Moves, position: Position) -> _Moves:
+def _hide(
+    config: KataGoConfig, rules: Rules, moves: _Moves, position: Position, passes: jax.Array
+) -> _Moves:
     """The moves that the network is shown: none after a pass if passes are hidden (`_suppresses`),
-    and once the game is over only the last one (before version 6, none)."""
+    and once the game is over only the last one (before version 6, none). `passes`, i8[], are the
+    latest consecutive ones without that which took the button."""
     over = (position.passes >= 2) | (position.ply >= rules.move_limit)
     max_moves = jnp.where(over, int(config.inputs_version >= 6), NUM_LAST_MOVES)
     if _suppresses(config):
-        max_moves = jnp.where(position.passes > 0, 0, max_moves)
+        max_moves = jnp.where(passes > 0, 0, max_moves)
     is_shown = jnp.arange(NUM_LAST_MOVES) < max_moves
     points = jnp.where(is_shown[:, None], moves.points, np.uint32(0))
     return _Moves(points, moves.passed & is_shown, jnp.minimum(moves.known, max_moves))
@@ -261,15 +275,13 @@ def _in_seki(lay: bb.Layout, stones: jax.Array, area: jax.Array, atari: jax.Arra
 
 
 def _global_inputs(
-    config: KataGoConfig, rules: Rules, data: PositionData, moves: _Moves, bonus, button
+    config: KataGoConfig, rules: Rules, data: PositionData, moves: _Moves, bonus, button, ends
 ) -> jax.Array:
     """f32[G]."""
     version, position = config.inputs_version, data.position
     komi = jnp.where(position.to_play == WHITE, 1.0, -1.0) * (data.komi + bonus)
     max_komi = rules.num_points + _EXTRA_KOMI[version]
     komi = jnp.clip(komi, -max_komi, max_komi)
-    passes = position.passes - (button.in_row if button is not None else 0)
-    ends = jnp.bool_(False) if _suppresses(config) else passes > 0
     superko = {"positional": 0.5, "situational": -0.5}.get(rules.ko, 0.0)
     values = [*moves.passed, komi / (20.0 if version >= 6 else 15.0)]
     values += [float(rules.has_superko), superko, float(rules.suicide)]

@@ -195,7 +195,9 @@ class KataGoConfig:
       tax: the group tax, "none", "seki" or "all".
       button: whether the first pass is worth half a point and does not count towards the end.
       friendly_pass: whether the inputs hide that a pass would end the game.
-      optimism: weight of the optimistic policy, 0 to 1, for version 12 and later; 0: plain policy.
+      optimism: the weight, 0 to 1, of the optimistic policy that networks from version 12 on have
+        beside the plain one; the default is that of KataGo's GTP and analysis engines.
+      root_optimism: the same for positions that have no ancestors in a search tree.
 
     Raises:
       ValueError: naming the field, what it was and what is allowed.
@@ -212,7 +214,8 @@ class KataGoConfig:
     tax: Literal["none", "seki", "all"] = "none"
     button: bool = False
     friendly_pass: bool = False
-    optimism: float = 0.0
+    optimism: float = 1.0
+    root_optimism: float = 0.2
 
     auxiliary = True
     features = "katago"
@@ -225,8 +228,9 @@ class KataGoConfig:
                 raise ValueError(
                     f"{name}: {getattr(self, name)!r} is not one of {', '.join(map(str, allowed))}"
                 )
-        if not 0 <= self.optimism <= 1:
-            raise ValueError(f"optimism: {self.optimism} is not from 0 to 1")
+        for name in ("optimism", "root_optimism"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is not from 0 to 1")
         if self.inputs_version < 6 and self.tax != "none":
             raise ValueError(f"tax: a network of version {self.version} does not support one")
         if self.inputs_version < 7 and self.button:
@@ -250,6 +254,11 @@ class KataGoConfig:
     def channels(self) -> int:
         return self.trunk.conv.outputs
 
+    @property
+    def is_optimistic(self) -> bool:
+        """Whether the network has an optimistic policy."""
+        return self.policy.conv2.outputs > 1
+
 
 _ALLOWED = {
     "version": range(OLDEST, NEWEST + 1),
@@ -271,6 +280,10 @@ class KataGoOutput(NamedTuple):
     no_result: jax.Array  # f32[M]; 0 under superko and area scoring
     score_mean: jax.Array  # f32[M]: expected final score, in points
     score_stdev: jax.Array  # f32[M]: its standard deviation; 0 for version 3
+    # From version 9 on, else None; see KataGo's `varTimeLeft` and `shorttermWinlossError`.
+    variance_time: jax.Array | None = None  # f32[M]: how long the result stays uncertain, in moves
+    value_error: jax.Array | None = None  # f32[M]: of the value, against a search a few moves later
+    score_error: jax.Array | None = None  # f32[M]: the same of the score, in points
 
     @property
     def ownership(self) -> jax.Array:
@@ -499,7 +512,8 @@ def apply(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
     Args:
       config: the network.
       params: as `model_file.read` returns them.
-      inputs: planes f32[M, size, size, C], global inputs f32[M, G]; see `inputs.observe`.
+      inputs: planes f32[M, size, size, C], global inputs f32[M, G] and optimism f32[M] (None: that
+        of a root); see `inputs.observe`.
     """
     return _output(config, inputs, *_network(config, params)(inputs))
 
@@ -551,8 +565,10 @@ def _abstract(config: KataGoConfig) -> tuple[Any, nnx.State]:
 
 def _output(config: KataGoConfig, inputs: Inputs, policy, value, score, owners) -> KataGoOutput:
     logits = policy[..., 0]
-    if config.optimism and policy.shape[-1] > 1:
-        logits = logits + (policy[..., 1] - logits) * config.optimism
+    if config.is_optimistic:
+        optimism = inputs.optimism
+        optimism = config.root_optimism if optimism is None else optimism[:, None]
+        logits = logits + (policy[..., 1] - logits) * optimism
     if config.version > 3:  # only simple ko or territory scoring leaves games without a result
         global_inputs = inputs.global_inputs
         has_result = (global_inputs[:, 6] != 0) & (global_inputs[:, 9] == 0)
@@ -571,6 +587,7 @@ def _output(config: KataGoConfig, inputs: Inputs, policy, value, score, owners) 
         score_mean=mean * p_result,
         # With p = p_result: E[s^2] = p (mean^2 + stdev^2), E[s] = p mean.
         score_stdev=jnp.sqrt(jnp.maximum(p_result * (stdev**2 + mean**2 * (1.0 - p_result)), 0.0)),
+        **_errors(config, score),
     )
 
 
@@ -583,3 +600,22 @@ def _scores(config: KataGoConfig, score: jax.Array, size: int) -> tuple[jax.Arra
     stdev = jax.nn.softplus(score[:, 1]) * config.scales.score_stdev
     lead = score[:, 2] * config.scales.lead if config.version >= 8 else mean
     return lead, mean, stdev
+
+
+def _errors(config: KataGoConfig, score: jax.Array) -> dict[str, jax.Array]:
+    """The outputs of a network of version 9 or later that say how sure the others are, by name."""
+    if config.version < 9:
+        return {}
+    scales, (value_error, score_error) = config.scales, (score[:, 4], score[:, 5])
+    if config.version >= 14:
+        spread = lambda x, scale: jax.nn.softplus(x * 0.5) * math.sqrt(scale)
+    elif config.version >= 10:
+        spread = lambda x, scale: jnp.sqrt(jax.nn.softplus(x) * scale)
+    else:
+        spread = lambda x, scale: jax.nn.softplus(x) * scale
+        scales = scales._replace(value_error=1.0, score_error=10.0)
+    return {
+        "variance_time": jax.nn.softplus(score[:, 3]) * scales.variance_time,
+        "value_error": spread(value_error, scales.value_error),
+        "score_error": spread(score_error, scales.score_error),
+    }

@@ -396,9 +396,8 @@ def test_a_raw_network(engine, tmp_path):
     from gozero.nets import network, weights
     from gozero.nets.network import NetworkConfig
 
-    assert run_commands(engine, "kata-raw-nn 0", "kata-raw-nn 8") == [
-        "? cannot evaluate: the player has no weights file",
-        "? syntax error: expected a symmetry from 0 to 7, or all",
+    assert run_commands(engine, "kata-raw-nn 0") == [
+        "? cannot evaluate: the player has no weights file"
     ]
     shape = NetworkConfig(blocks=1, channels=4, auxiliary=True)
     params = network.init(shape, jax.random.key(0))
@@ -418,3 +417,17 @@ def test_a_raw_network(engine, tmp_path):
     assert total == pytest.approx(1, abs=1e-5)
     assert float(words[at["whiteWin"] + 1]) + float(words[at["whiteLoss"] + 1]) == pytest.approx(1)
     assert len(words) - at["whiteOwnership"] == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("8", "expected a symmetry from 0 to 7, or all"),
+        ("b", "expected a symmetry from 0 to 7, or all"),
+        ("w all 1.5", "1.5 is no optimism from 0 to 1"),
+        ("0 nan", "nan is no optimism from 0 to 1"),
+        ("0 0.5 b", "b is one word too many"),
+    ],
+)
+def test_bad_words_for_a_raw_network(engine, words, message):
+    assert run_commands(engine, f"kata-raw-nn {words}") == [f"? syntax error: {message}"]

@@ -147,9 +147,10 @@ def test_rules():
 
 
 REFUSED = ["japanese", "{", "[]", '{"ko": 3}', '{"scoring":"TERRITORY"}', '{"suicide":1}']
+REFUSED += ['{"score":"TERRITORY"}', '{"friendlyPass":true}']
 
 
-@pytest.mark.parametrize("words", [*REFUSED, "[" * 9000], ids=range(7))
+@pytest.mark.parametrize("words", [*REFUSED, "[" * 9000], ids=range(9))
 def test_rules_that_are_refused(words):
     answer, rules = responses_to(f"kata-set-rules {words}", "kata-get-rules")
     assert answer.startswith(("? unknown rules", "? unsupported rules"))
