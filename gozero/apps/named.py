@@ -9,11 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from gozero.play import players
-from gozero.play.player_config import FILES, PlayerConfig, board_size, is_katago_network
+from gozero.play.player_config import FILES, PlayerConfig, board_size
 from gozero.play.players import PlayerName
 from gozero.runs.settings import flag_of, setting
 
-_REFINING = {"simulations", "leaves", "resign"}
+_REFINING = {
+    *("simulations", "leaves", "trees", "nodes", "exploration", "final_move", "resign"),
+    *("symmetries", "dtype", "score_utility"),  # of a network
+}
 """Flags that adjust a player without making it a different one."""
 
 
@@ -50,8 +53,8 @@ class NamedPlayerConfig(PlayerConfig):
     player: PlayerName | None = setting(
         None,
         group="player",
-        unset=f"{players.DEFAULT}, or none if a flag of evaluation, search or heuristic other than "
-        "--simulations, --leaves and --resign is given",
+        unset=f"{players.DEFAULT}, or none if a flag of evaluation, search or heuristic is given "
+        "other than " + ", ".join(sorted(flag_of(name) for name in _REFINING)),
     )
     """The player whose settings for the board size are used; every other flag overrides one."""
 
@@ -86,7 +89,7 @@ class NamedPlayerConfig(PlayerConfig):
             values = {**of_player, **flags, "player": name}
             if any(field.name == "size" for field in dataclasses.fields(cls)):
                 values["size"] = size
-        if is_katago_network(flags.get("weights")):  # only a network can have such weights
+        if name is None and flags.get("weights") is not None:  # only a network has weights
             values.setdefault("evaluator", "network")
         with naming(name, {k: v for k, v in of_player.items() if k not in flags}):
             config = cls(**values)

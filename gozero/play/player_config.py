@@ -64,6 +64,9 @@ SHAPE_SIZES = (7, 9)
 """Board sizes whose local shapes come with the package; repeated here so that checking it needs
 no JAX."""
 
+KATAGO_SIZE = 19
+"""The largest board of a KataGo network; repeated here for the same reason."""
+
 LEARNT_POLICIES = ("mm", "balanced", "mm-atari", "balanced-atari")
 """Playout policies by learned strengths of move features."""
 
@@ -401,11 +404,17 @@ class PlayerConfig:
             )
 
     def check_size(self, size: int, prefix: str = "") -> None:
-        """Refuse a board size without local shapes in the package; a file is checked when read.
+        """Refuse a board size without local shapes in the package, and one above 19 for a KataGo
+        network; other files are checked when read.
 
         Raises:
           ValueError: as `check`.
         """
+        if self.uses_katago_network and size > KATAGO_SIZE:
+            raise ValueError(
+                f"--{prefix}weights {self.weights}: KataGo's networks support boards up to "
+                f"{KATAGO_SIZE}x{KATAGO_SIZE}, not {size}x{size}"
+            )
         if self._has_shapes and self.shapes is None and size not in SHAPE_SIZES:
             sizes = " and ".join(f"{n}x{n}" for n in SHAPE_SIZES)
             flag = "search td" if self.search == "td" else "heuristic shape"

@@ -149,6 +149,8 @@ class Engine:
             raise ValueError(f"{size} is not from {MIN_SIZE} to {MAX_SIZE}")
         start_size = self.config.size
         for name in ("weights", "shapes"):
+            if name == "weights" and self.config.uses_katago_network:
+                continue  # which fits every size
             if name in self.config.own_files and size != start_size:
                 raise ValueError(f"the {name} are for {start_size}x{start_size}")
         self.config.on(size).check_size(size)

@@ -26,9 +26,10 @@ RULES: dict[str, tuple[KoRule, bool]] = {
 }
 """Rule sets by KataGo's names: the ko rule, and whether suicide is allowed. All count area."""
 
-_FIELDS = frozenset(
-    "ko suicide scoring score tax hasButton friendlyPassOk whiteHandicapBonus".split()
-)
+_FIELDS = {
+    *("ko", "suicide", "scoring", "score", "tax", "hasButton"),
+    *("friendlyPassOk", "whiteHandicapBonus"),
+}
 """Fields of rules in KataGo's JSON. The last two have no effect: here two passes do end a game, and
 handicap stones have no bonus."""
 

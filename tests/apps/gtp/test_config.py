@@ -8,6 +8,7 @@ import pytest
 
 from gozero.apps import flags, host_game
 from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.gtp.engine import Engine
 from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import player_config, players
@@ -123,6 +124,36 @@ def test_flags_refine_a_player_on_every_board():
     config = of_line("--player", "rave", "--exploration", "0.1", "--size", "5")
     assert (config.nakade, config.simulations, config.exploration) == (True, 3000, 0.1)
     assert config.on(7).exploration == 0.1
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--final-move value", "--nodes 1000", "--trees 2", "--exploration 1", "--symmetries all"],
+)
+def test_flags_that_only_adjust_a_search_keep_the_player(words):
+    config = of_line(*words.split())
+    assert (config.player, config.search, config.weights) == (
+        *("strong", "katago", players.NETWORKS[9]),
+    )
+    assert vars(config) != vars(of_line())
+
+
+def test_weights_make_a_network_of_the_evaluator():
+    config = of_line("--weights", str(players.NETWORKS[7]))
+    assert (config.player, config.evaluator, config.size) == (None, "network", 7)
+
+
+def test_a_katago_network_plays_on_every_board(monkeypatch):
+    monkeypatch.setattr(Engine, "_warm_up", lambda self: None)
+    engine = Engine(of_line("--weights", "net.bin.gz", "--size", "9"))
+    engine.set_size(19)
+    assert engine.size == 19
+    with pytest.raises(ValueError, match=r"net.bin.gz: KataGo's networks support .* not 21x21"):
+        engine.set_size(21)
+    assert engine.size == 19
+    engine = Engine(of_line("--weights", str(players.NETWORKS[9])))
+    with pytest.raises(ValueError, match="the weights are for 9x9"):
+        engine.set_size(19)
 
 
 def test_flags_of_another_search_select_no_named_player():
