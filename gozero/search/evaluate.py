@@ -136,6 +136,21 @@ _MOST_VALUE = 1 + 2**-10
 """The largest absolute value that is accepted: rounding may exceed 1 by a little."""
 
 
+def check_evaluator(evaluator: Any) -> None:
+    """Refuse anything but an evaluator.
+
+    Raises:
+      TypeError: another type.
+    """
+    if not isinstance(evaluator, Evaluator | ExternalEvaluator):
+        hint = "gozero.Evaluator(evaluate, params)"
+        if callable(evaluator):
+            hint += ", with evaluate(params, key, observations) -> gozero.Evaluation"
+        raise TypeError(
+            f"evaluator: expected an Evaluator, not a {type(evaluator).__name__}; pass {hint}"
+        )
+
+
 def check_evaluation(evaluation: Any, shape: tuple[int, ...]) -> None:
     """Refuse anything but an evaluation of M positions with A actions, `shape` = (M, A).
 

@@ -6,10 +6,12 @@ the search vmaps them. Values lie in [-1, 1] and are for the player to move.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 
 class Trail(NamedTuple):
@@ -81,7 +83,8 @@ class Game(NamedTuple):
     Attributes:
       num_actions: A, the number of actions; action indices are i32 in [0, A).
       init: (key) -> a new game. The PRNG key is for random starts; most games ignore it.
-      play: (state, action) -> state. Assumes a legal action; no change once the game is over.
+      play: (state, action) -> state, with the shapes and dtypes of the given one. Assumes a legal
+        action; no change once the game is over.
       legal: (state) -> bool[A].
       outcome: (state) -> (over bool[], value f32[]). When over, the value is the exact result
         for the player to move; a game cut short by a move limit is scored, not lost.
@@ -120,6 +123,65 @@ def history_of(game: Game, observe: Callable[[Any, Any, Trail], Any] | None = No
         sees_ancestors=observe is not None,
     )
     return history if observe is None else history._replace(observe=observe)
+
+
+def check_game(game: Game, states: Any) -> None:
+    """Refuses functions of a game without a `history` that do not return what a search needs.
+
+    Args:
+      game: the game.
+      states: its states, with a leading axis.
+
+    Raises:
+      ValueError: says which function, what it returns and what is needed.
+    """
+    if game.history is None:
+        leaves, structure = jax.tree.flatten(states)
+        shapes = tuple((x.shape[1:], x.dtype) for x in map(jnp.asarray, leaves))
+        _check_functions(game, structure, shapes)
+
+
+@functools.lru_cache(maxsize=16)
+def _check_functions(game: Game, structure: Any, shapes: tuple) -> None:
+    state = structure.unflatten([jax.ShapeDtypeStruct(*shape) for shape in shapes])
+    for path, leaf in jax.tree.leaves_with_path(state):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            raise ValueError(
+                f"states: {_name(path)} is a PRNG key, which trees cannot hold; keep "
+                "jax.random.key_data(key) in the state, and wrap_key_data where it is used"
+            )
+    after = jax.eval_shape(game.play, state, jax.ShapeDtypeStruct((), jnp.int32))
+    if jax.tree.structure(after) != structure:
+        raise ValueError(
+            f"play: it returns {jax.tree.structure(after)}; it must be the state's {structure}"
+        )
+    for (path, old), new in zip(
+        jax.tree.leaves_with_path(state), jax.tree.leaves(after), strict=True
+    ):
+        if (old.shape, old.dtype) != (new.shape, new.dtype):
+            raise ValueError(
+                f"play: {_name(path)} is {_array(new)}; it must stay {_array(old)}, as in the "
+                "state before"
+            )
+    legal = jax.eval_shape(game.legal, state)
+    if _array(legal) != f"bool[{game.num_actions}]":
+        raise ValueError(f"legal: it returns {_array(legal)}, not bool[{game.num_actions}]")
+    outcome = jax.eval_shape(game.outcome, state)
+    kinds = [_array(x) for x in outcome] if isinstance(outcome, tuple | list) else _array(outcome)
+    if len(kinds) != 2 or kinds[0] != "bool[]" or not kinds[1].startswith(("float", "bfloat")):
+        raise ValueError(
+            f"outcome: it returns {kinds}; it must return (over bool[], value float32[])"
+        )
+
+
+def _name(path: Any) -> str:
+    return f"state{jax.tree_util.keystr(path)}"
+
+
+def _array(x: Any) -> str:
+    if not hasattr(x, "shape"):
+        return type(x).__name__
+    return f"{x.dtype}[{', '.join(map(str, x.shape))}]"
 
 
 def positions_of(game: Game, states: Any) -> Any:

@@ -34,8 +34,8 @@ from gozero.compile import mode, stages
 from gozero.search import ensemble, expand, lanes, leaves, reuse, root, rows, transpositions
 from gozero.search.choose import Draws
 from gozero.search.config import Ensemble, SearchConfig
-from gozero.search.evaluate import Evaluated, evaluate_positions, with_utility
-from gozero.search.game import Evaluator, Game, History, history_of
+from gozero.search.evaluate import Evaluated, check_evaluator, evaluate_positions, with_utility
+from gozero.search.game import Evaluator, Game, History, check_game, history_of
 from gozero.search.memory import optional_arrays
 from gozero.search.select import find_leaf
 from gozero.search.tree import Tree
@@ -108,11 +108,12 @@ def search(
       given position is rebuilt from scratch, and its `ok` is False.
 
     Raises:
-      TypeError: the evaluator does not return an `Evaluation`.
-      ValueError: states without a common leading axis; an evaluation of the wrong shape; a tree of
-        another batch size, capacity or game; features that cannot be combined
-        (`config.CONFLICTS`).
+      TypeError: the evaluator is no `Evaluator`, or does not return an `Evaluation`.
+      ValueError: states without a common leading axis; functions of the game that do not fit
+        (`game.check_game`); an evaluation of the wrong shape; a tree of another batch size,
+        capacity or game; features that cannot be combined (`config.CONFLICTS`).
     """
+    check_evaluator(evaluator)
     evaluator = evaluator.prepared()
     begun = begin(game, evaluator, key, states, config, tree)
     if config.sharing is not None:
@@ -473,7 +474,7 @@ def _roots(game: Game, states: Any) -> tuple[Any, Any]:
     """(contexts, positions) of states, with a leading axis [B].
 
     Raises:
-      ValueError: states without a common leading axis.
+      ValueError: states without a common leading axis, or as `check_game`.
     """
     sizes = {jnp.shape(x)[:1] for x in jax.tree.leaves(states)}
     if len(sizes) != 1 or () in sizes:
@@ -481,6 +482,7 @@ def _roots(game: Game, states: Any) -> tuple[Any, Any]:
             f"states: their leading axes are {sorted(sizes)}; give every leaf the same [B], which "
             "is [1] for a single game"
         )
+    check_game(game, states)
     return jax.vmap(history_of(game).root)(states)
 
 

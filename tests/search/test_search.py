@@ -232,6 +232,41 @@ def test_bad_arguments():
         search(*arguments, POSITIONS, SearchConfig(64), tree=searched().tree)
 
 
+@pytest.mark.parametrize("evaluator", [tictactoe.even, None])
+def test_anything_but_an_evaluator_is_refused(evaluator):
+    with pytest.raises(TypeError, match=r"evaluator: expected an Evaluator, not a .*; pass gozero"):
+        search(tictactoe.GAME, evaluator, jax.random.key(0), POSITIONS, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("match", "change"),
+    [
+        (
+            r"play: state.own is float32\[9\]; it must stay bool\[9\]",
+            {"play": lambda s, a: s._replace(own=s.own + 0.5)},
+        ),
+        (r"play: it returns PyTreeDef.*; it must be the state's", {"play": lambda s, a: (s, a)}),
+        (r"legal: it returns bool\[8\], not bool\[9\]", {"legal": lambda s: s.own[1:]}),
+        (r"legal: it returns float32\[9\]", {"legal": lambda s: s.own * 1.0}),
+        (
+            r"outcome: it returns \['float32\[\]', 'bool\[\]'\]; it must return \(over bool",
+            {"outcome": lambda s: tictactoe.GAME.outcome(s)[::-1]},
+        ),
+        (r"outcome: it returns bool\[\]", {"outcome": lambda s: tictactoe.GAME.outcome(s)[0]}),
+    ],
+)
+def test_a_game_that_does_not_fit_is_refused(match, change):
+    game, key = tictactoe.GAME._replace(**change), jax.random.key(0)
+    with pytest.raises(ValueError, match=match):
+        search(game, Evaluator(tictactoe.even), key, POSITIONS, CONFIG)
+
+
+def test_keys_in_states_are_refused():
+    states = POSITIONS, jax.random.split(jax.random.key(0), len(POSITIONS.own))
+    with pytest.raises(ValueError, match=r"states: state\[1\] is a PRNG key, which .*key_data"):
+        search(tictactoe.GAME, Evaluator(tictactoe.even), jax.random.key(0), states, CONFIG)
+
+
 def evaluate_as(change):
     """() -> SearchResult of a search whose evaluations are altered by `change`."""
     evaluate = lambda params, key, boards: change(tictactoe.even(params, key, boards))
