@@ -15,13 +15,13 @@ class GalleryEntry(NamedTuple):
 
     shows: str
     full: str
-    """The time of a full run on two cores, according to the records in its README."""
+    """The time of the recorded run on two cores, and its flags, according to its README."""
 
 
 ENTRIES = {
     "ablation": GalleryEntry(
         "cost and gain of several leaves a step, virtual loss, subtree reuse and transpositions",
-        "50 minutes (with `--resign -0.9`, 100 games per point)",
+        "50 minutes (`--games 100 --resign -0.9`)",
     ),
     "accelerators": GalleryEntry(
         "the main programs compiled ahead for TPUs and GPUs: memory, kernels, estimated time",
@@ -41,7 +41,7 @@ ENTRIES = {
     ),
     "heuristic_prior": GalleryEntry(
         "heuristic MC-RAVE by the confidence in its heuristic (Figure 6 of the paper)",
-        "77 minutes (400 simulations, 100 games per point)",
+        "77 minutes (`--simulations 400 --games 100 --parallel 100 --resign -0.9`)",
     ),
     "katago": GalleryEntry(
         "a KataGo network in our search, against KataGo with the same network and GNU Go",
@@ -53,23 +53,23 @@ ENTRIES = {
     ),
     "playout_policies": GalleryEntry(
         "the strength of playout policies in a tree: uniform, MoGo's, learnt ones",
-        "20 minutes (400 simulations, 100 games per point)",
+        "20 minutes (`--simulations 400 --games 100 --parallel 100 --resign -0.9`)",
     ),
     "rave_equivalence": GalleryEntry(
         "MC-RAVE by its equivalence parameter k, and UCT (Figure 5 of the paper)",
-        "20 minutes (400 simulations, 100 games per point)",
+        "20 minutes (`--simulations 400 --games 100 --parallel 100 --resign -0.9 --initials`)",
     ),
     "recipes": GalleryEntry(
         "which training techniques pay at equal compute, one change at a time (5x5 and 7x7)",
         "two hours (`--budget 120`, three seeds)",
     ),
     "scaling": GalleryEntry(
-        "the Elo gained by doubling the simulations (Table 1 and Figure 7)",
-        "20 minutes (100 games per point)",
+        "the Elo gained by doubling the simulations, in self-play (after Figure 7 of the paper)",
+        "20 minutes (`--games 100 --parallel 100 --resign -0.9`)",
     ),
     "schedules": GalleryEntry(
         "MC-RAVE's schedules, hand-selected and minimum-MSE (section 4.6)",
-        "22 minutes (400 simulations, 100 games per point)",
+        "22 minutes (`--simulations 400 --games 100 --parallel 100 --resign -0.9`)",
     ),
     "solved_3x3": GalleryEntry(
         "self-play finds the known result of 3x3, and fails when one part is broken on purpose",
@@ -81,7 +81,7 @@ ENTRIES = {
     ),
     "surveyed": GalleryEntry(
         "the programs surveyed by Gelly & Silver (2011), in our search, against MC-RAVE",
-        "an hour (200 simulations, 40 games per point)",
+        "an hour (`--simulations 200 --games 40 --parallel 40 --resign -0.9`)",
     ),
     "throughput": GalleryEntry(
         "rules, playouts, search, self-play and features against pgx, mctx, a C engine or a bound",
@@ -107,11 +107,12 @@ def text() -> str:
         "",
         "Each experiment has a folder with its question, settings and results (command, seed,",
         "hardware). Run it from a checkout: it first prints how long it will take, and at the end",
-        "where its results are. `--quick` is a run of at most two minutes, which shows only that",
-        "the experiment works.",
+        "where its results are. The recorded run is the one in `results/`; without its flags most",
+        "sweeps play more games of longer searches, for hours. `--quick` is a run of at most two",
+        "minutes, which shows only that the experiment works.",
         "(`python -m experiments.gallery` writes this page.)",
         "",
-        "| experiment | what it shows | in full, two cores | with `--quick` |",
+        "| experiment | what it shows | recorded run, two cores | with `--quick` |",
         "|---|---|---|---|",
     ]
     for name, entry in sorted(ENTRIES.items()):

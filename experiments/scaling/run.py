@@ -1,4 +1,4 @@
-"""Table 1 and Figure 7 of Gelly & Silver (2011): the Elo gained by more simulations.
+"""After Figure 7 of Gelly & Silver (2011): the Elo gained by more simulations, in self-play.
 
 python -m experiments.scaling.run [--most 4000] [--size 13] [--round-robin 2] [--out DIR]
 """

@@ -47,7 +47,8 @@ def naming(player: PlayerName | None, own: Mapping[str, Any], prefix: str = "") 
 class NamedPlayerConfig(PlayerConfig):
     """A named player, with its settings for each board size; other flags override them one by one.
 
-    If no flag defines the player, it is `strong`.
+    If no flag defines the player, it is `strong`. The defaults of the other flags are those of a
+    player by flags alone.
     """
 
     player: PlayerName | None = setting(
@@ -80,8 +81,8 @@ class NamedPlayerConfig(PlayerConfig):
     @classmethod
     def _on_board(cls, flags: Mapping[str, Any], size: int | None) -> Self:
         """Build the settings from explicit flags, for a board size; None: that of the flags."""
-        player_fields = {field.name for field in dataclasses.fields(PlayerConfig)} - _REFINING
-        name = flags.get("player") or (None if player_fields & flags.keys() else players.DEFAULT)
+        defining = {field.name for field in dataclasses.fields(PlayerConfig)} - _REFINING
+        name = flags.get("player") or (None if defining & flags.keys() else players.DEFAULT)
         values, of_player = dict(flags), {}
         if name is not None:
             size = size or cls._size_of(flags)

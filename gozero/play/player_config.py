@@ -96,7 +96,7 @@ class PlayerConfig:
     """What evaluates positions: a network or playouts."""
 
     weights: pathlib.Path | None = setting(None, unset="random weights")
-    """The network's weights, for one board size."""
+    """The network's weights: for one board size, or KataGo's for all."""
 
     symmetries: Symmetries | None = setting(
         None, unset="random with a KataGo network, else one", effective="effective_symmetries"

@@ -19,7 +19,8 @@ MAX_SECONDS = 86_400
 class GtpConfig(NamedPlayerConfig):
     """Play Go over GTP, on standard input and output.
 
-    If no flag defines the player, it is `strong`; `gozero players` lists all players.
+    If no flag defines the player, it is `strong`; `gozero players` lists all players. The defaults
+    below are those of a player by flags alone: a named player has its own.
     """
 
     size: int | None = setting(

@@ -28,7 +28,7 @@ def run(config: WebConfig) -> int:
 
         from gozero.apps.web import server
     except ImportError as error:
-        message = f"{error.name} is missing: pip install 'gozero[web]'"
+        message = f"{error.name} is missing: {sys.executable} -m pip install 'gozero[web]'"
         flags.fail(PROG, message, status=1)
     from gozero.apps.web.session import Session
     from gozero.apps.web.thinking import Thinking
