@@ -6,6 +6,7 @@ minimises. Nothing here is taken from the library, nor from `reference.mcts`.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 SAME = 1e-9
@@ -106,6 +107,20 @@ def eq_46(bias):
     return beta
 
 
+def eq_46_of_mixture(bias, steps=4):
+    """The beta of Eq. 46 with Q* itself as mu*, by fixed-point steps from Eq. 47's; (..., Q)."""
+
+    def beta(visits, n, n_amaf, q_amaf, q):
+        del visits
+        weight = n_amaf / (n + n_amaf + 4 * n * n_amaf * bias**2)
+        for _ in range(steps):
+            mu = min(max((1 - weight) * q + weight * q_amaf, 0.01), 0.99)
+            weight = n_amaf / (n + n_amaf + n * n_amaf * bias**2 / (mu * (1 - mu)))
+        return weight
+
+    return beta
+
+
 def eq_19(k):
     """The beta of Eq. 19, the hand-selected schedule."""
     return lambda visits, n, n_amaf, q_amaf: math.sqrt(k / (3 * visits + k))
@@ -115,23 +130,58 @@ class McRave(Uct):
     """Algorithm 2: two-player MC-RAVE. (As printed it has no exploration term, and no N(s).)
 
     Args:
-      beta: (N(s), N, N~, Q~) -> the weight of Q~.
+      beta: (N(s), N, N~, Q~) -> the weight of Q~; with `needs_q` also of Q.
       heuristic: (s) -> {a: (N, Q, N~, Q~)}, with which a new node starts; None for none.
       legal_only: whether an action counts only at states where it is legal (section 4.3).
       c: of Eq. 18, whose bonus is infinite for untried actions; of these, the best mixture first.
+      either: whether an action counts only if neither player has played it before since the state,
+        as in the text of section 4.2; if not, if the same player has not, as printed.
+      ancestor: the visits that a state needs to use its own all-moves-as-first values; with fewer
+        it uses those of the nearest state before it in the tree with the same player to move that
+        has them. None: always its own.
     """
 
-    def __init__(self, game, default_policy, pick, beta, heuristic=None, legal_only=False, c=0.0):
+    def __init__(
+        self,
+        game,
+        default_policy,
+        pick,
+        beta,
+        heuristic=None,
+        legal_only=False,
+        c=0.0,
+        needs_q=False,
+        either=False,
+        ancestor=None,
+    ):
         super().__init__(game, default_policy, c, pick)
         self.beta, self.heuristic, self.legal_only = beta, heuristic, legal_only
-        self.n_amaf, self.q_amaf = {}, {}
+        self.needs_q, self.either, self.ancestor = needs_q, either, ancestor
+        self.n_amaf, self.q_amaf, self.before = {}, {}, {}
+
+    def sim_tree(self, s0):
+        states, actions, s = super().sim_tree(s0)
+        for earlier, later in itertools.pairwise(states):
+            self.before.setdefault(later, earlier)
+        return states, actions, s
+
+    def owner(self, s):
+        """The state whose all-moves-as-first values count at s."""
+        if self.ancestor is None or self.visits[s] >= self.ancestor:
+            return s
+        earlier = self.before.get(self.before.get(s))
+        while earlier is not None and self.visits[earlier] < self.ancestor:
+            earlier = self.before.get(self.before.get(earlier))
+        return s if earlier is None else earlier
 
     def value(self, s, a):
-        n, n_amaf = self.n[s][a], self.n_amaf[s].get(a, 0)
+        at = self.owner(s)
+        n, n_amaf = self.n[s][a], self.n_amaf[at].get(a, 0)
         if not n and not n_amaf:
             return math.nan  # neither value says anything
-        q_amaf = self.q_amaf[s].get(a, 0.0)
-        beta = self.beta(self.visits[s], n, n_amaf, q_amaf)
+        q_amaf = self.q_amaf[at].get(a, 0.0)
+        q = [self.q[s][a]] if self.needs_q else []
+        beta = self.beta(self.visits[s], n, n_amaf, q_amaf, *q)
         return (1 - beta) * self.q[s][a] + beta * q_amaf
 
     def score(self, s, a, c, sign):
@@ -154,7 +204,7 @@ class McRave(Uct):
         for t, s in enumerate(states):
             for u in range(t, len(actions), 2):
                 a = actions[u]
-                if a in actions[t:u:2]:
+                if a in (actions[t:u] if self.either else actions[t:u:2]):
                     continue
                 if self.legal_only and a not in self.n[s]:
                     continue

@@ -19,7 +19,7 @@ from tests.search.comparing import tie_seeds
 from tests.search.random_tree import NUM_ACTIONS, Position
 
 SIMULATIONS, LENGTH, GAMES = 160, 7, 2
-CODES = np.array([123_457, 987_654_323, *range(32, 42)], np.uint32)
+CODES = np.array([106, 107, *range(128, 138)], np.uint32)  # of games whose trees grow
 ACTIONS = np.arange(NUM_ACTIONS, dtype=np.uint32)[None]
 
 
@@ -34,11 +34,13 @@ def playout(codes):
     return jnp.concatenate([first[:, None], others.astype(jnp.int32)], axis=1), value
 
 
-def evaluator(first_action, heuristic):
+def evaluator(first_action, heuristic, either=False):
     def evaluate(params, key, codes):
         del params, key
         actions, value = playout(codes)
         by = jax.nn.one_hot(actions, NUM_ACTIONS, dtype=bool)  # [M, LENGTH, A]
+        if either:
+            by &= jnp.cumsum(by, axis=1) == 1
         first_play = jnp.stack([by[:, p::2].any(axis=1) for p in range(2)], axis=1)
         own = one_visit(actions[:, 0], value, NUM_ACTIONS) if first_action else None
         return Evaluation(jnp.zeros((len(codes), NUM_ACTIONS)), value, first_play, own)
@@ -128,7 +130,12 @@ CASES = {
     "Algorithm 2, heuristic": (Rave(MinimumMse(0.2)), Amaf(first="same"), True),
     "Algorithm 2, legal": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), False),
     "Algorithm 2, both": (Rave(MinimumMse(0.2)), Amaf(first="same", legal_only=True), True),
+    "the text": (Rave(MinimumMse(0.2)), Amaf(), False),
+    "the text, legal": (Rave(MinimumMse(0.2)), Amaf(legal_only=True), False),
+    "ancestor": (Rave(MinimumMse(0.2)), Amaf(first="same", ancestor=3), False),
+    "ancestor, legal": (Rave(MinimumMse(0.2)), Amaf(ancestor=3, legal_only=True), False),
     "Eq. 46": (Rave(MinimumMse(0.2, "amaf")), Amaf(first="same"), False),
+    "Eq. 46, mixture": (Rave(MinimumMse(0.2, "mixture")), Amaf(first="same"), False),
     "Eq. 19": (Rave(HandSelected(100.0), initial=0.5), Amaf(first="same"), False),
     "Eq. 18": (
         Rave(HandSelected(100.0), initial=0.5, c=0.3, bonus="plain"),
@@ -137,23 +144,26 @@ CASES = {
     ),
 }
 BETAS = {"Eq. 46": (gelly_silver.eq_46(0.2), gelly_silver.eq_47(0.2))}
+BETAS["Eq. 46, mixture"] = gelly_silver.eq_46_of_mixture(0.2), gelly_silver.eq_46_of_mixture(0.2, 0)
 BETAS |= dict.fromkeys(("Eq. 19", "Eq. 18"), (gelly_silver.eq_19(100.0), gelly_silver.eq_19(120.0)))
 """Of a case: its beta, and another that must not give the same trees."""
 MORE_SIMULATIONS, MORE_GAMES = 400, 12  # of these cases, so that the other beta shows
-SLOW = {"Algorithm 2", "Algorithm 2, heuristic", "Algorithm 2, legal"}
-THOROUGH = {"Algorithm 1", "Eq. 46", "Eq. 19", "Eq. 18"}
-MARKS = dict.fromkeys(SLOW, pytest.mark.slow) | dict.fromkeys(THOROUGH, pytest.mark.thorough)
+DEFAULT = {"Algorithm 1", "Algorithm 2, both", "the text"}
+THOROUGH = dict.fromkeys(set(CASES) - DEFAULT, pytest.mark.thorough)
 
 
-@pytest.mark.parametrize("case", [pytest.param(name, marks=MARKS.get(name, ())) for name in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=THOROUGH.get(name, ())) for name in CASES]
+)
 def test_counts_and_values_match_the_printed_algorithm(case):
     select, amaf, heuristic = CASES[case]
     simulations, count = (MORE_SIMULATIONS, MORE_GAMES) if case in BETAS else (SIMULATIONS, GAMES)
     config = SearchConfig(simulations, select=select, amaf=amaf, final_move="eval", max_depth=99)
-    run = random_tree.compiled_search(evaluator(True, heuristic), config, count)
+    either = amaf is not None and amaf.first == "either"
+    run = random_tree.compiled_search(evaluator(True, heuristic, either), config, count)
     codes, key = CODES[:count], jax.random.key(3)
     result = jax.tree.map(np.asarray, run(codes, key))
-    game, trees = Printed(), []
+    game, trees, sizes = Printed(), [], []
     for b, tie_seed in enumerate(tie_seeds(key, count)):
         pick = picking(int(tie_seed))
         root = (int(codes[b]), True)
@@ -163,7 +173,8 @@ def test_counts_and_values_match_the_printed_algorithm(case):
             own = None if select.initial is None else game.even
             own = game.heuristic if heuristic else own
             beta, other = BETAS.get(case, (gelly_silver.eq_47(0.2), None))
-            more = own, amaf.legal_only, select.c
+            needs_q = case == "Eq. 46, mixture"
+            more = own, amaf.legal_only, select.c, needs_q, either, amaf.ancestor
             plain = gelly_silver.McRave(game, game.default_policy, pick, beta, *more)
             if other is not None:
                 tree = gelly_silver.McRave(game, game.default_policy, pick, other, *more)
@@ -172,6 +183,8 @@ def test_counts_and_values_match_the_printed_algorithm(case):
         best = plain.search(root, simulations + 1)  # the first adds the root
         assert int(result.action[b]) == best
         compare(result.tree, b, plain, root)
+        sizes.append(len(plain.tree))
+    assert max(sizes) > SIMULATIONS // 2
     assert case not in BETAS or any(plain.n != other.n for plain, other in trees)
 
 
