@@ -96,6 +96,15 @@ GELLY_SILVER = (
     ),
     Figure(
         "Table 1",
+        "the same, with two things that the paper's program did not have: values taught by a "
+        "network, and an expert bias",
+        (0.69, 0.69),
+        _GNUGO,
+        {"match": "taught-experts"},
+        "against_gnugo.run --only taught-experts",
+    ),
+    Figure(
+        "Table 1",
         "heuristic MC-RAVE, 10,000 simulations",
         (0.82, 0.82),
         _GNUGO,

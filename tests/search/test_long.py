@@ -167,7 +167,10 @@ PRUNED = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow) for x in PRUNED])
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.slow] * (x != "rave")) for x in PRUNED]
+)
+@pytest.mark.thorough
 def test_a_pruned_search_equals_the_plain_one(name):
     select, rule, options = PRUNED[name]
     config = SearchConfig(240, capacity=41, prune=True, max_depth=9, select=select, **options)
