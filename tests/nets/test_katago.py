@@ -364,8 +364,7 @@ def groups():
     counts = {(9, "simple"): 42, (9, "positional"): 42, (13, "simple"): 12, (13, "positional"): 12}
     counts |= {(19, "simple"): 10, (19, "positional"): 15}
     for (size, ko), count in counts.items():
-        marks = [pytest.mark.thorough] if size > 9 else []
-        yield pytest.param(size, ko, count, marks=marks, id=f"{ko}-{size}")
+        yield pytest.param(size, ko, count, id=f"{ko}-{size}")
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import numpy as np
 import pytest
 
 from gozero.apps import host_game
@@ -127,7 +128,7 @@ def test_several_trees_are_reused_under_a_time_limit(monkeypatch):
         played = [result.action]
 
 
-@pytest.mark.slow  # to compile
+@pytest.mark.thorough
 def test_pondering_counts_towards_the_search(monkeypatch):
     evaluator = evaluators.Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
     setup = setups.Setup(evaluator, SearchConfig(40))
@@ -146,10 +147,18 @@ def test_pondering_counts_towards_the_search(monkeypatch):
     num_searches = engine._num_searches
     engine.ponder(lambda: False)
     assert engine._num_searches == num_searches  # it has pondered enough
+    kept = jax.tree.map(np.array, engine.searcher._kept)
+    children = kept.children[0, : kept.num_children[0]]
+    reply = children[np.argmax(kept.visits[children])]
+    engine.game.play(1, int(kept.action[reply]))  # as predicted
+    engine.genmove(0)
+    assert visits() == int(kept.visits[reply]) + 40
+    assert int(kept.visits[reply]) > 10
+    engine.ponder(lambda: False)
     engine.game.play(1, engine.choose(1))
     engine.stop()
     engine.ponder(lambda: False)
     engine.genmove(0)
     engine.stop()
     engine.ponder(lambda: False)
-    assert engine._num_searches == num_searches + 2
+    assert engine._num_searches == num_searches + 4
