@@ -51,22 +51,30 @@ def make_observe(config, rules):
     return play, see
 
 
-def check(rules, games, config=CONFIG, num_past_moves=5, tax="none"):
+KOMIS = (-3.0, 0.5, 6.5, 7.0, 400.0)
+
+
+def observed(rules, games, config):
+    """The inputs of the games' last positions, game by game with one of `KOMIS` in turn."""
     play, see = make_observe(config, rules)
-    states, komis = [], [-3.0, 0.5, 6.5, 7.0, 400.0]
+    states = []
     for number, (_, moves) in enumerate(games):
-        state = go.init(rules, komis[number % 5])
+        state = go.init(rules, KOMIS[number % 5])
         for move in moves:
             state = play(state, jnp.int32(move))
         states.append(state)
-    actual = jax.device_get(see(jax.tree.map(lambda *x: jnp.stack(x), *states)))
+    return jax.device_get(see(jax.tree.map(lambda *x: jnp.stack(x), *states)))
+
+
+def check(rules, games, config=CONFIG, num_past_moves=5, tax="none"):
+    actual = observed(rules, games, config)
     for number, (game, moves) in enumerate(games):
         most = num_past_moves if game.passes else 5
         expected = boards_of(reference.planes(game, moves, tax, most), rules.size)
         for plane in range(22):
             wrong = np.argwhere(actual.planes[number, ..., plane] != expected[..., plane])
             assert not len(wrong), (number, moves, plane, wrong.tolist())
-        expected = reference.numbers(game, moves, komis[number % 5], tax, most)
+        expected = reference.numbers(game, moves, KOMIS[number % 5], tax, most)
         np.testing.assert_allclose(actual.global_inputs[number], expected, atol=1e-6)
 
 
@@ -83,6 +91,37 @@ def test_planes_of_random_games_are_those_of_the_reference(size, ko, suicide, ta
 def test_planes_of_random_games_on_the_smallest_board():
     rules = go.Rules(2, "positional", True, max_moves=400)
     check(rules, [played(rules, seed, length) for seed in range(8) for length in (0, 2, 5, 9, 20)])
+
+
+OLD = {
+    # model version: (planes of version 7's, global inputs of version 7's, points of one of komi)
+    3: (range(22), [*range(10), 12, 13, 14, 18], 15),
+    5: (range(22), [*range(10), 12, 13, 14, 18], 15),
+    6: ([0, 1, 2, 6, 7, 8, *range(9, 14), 20, 21], [*range(10), 12, 13], 15),
+    7: (range(22), [*range(15), 18], 20),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("version", OLD)
+def test_older_inputs_are_a_part_of_those_of_version_7(version):
+    """Except that version 5 of the networks, 4 of the inputs, has only the settled areas."""
+    planes, numbers, points = OLD[version]
+    rules = go.Rules(3, "positional", True, max_moves=400)
+    games = [played(rules, seed, length) for seed in range(8) for length in (2, 7, 15, 30)]
+    actual = observed(rules, games, katago_files.config(katago_files.model(version)))
+    for number, (game, moves) in enumerate(games):
+        found = reference.planes(game, moves)
+        if version == 5:
+            colours = game.to_play, -game.to_play
+            found[18:20] = [reference.settled(game, game.board, c, True) for c in colours]
+        expected = boards_of([found[k] for k in planes], 3)
+        np.testing.assert_array_equal(actual.planes[number], expected, err_msg=str(moves))
+        komi = KOMIS[number % 5]
+        if abs(komi) < 10:  # beyond the board's points they clip it differently
+            expected = np.array(reference.numbers(game, moves, komi))[numbers]
+            expected[5] *= 20 / points
+            np.testing.assert_allclose(actual.global_inputs[number], expected, atol=1e-6)
 
 
 @pytest.mark.slow
