@@ -99,13 +99,11 @@ def _search_flags(plan: Plan) -> str:
 def _of_evaluation(
     plan: Plan, network: kinds.Config, num_positions: int, symmetries: Symmetries = "one"
 ) -> int:
-    """Activations: a few layers at a time."""
+    """Activations: a few layers at a time, and of attention the weights among all points."""
     num_positions *= num_symmetries(plan.rules) if symmetries == "all" else 1
-    if isinstance(network, NetworkConfig):
-        planes, channels = network.num_planes, network.channels
-    else:
-        planes, channels = network.trunk.conv.inputs, network.trunk.conv.outputs
-    return num_positions * num_points(plan) * 4 * (4 * channels + planes)
+    heads = 0 if isinstance(network, NetworkConfig) else network.most_heads
+    per_point = 4 * network.channels + network.num_planes + 2 * heads * num_points(plan)
+    return num_positions * num_points(plan) * 4 * per_point
 
 
 def _of_teacher(plan: Plan) -> list[Part]:

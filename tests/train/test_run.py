@@ -20,6 +20,7 @@ from gozero.play import devices
 from gozero.runs import files
 from gozero.runs.memory import num_bytes
 from gozero.search.rules.puct import Puct
+from tests.nets import katago_files
 from tests.train import tiny
 from train import command, folder, matches, memory, run, steps
 from train.folder import TrainFolder
@@ -332,6 +333,17 @@ def test_a_teachers_activations_are_counted(tmp_path):
     assert parts["the teacher's activations"] == 8 * 9 * 4 * (4 * 4 + shape.num_planes)
     averaged = parts_of(teacher=path, teacher_symmetries="all")
     assert averaged["the teacher's activations"] == 8 * parts["the teacher's activations"]
+
+
+def test_the_attention_of_a_teacher_is_counted(tmp_path):
+    """Scores and weights of four heads among nine points, inside a bottleneck too."""
+    inner = ("nested_bottleneck_block", (katago_files.LEARNT,))
+    sizes = []
+    for number, blocks in enumerate(([katago_files.ORDINARY], [katago_files.LEARNT], [inner])):
+        path = tmp_path / f"{number}.bin"
+        path.write_bytes(katago_files.data(katago_files.model(15, blocks)))
+        sizes.append(parts_of(teacher=path)["the teacher's activations"])
+    assert sizes[1] == sizes[2] == sizes[0] + 8 * 9 * 4 * 2 * 4 * 9
 
 
 @pytest.mark.parametrize(

@@ -255,9 +255,20 @@ class KataGoConfig:
         return self.trunk.conv.outputs
 
     @property
+    def most_heads(self) -> int:
+        """The most heads of an attention among the points; 0 without attention."""
+        return _most_heads(self.trunk.blocks)
+
+    @property
     def is_optimistic(self) -> bool:
         """Whether the network has an optimistic policy."""
         return self.policy.conv2.outputs > 1
+
+
+def _most_heads(blocks: tuple[Any, ...]) -> int:
+    own = [block.heads for block in blocks if isinstance(block, Attention)]
+    inner = [_most_heads(block.blocks) for block in blocks if isinstance(block, Bottleneck)]
+    return max(own + inner, default=0)
 
 
 _ALLOWED = {
