@@ -40,6 +40,19 @@ _DEVIATIONS = {
 }
 """The settings in which the printed algorithm differs from our default."""
 
+_FORMS = {
+    "ancestor": {"rave_ancestor": 20},
+    "learnt-bias": {"rave_bias": "learnt"},
+    "mean-amaf": {"rave_mean": "amaf"},
+    "mean-mixture": {"rave_mean": "mixture"},
+    "plain-bonus": {"exploration": 0.1, "rave_bonus": "plain"},
+    "even-game": {"heuristic": "even", "heuristic_amaf_visits": 10, "heuristic_eyes": True},
+    "truncated": {"playout_moves": 60},
+    "pruned": {"nodes": 300},
+}
+"""Forms that the paper mentions or tries besides its Algorithm 2."""
+_BACKUPS = {"max": {"backup": "max"}, "mix": {"backup": "mix"}}
+
 _SMALL_K = {
     "small-k": {},
     "small-k-first-action": {"first_action": True},
@@ -96,6 +109,20 @@ MATCHES = {
     for name, flags in _DEVIATIONS.items()
 }
 
+MATCHES |= {
+    f"form-{name}": Match(
+        _our_side(1000, **(_PLAIN | flags)), 100, opponent=_our_side(1000, **_PLAIN), openings=4
+    )
+    for name, flags in _FORMS.items()
+}
+_PLAIN_UCT = dataclasses.replace(_UCT, simulations=1000, nakade=False, reuse=False)
+MATCHES |= {
+    f"form-{name}": Match(
+        dataclasses.replace(_PLAIN_UCT, **flags), 100, opponent=_PLAIN_UCT, openings=4
+    )
+    for name, flags in _BACKUPS.items()
+}
+
 
 def _by_time(seconds: int, simulations: int, heuristic: str = "") -> Side:
     """MC-RAVE as `_our_side`, as a program with a clock; the simulations are more than it needs."""
@@ -143,8 +170,8 @@ MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0
 MATCHES |= BY_TIME | LARGE | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
-of it) and in `small-k*`; those named by a board are `LARGE`. The paper is Gelly & Silver (2011),
-who used GNU Go 3.7.10, the opponent in `VERSION`."""
+of it), `form-*` (another form of a part) and `small-k*`; those named by a board are `LARGE`. The
+paper is Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,10 @@ SMALL_K = (
     *("", "-first-action", "-per-action", "-exploration", "-exploration-0.25", "-reuse"),
     *("-initial-0.5", "-initial-0.6", "-initial-1.1", "-grandfather", "-uct"),
 )
+FORMS = (
+    *("ancestor", "learnt-bias", "mean-amaf", "mean-mixture", "plain-bonus", "even-game"),
+    *("truncated", "pruned", "max", "mix"),
+)
 ASKED = {  # match: simulations, games, required bounds, target
     "uct": (3000, 200, (0.12, 0.40), None),
     "rave": (3000, 200, (0.50, 1.0), 0.65),
@@ -41,7 +45,8 @@ ASKED = {  # match: simulations, games, required bounds, target
     "literal-same-colour": (1000, 100, None, None),
     "literal-legal": (1000, 100, None, None),
     "literal-eval": (1000, 100, None, None),
-} | {f"small-k{what}": (3000, 40, None, None) for what in SMALL_K}
+} | {f"form-{what}": (1000, 100, None, None) for what in FORMS}
+ASKED |= {f"small-k{what}": (3000, 40, None, None) for what in SMALL_K}
 GNUGOS = [name for name, (_, _, must, _) in ASKED.items() if must and name != "playouts"]
 
 
