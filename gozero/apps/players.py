@@ -17,7 +17,8 @@ class PlayersConfig:
     """List the players that --player accepts, with their settings, strength and time per move.
 
     Scores and times come from recorded matches (in experiments/ of a checkout), played on two
-    cores, many games at once.
+    cores, many games at once; times only from those against another program, whose turns leave
+    fewer games to search at a time.
     """
 
     size: int = setting(DEFAULT_SIZE, least=MIN_SIZE, most=MAX_SIZE, group="game")
@@ -42,7 +43,5 @@ def run(config: PlayersConfig) -> int:
 
 def _match_text(row: players.Measured) -> str:
     low, score, high = (f"{100 * x:.1f}%" for x in (row.low, row.score, row.high))
-    return (
-        f"{score} [{low}, {high}] of {row.games} games against {row.opponent}, "
-        f"{row.seconds:.2f} s a move"
-    )
+    seconds = f", {row.seconds:.2f} s a move" * row.opponent.startswith("GNU Go")
+    return f"{score} [{low}, {high}] of {row.games} games against {row.opponent}{seconds}"
