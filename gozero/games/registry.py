@@ -43,7 +43,15 @@ def result_text(outcome: float) -> str:
 
 
 def make_game(name: str, size: int | None = None) -> Game:
-    """The game of this name; see `named_game`."""
+    """The game of this name, imported on first use; the same object each time.
+
+    Args:
+      name: "go", "connect4", "hex", or "pgx:NAME" for a game from pgx.
+      size: points on a side of the board; None: the usual one.
+
+    Raises:
+      ValueError: an unknown name, or a size that the game does not support.
+    """
     return named_game(name, size).game
 
 

@@ -78,6 +78,15 @@ def memory_of(
 def search_memory(
     game: Game, states: Any, config: SearchConfig, reuse: bool = False, prior_counts: bool = False
 ) -> Memory:
-    """`memory_of` of a search of states [B], or of their shapes (``jax.eval_shape``)."""
+    """The memory that the trees of a search take.
+
+    Args:
+      game: the game.
+      states: its states with a leading axis [B], or their shapes (``jax.eval_shape``).
+      config, reuse, prior_counts: as for `memory_of`.
+
+    Returns:
+      A `Memory`: bytes for a game and in total; ``str()`` of it is a sentence.
+    """
     roots = jax.eval_shape(lambda states: positions_of(game, states), states)
     return memory_of(roots, game.num_actions, config, reuse, prior_counts)
