@@ -127,7 +127,7 @@ def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) ->
         return Evaluation(output.policy_logits, output.value, score=score)
 
     names = "version", "dtype", "scoring", "tax", "button", "friendly_pass"
-    about = {"evaluator": "network", "features": "katago"}
+    about: dict[str, Any] = {"evaluator": "network", "features": "katago"}
     about |= {name: getattr(config, name) for name in names}
     about["optimism"] = config.optimism if config.is_optimistic else 0.0
     about |= {"root_optimism": config.root_optimism} if config.is_optimistic else {}

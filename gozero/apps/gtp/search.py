@@ -184,6 +184,32 @@ def _on_one(look: Look, running: Running, is_last: bool) -> bool:
     return look(jax.device_put(running, jax.devices()[0]), is_last)
 
 
+def _to_search(state: GameState | RestrictedState, colour: jax.Array) -> Any:
+    """The state with a colour to play, as a batch of one."""
+    if isinstance(state, RestrictedState):
+        state = state._replace(state=with_to_play(state.state, colour))
+    else:
+        state = with_to_play(state, colour)
+    return jax.tree.map(lambda x: jnp.asarray(x)[None], state)
+
+
+def _move_fields(resign: float | None, result: SearchResult) -> tuple:
+    """The fields of `SearchedMove`."""
+    resigns = move_choice.resignations(result.value, result.visits, result.q, resign)
+    return result.action[0], result.value[0], result.ok[0], resigns[0]
+
+
+def _pieces(rules: Rules, config: GtpConfig, settings: SearchConfig, divide: Callable) -> Callable:
+    """How the pieces of a search are compiled: playouts of many leaves on a large board in a
+    program of their own, on a CPU."""
+    is_separate = config.evaluator == "playout" and rules.size >= _SEPARATE_SIZE
+    is_separate &= settings.leaves >= _SEPARATE_LEAVES and mode.backend() == "cpu"
+    if is_separate and unsupported_reason(settings) is None:
+        return SeparatePrograms
+    sooner = rules.size >= _QUICK_COMPILE_SIZE
+    return functools.partial(TwoPrograms, sooner=sooner, divide=divide)
+
+
 class TreeSearcher(Searcher):
     """`gozero.search`, run in pieces; see `make_searcher`."""
 
@@ -207,43 +233,17 @@ class TreeSearcher(Searcher):
         if avoids:
             game, evaluator = without_avoided(game, evaluator)
 
-        def to_search(state: GameState | RestrictedState, colour: jax.Array):
-            if isinstance(state, RestrictedState):
-                state = state._replace(state=with_to_play(state.state, colour))
-            else:
-                state = with_to_play(state, colour)
-            return jax.tree.map(lambda x: jnp.asarray(x)[None], state)
-
-        resign = config.resign
-
-        def move_fields(result: SearchResult) -> tuple:
-            """The fields of `SearchedMove`."""
-            resigns = move_choice.resignations(result.value, result.visits, result.q, resign)
-            return result.action[0], result.value[0], result.ok[0], resigns[0]
-
         chunk = max(_FIRST_SIMULATIONS // settings.leaves, 1)
-        has_playouts = config.evaluator == "playout"
-        is_separate = has_playouts and rules.size >= _SEPARATE_SIZE and mode.backend() == "cpu"
-        is_separate &= settings.leaves >= _SEPARATE_LEAVES and unsupported_reason(settings) is None
-        quick_compile = rules.size >= _QUICK_COMPILE_SIZE
-        kind = (
-            SeparatePrograms
-            if is_separate
-            else functools.partial(TwoPrograms, sooner=quick_compile, divide=divide)
-        )
+        pieces = _pieces(rules, config, settings, divide)
         runner = lambda settings: Runner(
-            game, evaluator, settings, chunk, clock, PIECE, kind, divide
+            game, evaluator, settings, chunk, clock, PIECE, pieces, divide
         )
-        self._runner = runner(settings)
+        self._runner = self._timed = runner(settings)
         # A player that ponders uses all of its time: the extra simulations help later searches.
-        stops_early = settings.ensemble is None and settings.final_move == "visits"
-        stops_early &= not config.ponder
-        stopping_early = dataclasses.replace(settings, early_stop=True) if stops_early else settings
-        self._timed = runner(stopping_early) if stops_early else self._runner
-        self._to_search, self._move_fields = (
-            executables.jit(to_search),
-            executables.jit(move_fields),
-        )
+        if settings.ensemble is None and settings.final_move == "visits" and not config.ponder:
+            self._timed = runner(dataclasses.replace(settings, early_stop=True))
+        self._to_search = executables.jit(_to_search)
+        self._move_fields = executables.jit(functools.partial(_move_fields, config.resign))
         self._reroot = executables.jit(reroot, donate_argnums=0)
         # Print the memory before allocating the tree.
         on_devices = "" if mesh is None else f", on {mesh.size} devices"
@@ -251,7 +251,7 @@ class TreeSearcher(Searcher):
         print(f"gozero gtp: {memory}", file=sys.stderr)
         self._begin = lambda: None
         if config.reuse:
-            root = jax.eval_shape(lambda: to_search(init(rules), jnp.int32(0)).position)
+            root = jax.eval_shape(lambda: _to_search(init(rules), jnp.int32(0)).position)
             empty_trees = functools.partial(reuse.empty, root, rules.num_actions, settings)
             self._begin = executables.jit(functools.partial(empty_trees, setup.prior_counts))
 
