@@ -4,7 +4,8 @@
 
 In a README a table stands between ``<!-- points results/results.csv -->`` and ``<!-- end -->``.
 The first marker names the kind of table and its record files, if it takes any. A kind is a function
-of their paths, defined here or in ``readme.py`` of the records' experiment.
+of their paths, defined here or in ``readme.py`` of the records' experiment. Numbers inside a
+sentence stand between ``<!-- say by_colour results/rave/summary.json -->`` and ``<!-- end -->``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from experiments.usage import FOLDER
 _BLOCK = re.compile(
     r"<!-- (?!end )(\w+) ((?:\S*results/\S+\.(?:csv|jsonl?) )*)-->\n.*?<!-- end -->", re.DOTALL
 )
+_SAID = re.compile(r"<!-- say (\w+) ((?:\S*results/\S+ )*)-->(.*?)<!-- end -->", re.DOTALL)
 _NUMBER = r"([-+]?\d[\d,]*(?:\.\d+)?)%?"
 _CLAIM = re.compile(rf"{_NUMBER}(?:\*\*)? \[{_NUMBER},\s+{_NUMBER}\]")
 _PERCENTAGE = re.compile(r"(?<![\d.,])(\d{1,3}\.\d)%")
@@ -121,7 +123,25 @@ def _opponent_command(match: pathlib.Path) -> str | None:
     return json.loads(config.read_text())["opponent"]["command"] if config.exists() else None
 
 
-KINDS = {kind.__name__: kind for kind in (points, grid, matches, columns, paper_figures)}
+def by_colour(path: pathlib.Path) -> str:
+    """In a match's summary: ``67.5% as Black and 44.5% as White``."""
+    summary = json.loads(path.read_text())
+    black, white = (summary[f"as_{colour}"]["score"] for colour in ("black", "white"))
+    return f"{black:.1%} as Black and {white:.1%} as White"
+
+
+def resigned(*paths: pathlib.Path) -> str:
+    """In the games of some matches: how many the player resigned, ``422 of the 1,000 games``."""
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    games = [json.loads(line) for line in lines]
+    count = sum(game["end"] == "resign" and game["points"] == 0 for game in games)
+    return f"{count:,} of the {len(games):,} games"
+
+
+KINDS = {
+    kind.__name__: kind
+    for kind in (points, grid, matches, columns, paper_figures, by_colour, resigned)
+}
 
 
 def pages() -> list[pathlib.Path]:
@@ -130,14 +150,23 @@ def pages() -> list[pathlib.Path]:
 
 
 def regenerated(page: pathlib.Path) -> str:
-    """A page's text with its tables regenerated."""
+    """A page's text with its tables, and the numbers in its sentences, regenerated."""
+
+    def made(kind: str, records: str) -> str:
+        paths = [(page.parent / record).resolve() for record in records.split()]
+        return _maker(kind, *paths)(*paths)
 
     def table(block: re.Match[str]) -> str:
         kind, records = block.groups()
-        paths = [(page.parent / record).resolve() for record in records.split()]
-        return f"<!-- {kind} {records}-->\n{_maker(kind, *paths)(*paths)}\n<!-- end -->"
+        return f"<!-- {kind} {records}-->\n{made(kind, records)}\n<!-- end -->"
 
-    return _BLOCK.sub(table, page.read_text())
+    def words(said: re.Match[str]) -> str:
+        kind, records, now = said.groups()
+        new = made(kind, records)
+        now = now if now.split() == new.split() else new  # lines may be broken anywhere
+        return f"<!-- say {kind} {records}-->{now}<!-- end -->"
+
+    return _SAID.sub(words, _BLOCK.sub(table, page.read_text()))
 
 
 def _maker(kind: str, *records: pathlib.Path) -> Callable[..., str]:

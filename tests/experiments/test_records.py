@@ -26,7 +26,8 @@ def test_tables_are_made_from_the_records():
         assert text == records.regenerated(path), f"{path}: run python -m experiments.records"
         num_tables += text.count("<!-- end -->")
         if path.name == "README.md":  # every comment belongs to a generated table
-            assert text.count("<!--") == 2 * len(records._BLOCK.findall(text)), path
+            made = len(records._BLOCK.findall(text)) + len(records._SAID.findall(text))
+            assert text.count("<!--") == 2 * made, path
     assert num_tables > 20
 
 
@@ -97,6 +98,26 @@ def test_points_by_hand(tmp_path):
         "| MC-RAVE, k = 1,000 | 4 | 2, 1, 1 | 62.5% [30.0%, 80.0%] | +89 [-147, +241] |",
         "| UCT, none, against GNU Go 3.8 | 4 | 0, 0, 4 | 0.0% [0.0%, 49.0%] |  |",
     ]
+
+
+def test_numbers_in_a_sentence_are_generated(tmp_path):
+    """They may be broken into lines anywhere; others than the record's are replaced."""
+    (tmp_path / "results").mkdir()
+    summary = {"as_black": {"score": 0.675}, "as_white": {"score": 0.445}}
+    (tmp_path / "results" / "summary.json").write_text(json.dumps(summary))
+    page, say = tmp_path / "README.md", "It <!-- say by_colour results/summary.json -->"
+    right = f"{say}67.5% as Black and\n44.5% as White<!-- end -->.\n"
+    page.write_text(right)
+    assert records.regenerated(page) == right
+    page.write_text(right.replace("67.5", "67.6"))
+    assert records.regenerated(page) == right.replace("\n44", " 44")
+
+
+def test_resigned_games_by_hand(tmp_path):
+    path = tmp_path / "results.jsonl"
+    games = [("resign", 0.0), ("resign", 1.0), ("score", 0.0)]
+    path.write_text("".join(json.dumps({"end": e, "points": p}) + "\n" for e, p in games))
+    assert records.resigned(path, path) == "2 of the 6 games"
 
 
 def test_columns_by_hand(tmp_path):
