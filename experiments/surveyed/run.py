@@ -19,6 +19,8 @@ from gozero.play.player_config import PlayerConfig
 _OPPONENT = "MoGo"
 _ANCHORS = ("Crazy Stone 2006", "Crazy Stone 2007", "MoGo", "MoGo Titan", "RLGO 1.0", "RLGO")
 """RLGO 1.0 and, with temporal-difference search, 2.4."""
+_FOUR_MACHINES = "MoGo Titan, 4 machines"
+"""Each with as many simulations as the opponent: at equal time already, if there were four."""
 _ONE_PLY = searching("one ply", max_depth=1)
 _TERRITORY = Change(
     "territory network", lambda rules, setup: setup._replace(evaluator=territory.shipped(rules))
@@ -47,7 +49,11 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
         "Crazy Stone 2007": contestant(**crazy_stone, **patterns),
         "MoGo, UCT": contestant(**uct),
         "MoGo": contestant(**rave),
+        "MoGo, heuristic": contestant(
+            **rave, heuristic="shape", heuristic_amaf_visits=50, heuristic_good_visits=12
+        ),
         "MoGo Titan": contestant(**rave, trees=4),
+        _FOUR_MACHINES: contestant(**rave, trees=4, simulations=4 * config.simulations),
         "Fuego": contestant(**rave, rave_above=0.05),
         "MoGo, experts": contestant(**rave, priors="mm", expert_bonus=0.1, expert_visits=1.0),
         "RLGO 1.0": contestant(playouts=None, search="td", simulations=0),
@@ -58,8 +64,10 @@ def contestants(config: SurveyedConfig) -> dict[str, Contestant]:
 
 def sweep(config: SurveyedConfig, speeds: equal_time.Speeds | None = None) -> Sweep:
     """Every program against MoGo."""
-    players = contestants(config)
-    points = equal_time.points(players, config.programs, _OPPONENT, _ANCHORS, speeds)
+    players, names = contestants(config), config.programs
+    if speeds is not None:
+        names = [name for name in names if name != _FOUR_MACHINES]
+    points = equal_time.points(players, names, _OPPONENT, _ANCHORS, speeds)
     return Sweep(
         "surveyed",
         points,

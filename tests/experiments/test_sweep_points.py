@@ -230,6 +230,8 @@ def test_a_player_without_a_search_has_no_equal_time():
     assert "RLGO 1.0" not in names
     of = {point.label: point for point in surveyed.sweep(SurveyedConfig()).points}
     assert of["RLGO 1.0"].player.text == "local shapes td 0"
+    assert "MoGo Titan, 4 machines" not in names  # one machine has no time for four
+    assert of["MoGo Titan, 4 machines"].player.flags.simulations == 1600
 
 
 def test_speeds_are_measured_once_and_beside_the_opponent(tmp_path, monkeypatch):
