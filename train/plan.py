@@ -11,6 +11,7 @@ from gozero.go import rules as go
 from gozero.nets import kinds, weights
 from gozero.nets import network as nets
 from gozero.nets.features import feature_set
+from gozero.nets.katago.network import KataGoConfig
 from gozero.nets.network import NetworkConfig
 from gozero.play import shards
 from gozero.play.evaluators import SYMMETRIES, Evaluator
@@ -70,7 +71,10 @@ class Plan:
         """The teacher as an evaluator; its params are not those of the teacher's file."""
         if self.teacher is None:
             return None
-        teacher = evaluator(self.rules, self.teacher)
+        network = self.teacher
+        if isinstance(network, KataGoConfig):  # a search's root is optimistic, a target is not
+            network = dataclasses.replace(network, root_optimism=0.0)
+        teacher = evaluator(self.rules, network)
         return self._in_symmetries(teacher, self.config.teacher_symmetries)
 
     def _in_symmetries(self, evaluator: Evaluator, symmetries: Symmetries) -> Evaluator:

@@ -9,7 +9,7 @@ from experiments.sweeps import results
 
 
 def per_doubling(path: pathlib.Path) -> str:
-    """From 3,000 to 10,000 simulations: ``166 Elo a doubling for UCT and 132 for MC-RAVE``."""
+    """From 3,000 to 10,000 simulations: ``166 Elo a doubling for UCT and 133 for MC-RAVE``."""
     uct, rave = (
         row.elo / math.log2(10_000 / 3_000)
         for series in ("UCT", "MC-RAVE")

@@ -58,8 +58,7 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
             (evaluation.prior_logits, evaluation.value, evaluation.score),
         )
         score = None if score is None else _mean_score(score)
-        probabilities = jax.nn.softmax(_undo_symmetry(logits, sources), axis=-1).mean(1)
-        logits = jnp.log(jnp.maximum(probabilities, _LEAST_PROBABILITY))
+        logits = _mean_probability(_undo_symmetry(logits, sources).astype(jnp.float32))
         return Evaluation(logits, value.mean(1), score=score)
 
     about = {**evaluator.about, "symmetries": "all"}
@@ -86,8 +85,6 @@ def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
     about = {**evaluator.about, "symmetries": "random"}
     return evaluator._replace(evaluate=evaluate, about=about)
 
-
-_LEAST_PROBABILITY = 1e-30
 
 SYMMETRIES = {"all": over_symmetries, "random": random_symmetry}
 """By value of `PlayerConfig.symmetries`."""
@@ -129,6 +126,14 @@ def _undo_symmetry(logits: jax.Array, sources: jax.Array) -> jax.Array:
     `sources` is i32[..., A]: the original action at each place of the image.
     """
     return jnp.take_along_axis(logits, jnp.argsort(sources, axis=-1), axis=-1)
+
+
+def _mean_probability(logits: jax.Array) -> jax.Array:
+    """Logits f32[M, A] of the mean of the probabilities that S logits f32[M, S, A] give; where one
+    of these is not finite, nor is the result."""
+    of_each = jax.nn.log_softmax(logits, axis=-1)
+    mean = jax.nn.logsumexp(of_each, axis=1) - np.float32(np.log(logits.shape[1]))
+    return jnp.where(jnp.isfinite(logits).all(axis=1), mean, jnp.nan)
 
 
 def _mean_score(scores: jax.Array) -> jax.Array:

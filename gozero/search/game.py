@@ -6,7 +6,7 @@ the search vmaps them. Values lie in [-1, 1] and are for the player to move.
 
 from __future__ import annotations
 
-import functools
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -135,15 +135,11 @@ def check_game(game: Game, states: Any) -> None:
     Raises:
       ValueError: says which function, what it returns and what is needed.
     """
-    if game.history is None:
-        leaves, structure = jax.tree.flatten(states)
-        shapes = tuple((x.shape[1:], x.dtype) for x in map(jnp.asarray, leaves))
-        _check_functions(game, structure, shapes)
-
-
-@functools.lru_cache(maxsize=16)
-def _check_functions(game: Game, structure: Any, shapes: tuple) -> None:
-    state = structure.unflatten([jax.ShapeDtypeStruct(*shape) for shape in shapes])
+    if game.history is not None:
+        return
+    of_one = lambda x: jax.ShapeDtypeStruct(jnp.shape(x)[1:], jax.dtypes.result_type(x))
+    state = jax.tree.map(of_one, states)
+    structure = jax.tree.structure(state)
     for path, leaf in jax.tree.leaves_with_path(state):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             raise ValueError(
@@ -168,7 +164,11 @@ def _check_functions(game: Game, structure: Any, shapes: tuple) -> None:
         raise ValueError(f"legal: it returns {_array(legal)}, not bool[{game.num_actions}]")
     outcome = jax.eval_shape(game.outcome, state)
     kinds = [_array(x) for x in outcome] if isinstance(outcome, tuple | list) else _array(outcome)
-    if len(kinds) != 2 or kinds[0] != "bool[]" or not kinds[1].startswith(("float", "bfloat")):
+    if (
+        len(kinds) != 2
+        or kinds[0] != "bool[]"
+        or not re.fullmatch(r"b?(float|int)\d+\[\]", kinds[1])
+    ):
         raise ValueError(
             f"outcome: it returns {kinds}; it must return (over bool[], value float32[])"
         )

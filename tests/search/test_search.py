@@ -252,6 +252,10 @@ def test_anything_but_an_evaluator_is_refused(evaluator):
             r"outcome: it returns \['float32\[\]', 'bool\[\]'\]; it must return \(over bool",
             {"outcome": lambda s: tictactoe.GAME.outcome(s)[::-1]},
         ),
+        (
+            r"outcome: it returns \['bool\[\]', 'float32\[1\]'\]",
+            {"outcome": lambda s: (tictactoe.GAME.outcome(s)[0], jnp.zeros(1))},
+        ),
         (r"outcome: it returns bool\[\]", {"outcome": lambda s: tictactoe.GAME.outcome(s)[0]}),
     ],
 )

@@ -224,6 +224,13 @@ def _evaluated(plan, params, rows, k):
     return logits, output.value
 
 
+def test_a_teacher_of_katago_teaches_its_plain_policy(tmp_path):
+    path = tmp_path / "teacher.bin"
+    path.write_bytes(katago_files.data(katago_files.model(12, [katago_files.ORDINARY])))
+    teacher = make_plan(tiny.config(teacher=path)).teacher_evaluator
+    assert (teacher.about["optimism"], teacher.about["root_optimism"]) == (1.0, 0.0)
+
+
 @pytest.mark.parametrize("game", ["go", "connect4", "hex"])
 def test_searches_evaluate_in_the_symmetries_of_the_flag(game):
     of_go = {} if game == "go" else {"game": game, "size": None, "komi": (), "auxiliary": False}

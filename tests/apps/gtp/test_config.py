@@ -128,7 +128,10 @@ def test_flags_refine_a_player_on_every_board():
 
 @pytest.mark.parametrize(
     "words",
-    ["--final-move value", "--nodes 1000", "--trees 2", "--exploration 1", "--symmetries all"],
+    [
+        *("--final-move value", "--nodes 1000", "--trees 2", "--exploration 1", "--symmetries all"),
+        *("--dtype bfloat16", "--score-utility off"),
+    ],
 )
 def test_flags_that_only_adjust_a_search_keep_the_player(words):
     config = of_line(*words.split())
