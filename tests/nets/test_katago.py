@@ -238,13 +238,13 @@ def test_a_search_is_optimistic_below_its_root():
     assert (evaluator.about["optimism"], evaluator.about["root_optimism"]) == (1.0, 0.2)
     state = go.init(rules)
     ancestors = jax.tree.map(lambda x: jnp.stack([x] * 2), state.position)
-    observed = [evaluator.observe(state, state.position, Trail(ancestors, n)) for n in (0, 1)]
-    optimism = [float(inputs.optimism) for inputs in observed]
-    assert optimism == [pytest.approx(0.2), 1.0]
+    at = lambda n: evaluator.observe(state, state.position, Trail(ancestors, n)).optimism
+    assert [float(jax.jit(at)(n)) for n in (0, 1)] == [pytest.approx(0.2), 1.0]
     old = gozero.network_evaluator(rules, files.config(files.model(11, [files.ORDINARY])), {})
     assert old.about["optimism"] == 0.0
     assert "root_optimism" not in old.about
-    assert old.observe(state, state.position, Trail(ancestors, 1)).optimism is None
+    no_moves = Trail(ancestors, jnp.int32(1))
+    assert jax.eval_shape(old.observe, state, state.position, no_moves).optimism is None
 
 
 @pytest.mark.parametrize(
@@ -359,12 +359,9 @@ IN_BFLOAT16 = {"result": 0.012, "lead": 0.42, "policy": 0.03, "ownership": 0.055
 """About twice the greatest differences on 9x9 with the trunk in bfloat16."""
 
 
-def groups():
-    """Size, ko rule and number of positions, 133 in all; those of 9x9 take about 10 s each."""
-    counts = {(9, "simple"): 42, (9, "positional"): 42, (13, "simple"): 12, (13, "positional"): 12}
-    counts |= {(19, "simple"): 10, (19, "positional"): 15}
-    for (size, ko), count in counts.items():
-        yield pytest.param(size, ko, count, id=f"{ko}-{size}")
+POSITIONS_OF = {9: {"simple": 42, "positional": 42}, 13: {"simple": 12, "positional": 12}}
+POSITIONS_OF[19] = {"simple": 10, "positional": 15}
+"""By size and ko rule; 133 in all."""
 
 
 @functools.cache
@@ -385,29 +382,38 @@ def evaluating(size):
     )
 
 
+_TOGETHER = 15  # positions
+
+
 def observed(rules, friendly, rows):
-    """(legal actions, network inputs) of the positions."""
+    """(legal actions, network inputs) of the positions.
+
+    Not jitted: both ko rules then use the same compiled loops, if they have as many positions.
+    """
     config, _ = golden_network()
     observe = kinds.observer(dataclasses.replace(config, friendly_pass=friendly), rules)
     one = lambda s: (go.legal_actions(rules, s), observe(s, s.position))
-    return jax.jit(jax.vmap(one))(states_of(rules, rows))
+    padded = [rows[i % len(rows)] for i in range(-(-len(rows) // _TOGETHER) * _TOGETHER)]
+    seen = jax.vmap(one)(states_of(rules, padded))
+    return jax.tree.map(lambda x: x[: len(rows)], seen)
 
 
-@pytest.mark.parametrize(("size", "ko", "count"), list(groups()))
-def test_golden_positions_equal_katagos_evaluation(size, ko, count, monkeypatch):
+@pytest.mark.parametrize("size", POSITIONS_OF)
+def test_golden_positions_equal_katagos_evaluation(size, monkeypatch):
     """With convolutions, with `winograd` as on a CPU, and with a trunk in bfloat16."""
     if not (NETWORK.exists() and POSITIONS.exists()):
         pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     monkeypatch.setattr(winograd, "_FEWEST_POSITIONS", 1)
-    rows, parts = [], []
-    for (n, rule, suicide, friendly), some in games_by_rules().items():
-        if (n, rule) == (size, ko):
+    rows, parts, counts = [], [], collections.Counter()
+    for (n, ko, suicide, friendly), some in games_by_rules().items():
+        if n == size:
             rows += some
+            counts[ko] += len(some)
             parts.append(observed(go.Rules(size, ko, suicide, remember=True), friendly, some))
-    assert len(rows) == count
+    assert counts == POSITIONS_OF[size]
     legal, inputs = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-    padded = jax.tree.map(lambda x: np.resize(x, (42, *x.shape[1:])), inputs)
+    padded = jax.tree.map(lambda x: np.resize(x, (max(42, len(x)), *x.shape[1:])), inputs)
     outputs = jax.device_get(evaluating(size)(golden_network()[1], padded))
     greatest = collections.defaultdict(collections.Counter)
     for i, row in enumerate(rows):

@@ -210,12 +210,11 @@ def test_the_pass_that_takes_the_button_hides_nothing():
     """Only a pass after it does, where passes are hidden."""
     rules = go.Rules(3)
     config = dataclasses.replace(CONFIG, button=True, friendly_pass=True)
+    see = jax.jit(lambda state: inputs.observe(config, rules, state, state.position).global_inputs)
     state, passed = go.init(rules), []
     for _ in range(2):
         state = go.play(rules, state, jnp.int32(9))
-        passed.append(
-            np.asarray(inputs.observe(config, rules, state, state.position).global_inputs)
-        )
+        passed.append(np.asarray(see(state)))
     assert [x[:2].tolist() for x in passed] == [[1, 0], [0, 0]]
     assert [x[14] for x in passed] == [0, 0]
 

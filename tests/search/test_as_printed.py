@@ -148,7 +148,7 @@ BETAS["Eq. 46, mixture"] = gelly_silver.eq_46_of_mixture(0.2), gelly_silver.eq_4
 BETAS |= dict.fromkeys(("Eq. 19", "Eq. 18"), (gelly_silver.eq_19(100.0), gelly_silver.eq_19(120.0)))
 """Of a case: its beta, and another that must not give the same trees."""
 MORE_SIMULATIONS, MORE_GAMES = 400, 12  # of these cases, so that the other beta shows
-DEFAULT = {"Algorithm 1", "Algorithm 2, both", "the text"}
+DEFAULT = {"Algorithm 2, both"}
 THOROUGH = dict.fromkeys(set(CASES) - DEFAULT, pytest.mark.thorough)
 
 
