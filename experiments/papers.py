@@ -117,6 +117,14 @@ GELLY_SILVER = (
     ),
     Figure(
         "Table 1",
+        "the same, with these two things",
+        (0.82, 0.82),
+        _GNUGO,
+        {"match": "taught-experts-10000"},
+        "against_gnugo.run --only taught-experts-10000",
+    ),
+    Figure(
+        "Table 1",
         "heuristic MC-RAVE, ten minutes a game",
         (0.92, 0.92),
         _GNUGO,
