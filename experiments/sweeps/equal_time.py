@@ -93,5 +93,5 @@ def measured(
         rates = dict(zip(names, (one.simulations_per_s for one in results), strict=True))
         scale = speeds.get(opponent, rates[opponent]) / rates[opponent]
         speeds = {name: round(rate * scale) for name, rate in rates.items()} | speeds
-        files.write_json(path, {name: speeds[name] for name in players})
+        files.write_json(path, speeds)  # also of other runs' players
     return speeds
