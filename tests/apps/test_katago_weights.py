@@ -13,12 +13,12 @@ import pytest
 from gozero.apps import cli
 from gozero.apps.analysis import run as analysis
 from gozero.apps.analysis.config import AnalyzeConfig
-from gozero.apps.gtp import protocol
 from gozero.apps.gtp import run as gtp
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
 from gozero.go import coords
 from gozero.play import shards
+from tests.apps.gtp.test_analyze import run_commands
 from tests.nets import katago_files as files
 from tests.reference import katago as reference
 from tests.reference.go import ReferenceGame
@@ -96,12 +96,6 @@ def test_selfplay(path, tmp_path, capsys, dtype):
     assert rows.num_rows > 0
 
 
-def answers_of(engine, *lines):
-    out = io.StringIO()
-    protocol.serve(gtp.commands(engine), io.BytesIO("\n".join(lines).encode()), out)
-    return out.getvalue().split("\n\n")[:-1]
-
-
 @pytest.mark.thorough
 def test_a_raw_network_prints_what_katago_prints(tmp_path):
     """In its order; for another colour, the board without its past."""
@@ -110,8 +104,8 @@ def test_a_raw_network_prints_what_katago_prints(tmp_path):
     config = GtpConfig(size=3, ko="positional", evaluator="network", weights=path)
     engine = Engine(config)
     commands = "0", "w 0", "w 0 0.2", "0 1", "b 0", "all"
-    answers_of(engine, "play b B2")
-    answers = [answers_of(engine, f"kata-raw-nn {words}")[0] for words in commands]
+    run_commands(engine, "play b B2")
+    answers = [run_commands(engine, f"kata-raw-nn {words}")[0] for words in commands]
     plain, white, same, optimistic, black, all_ = (one.removeprefix("= ") for one in answers)
     assert plain == white == same != optimistic
     assert all_.startswith(plain + "\nsymmetry 1\n")
@@ -126,4 +120,4 @@ def test_a_raw_network_prints_what_katago_prints(tmp_path):
     changed = {name for name, value in values(plain).items() if values(optimistic)[name] != value}
     assert changed == {"policyPass"}
     fresh = Engine(config)
-    assert answers_of(fresh, "set_position b B2", "kata-raw-nn b 0")[1] == f"= {black}"
+    assert run_commands(fresh, "set_position b B2", "kata-raw-nn b 0")[1] == f"= {black}"
