@@ -11,6 +11,7 @@ from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
 from gozero.go import coords
 from gozero.go.rules import Rules
+from gozero.nets.katago import network as katago
 from gozero.play import player_config, players
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import make_setup
@@ -210,6 +211,10 @@ def test_a_long_search_without_pruning_has_room_for_all_its_nodes(flags):
     search = make_setup(Rules(size=9, ko="simple"), config).search
     assert search.num_nodes == 10**6 + 1
     assert search.wide
+
+
+def test_the_largest_board_of_a_katago_network_is_the_networks():
+    assert player_config.KATAGO_SIZE == katago.MAX_SIZE
 
 
 def test_limits_match_those_of_the_library():
