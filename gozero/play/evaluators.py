@@ -226,7 +226,7 @@ def with_priors(rules: Rules, evaluator: Evaluator, policy: Softmax) -> Evaluato
         evaluation = evaluator.evaluate(params[0], key, inputs)
         return evaluation._replace(prior_logits=softmax.logits(params[1], rules, positions, last))
 
-    params = evaluator.params, policy
+    params = evaluator.params, softmax.log_strengths(policy)
     return evaluator._replace(observe=observe, evaluate=evaluate, params=params)
 
 

@@ -279,9 +279,8 @@ def _step_of(
         with_params, key = evaluator._replace(params=params), jax.random.fold_in(key, i + 1)
         return simulate_of(config)(history, with_params, key, contexts, config, draws, *carry)
 
-    if any(jnp.ndim(x) > 0 for x in jax.tree.leaves(evaluator.params)):
+    if any(jnp.ndim(x) > 1 for x in jax.tree.leaves(evaluator.params)):
         # A network, which a kernel cannot contain: this avoids tracing it twice to find that out.
-        # Or tables of softmax playouts: XLA (jaxlib 0.10.1) aborts while emitting the kernel.
         return lambda i, carry: step(carry, i, constants)
     # Once, not in each step.
     hide = lambda constants: stages.not_constant(constants, running.tree.visits)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.compile import stages
+from gozero.games.go import go_game
+from gozero.go.rules import Rules, init
+from gozero.play.player_config import PlayerConfig
+from gozero.play.setups import make_setup
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
@@ -50,3 +56,30 @@ def test_a_single_tree_equals_one_in_a_batch(case):
     np.testing.assert_array_equal(one.visits[0], several.visits[0])
     steps = lowered.as_text().count("jaxpr_as_fun")
     assert steps > 0 or case == "legal only"  # its scatter has no kernel code
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("flags", [{"playouts": "mm-atari"}, {"playouts": "mogo", "priors": "mm"}])
+def test_tables_of_strengths_are_read_in_the_kernel(flags, monkeypatch):
+    rules = Rules(size=3)
+    flags = {"search": "rave", "simulations": 30, **flags}
+    evaluator, config, *_ = make_setup(rules, PlayerConfig(**flags))
+    states = jax.vmap(lambda komi: init(rules, komi))(jnp.zeros(2))
+
+    def run():
+        by_params = lambda params, states, key: search(
+            go_game(rules), evaluator._replace(params=params), key, states, config
+        )
+        lowered = jax.jit(by_params).lower(evaluator.params, states, jax.random.key(1))
+        result = lowered.compile()(evaluator.params, states, jax.random.key(1))
+        return lowered.as_text().count("jaxpr_as_fun") > 0, result.visits, result.q
+
+    def no_kernel(function, first, *args, word=None, reduced=0):
+        return function(first, *args)
+
+    is_kernel, *found = run()
+    monkeypatch.setattr(stages, "step_kernel", no_kernel)
+    is_still_kernel, *expected = run()
+    assert is_kernel
+    assert not is_still_kernel
+    jax.tree.map(np.testing.assert_array_equal, found, expected)

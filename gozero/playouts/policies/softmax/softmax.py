@@ -13,7 +13,7 @@ chain would be in atari is known only once the move is tried: a point is drawn b
 features, and a self-atari is then accepted with its strength, a probability, or else another point
 is drawn. The result is the softmax over legal points.
 
-A feature is added to `Strengths`, `Softmax`, `_weights` and, to be learnt, to
+A feature is added to `Strengths`, `Softmax`, `LogStrengths`, `_factors` and, to be learnt, to
 `train.classical.choices`.
 """
 
@@ -78,10 +78,10 @@ def softmax_policy(strengths: Strengths, size: int) -> Softmax:
       strengths: the strengths of the features.
       size: points on a side.
     """
-    contiguity = _factors(strengths.contiguity)
+    contiguity = _with_none(strengths.contiguity)
     capture, extension, self_atari = map(_unless_neutral, strengths[2:])
-    capture = None if capture is None else _factors(capture)
-    extension = None if extension is None else _factors(extension)
+    capture = None if capture is None else _with_none(capture)
+    extension = None if extension is None else _with_none(extension)
     shape = jnp.asarray(strengths.shape, jnp.float32)
     used = [x for x in (shape, contiguity, capture, extension) if x is not None]
     largest = functools.reduce(jnp.multiply, map(jnp.max, used))
@@ -97,7 +97,7 @@ def _unless_neutral(strengths: jax.Array | np.ndarray) -> jax.Array | None:
     return jnp.asarray(strengths, jnp.float32)
 
 
-def _factors(strengths: jax.Array | np.ndarray) -> jax.Array:
+def _with_none(strengths: jax.Array | np.ndarray) -> jax.Array:
     """f32[1 + n]: 1 for points without the feature, then its strengths."""
     return jnp.concatenate([jnp.ones(1), jnp.asarray(strengths, jnp.float32)])
 
@@ -195,17 +195,35 @@ def weights(policy: Softmax, lay: bb.Layout, now: Situation) -> jax.Array:
     return _weights(lay, around, _codes(lay, around), policy)
 
 
-def logits(policy: Softmax, rules: go.Rules, positions: go.Position, last: jax.Array) -> jax.Array:
+class LogStrengths(NamedTuple):
+    """The logarithms of a policy's strengths, which `logits` adds up; made by `log_strengths`."""
+
+    shape: jax.Array  # f32[65536]
+    contiguity: jax.Array  # f32[3]
+    capture: jax.Array | None  # f32[3]
+    extension: jax.Array | None  # f32[3]
+
+
+def log_strengths(policy: Softmax) -> LogStrengths:
+    """Make `logits`' tables: a search adds logarithms faster than it computes them at each leaf."""
+    return LogStrengths(*jax.tree.map(jnp.log, policy[:4]))
+
+
+def logits(
+    logs: LogStrengths, rules: go.Rules, positions: go.Position, last: jax.Array
+) -> jax.Array:
     """f32[B, A]: log strengths of the actions in B positions, for the player to move.
 
-    The pass, and points that no playout tries, such as own eyes, have weight 1, the minimum.
-    A self-atari counts as any other move. `last` is i32[B], the last moves; the positions' `atari`
-    must be exact.
+    The strengths are those of `weights` before rounding; weaker ones than 1, the pass and points
+    that no playout tries, such as own eyes, count as 1. A self-atari counts as any other move.
+    `last` is i32[B], the last moves; the positions' `atari` must be exact.
     """
     lay = rules.layout
-    point_weights = weights(policy, lay, atari_lanes.situation(rules, positions, last))
-    points = jnp.moveaxis(point_weights, -1, 0).reshape(last.shape[0], lay.num_points)
-    return jnp.pad(jnp.log(jnp.maximum(points, 1).astype(jnp.float32)), ((0, 0), (0, 1)))
+    around = _look_around(lay, logs, atari_lanes.situation(rules, positions, last))
+    sums = functools.reduce(jnp.add, _factors(lay, around, _codes(lay, around), logs))
+    sums = jnp.where(_has(lay, around.candidates), jnp.maximum(sums, 0.0), 0.0)
+    points = jnp.moveaxis(sums, -1, 0).reshape(last.shape[0], lay.num_points)
+    return jnp.pad(points, ((0, 0), (0, 1)))
 
 
 def may_be_played(lay: bb.Layout, now: Situation) -> bb.Board:
@@ -214,7 +232,7 @@ def may_be_played(lay: bb.Layout, now: Situation) -> bb.Board:
     return bb.difference(atari_lanes.legal_points(lay, now), eyes)
 
 
-def _look_around(lay: bb.Layout, policy: Softmax, now: Situation) -> _Around:
+def _look_around(lay: bb.Layout, policy: Softmax | LogStrengths, now: Situation) -> _Around:
     now = stacked.words(now)
     rows = functools.partial(neighbourhoods.rows, lay)
     beside, diagonal = contiguous(lay, now.last)
@@ -250,11 +268,17 @@ def _codes(lay: bb.Layout, around: _Around) -> jax.Array:
     return neighbourhoods.codes(lay, around.own, around.opponent).astype(jnp.int32)
 
 
-def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax) -> jax.Array:
-    def has(rows):
-        return neighbourhoods.bits(lay, rows) != 0
+def _has(lay: bb.Layout, rows: jax.Array) -> jax.Array:
+    """bool[size, size, B]: the points of u32[size, B]."""
+    return neighbourhoods.bits(lay, rows) != 0
 
-    beside, diagonal, contiguity = has(around.beside), has(around.diagonal), policy.contiguity
+
+def _factors(
+    lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax | LogStrengths
+) -> list[jax.Array]:
+    """f32[size, size, B] for each feature: the strengths, or their logarithms."""
+    has, contiguity = functools.partial(_has, lay), policy.contiguity
+    beside, diagonal = has(around.beside), has(around.diagonal)
     factors = [
         policy.shape.at[codes].get(mode="promise_in_bounds"),
         jnp.where(beside, contiguity[1], jnp.where(diagonal, contiguity[2], contiguity[0])),
@@ -267,9 +291,13 @@ def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax)
         none, of_endangered, of_another = policy.extension
         factor = jnp.where(has(around.extensions.endangered), of_endangered, of_another)
         factors.append(jnp.where(has(around.extensions.points), factor, none))
-    candidates = has(around.candidates)
-    weight = jnp.round(functools.reduce(jnp.multiply, factors)).astype(jnp.uint32)
-    return jnp.where(candidates, jnp.maximum(weight, np.uint32(1)), np.uint32(0))
+    return factors
+
+
+def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax) -> jax.Array:
+    product = functools.reduce(jnp.multiply, _factors(lay, around, codes, policy))
+    weight = jnp.round(product).astype(jnp.uint32)
+    return jnp.where(_has(lay, around.candidates), jnp.maximum(weight, np.uint32(1)), np.uint32(0))
 
 
 # --- the draw -------------------------------------------------------------------------

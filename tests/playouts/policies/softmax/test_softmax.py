@@ -93,6 +93,24 @@ def test_weights_match_the_reference(size):
         assert {p: w / SCALE for p, w in enumerate(weights.tolist()) if w} == expected
 
 
+@pytest.mark.parametrize("size", [2, 5, 9])
+def test_logits_are_logarithms_of_the_references_weights(size):
+    """Some weights are below 1 with this scale, and count as 1 like all that is not played."""
+    weak = POLICY._replace(shape=POLICY.shape / (4 * SCALE))
+    games = random_games(size, 12, seed=size)
+    previous, positions = previous_of(games, size), positions_of(games)
+    of_all = jax.jit(lambda logs, *args: softmax.logits(logs, go.Rules(size), *args))
+    actual = of_all(softmax.log_strengths(weak), positions, previous)
+    for game, before, found in zip(games, previous, np.asarray(actual), strict=True):
+        if game.passes >= 2:
+            continue
+        before = None if before < 0 else int(before)
+        expected = np.zeros(size * size + 1)
+        for p, weight in reference.weights(game, before, weight_of, BEFORE_THE_TRY).items():
+            expected[p] = 0.0 if p == size * size else max(0.0, np.log(weight / 4))
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("size", [5, pytest.param(9, marks=pytest.mark.slow)])
 def test_weights_are_equivariant_and_colour_blind(size):
     games = random_games(size, 12, seed=size)
