@@ -29,6 +29,8 @@ _TAUGHT = {"shapes": RESULTS / "taught_9.safetensors"}
 _EXPERTS = {"priors": "mm", "expert_bonus": 0.1, "expert_visits": 1.0}
 """Chaslot's expert bias (2010): a bonus by the probabilities of a policy learned by MM."""
 
+_HEURISTIC_SEARCHES = "heuristic", "heuristic-10000", "taught-experts", "taught-experts-10000"
+
 _LITERAL = Side(**settings_of("literal", 9), resign=-0.95)
 """Algorithm 2 exactly as the paper prints it."""
 _PLAIN = {"leaves": 1, "nakade": False, "reuse": False}
@@ -94,11 +96,11 @@ MATCHES = {
         _our_side(10_000, **_HEURISTIC, **_TAUGHT, **_EXPERTS), 200, (0.82, 1.0), 0.90
     ),
     "playouts": Match(
-        _our_side(400, nakade=False),
+        _our_side(400, leaves=1, nakade=False),
         200,
         (0.70, 1.0),
         0.85,
-        opponent=_our_side(400, playouts="uniform", nakade=False),
+        opponent=_our_side(400, playouts="uniform", leaves=1, nakade=False),
         openings=2,
     ),
     "literal": Match(_LITERAL, 200, opponent=_our_side(**_PLAIN), openings=4),
@@ -122,11 +124,17 @@ MATCHES |= {
     )
     for name, flags in _BACKUPS.items()
 }
+MATCHES |= {
+    f"{name}-1-leaf": dataclasses.replace(
+        MATCHES[name], player=dataclasses.replace(MATCHES[name].player, leaves=1)
+    )
+    for name in ("rave", *_HEURISTIC_SEARCHES)
+}
 
 
 def _by_time(seconds: int, simulations: int, heuristic: str = "") -> Side:
     """MC-RAVE as `_our_side`, as a program with a clock; the simulations are more than it needs."""
-    command = f"gozero gtp --size 9 --search rave --simulations {simulations} --leaves 2"
+    command = f"gozero gtp --size 9 --search rave --simulations {simulations}"
     command += f" --rave-bias 0.01 --nakade --resign -0.95 {heuristic} --seed {{game}}"
     return Side(command=command, main_time=seconds)
 
@@ -170,8 +178,9 @@ MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0
 MATCHES |= BY_TIME | LARGE | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
-of it), `form-*` (another form of a part) and `small-k*`; those named by a board are `LARGE`. The
-paper is Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`."""
+of it), `form-*` (another form of a part) and `small-k*`; `*-1-leaf` evaluate one leaf a step, as
+the paper's search does, where others evaluate two; those named by a board are `LARGE`. The paper is
+Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -46,6 +46,8 @@ ASKED = {  # match: simulations, games, required bounds, target
     "literal-legal": (1000, 100, None, None),
     "literal-eval": (1000, 100, None, None),
 } | {f"form-{what}": (1000, 100, None, None) for what in FORMS}
+ONE_LEAF = "rave", "heuristic", "heuristic-10000", "taught-experts", "taught-experts-10000"
+ASKED |= {f"{name}-1-leaf": ASKED[name] for name in ONE_LEAF}
 ASKED |= {f"small-k{what}": (3000, 40, None, None) for what in SMALL_K}
 GNUGOS = [name for name, (_, _, must, _) in ASKED.items() if must and name != "playouts"]
 
@@ -59,6 +61,12 @@ def test_every_match_has_its_requested_settings(tmp_path):
         assert match.player.simulations == simulations
         assert (MATCHES[name].must, MATCHES[name].aim) == (must, aim)
     assert AgainstGnugoConfig(games=10).match("heuristic").games == 10
+
+
+@pytest.mark.parametrize("name", ONE_LEAF)
+def test_one_leaf_a_step_is_the_only_difference(name):
+    two, one = MATCHES[name].player, MATCHES[f"{name}-1-leaf"].player
+    assert (two.leaves, one) == (2, dataclasses.replace(two, leaves=1))
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -82,7 +90,7 @@ def test_matches_by_time_give_our_program_a_clock(name):
     assert (match.parallel, match.games) == (1, 200)
     assert config.estimate == 1 + 200 * seconds / 60
     player = flags.parse(GtpConfig, match.player.words(7)[2:], prog="gozero gtp")
-    untimed = MATCHES[name.partition("-")[0]].player
+    untimed = MATCHES[f"{name.partition('-')[0]}-1-leaf"].player
     same = set(vars(player)) & set(vars(untimed)) - {"simulations"}
     assert {x: getattr(player, x) for x in same} == {x: getattr(untimed, x) for x in same}
     assert (player.size, player.seed) == (9, 7)
