@@ -117,7 +117,8 @@ def test_many_boards(size, count):
     assert min(check(size, random_boards(size, count, seed=300 + size))) > 0
 
 
-@pytest.mark.parametrize("count", [5, pytest.param(23, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("count", [5, 23])
 def test_a_few_lanes_read_many_games(monkeypatch, count):
     """In lockstep, in one kernel and in turn give the same; one game has no chain to read, every
     second one lists no captures; KataGo's kos."""

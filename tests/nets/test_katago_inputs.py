@@ -88,6 +88,7 @@ def test_planes_of_random_games_are_those_of_the_reference(size, ko, suicide, ta
           0 if tax == "all" else 5, tax)  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_planes_of_random_games_on_the_smallest_board():
     rules = go.Rules(2, "positional", True, max_moves=400)
     check(rules, [played(rules, seed, length) for seed in range(8) for length in (0, 2, 5, 9, 20)])

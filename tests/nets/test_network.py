@@ -188,7 +188,9 @@ OTHER_GAME = {"observation": (6, 7, 2), "num_actions": 7}
 @pytest.mark.parametrize(
     "shape",
     [
-        {"features": "full", "pool_every": 2, "auxiliary": True},
+        pytest.param(
+            {"features": "full", "pool_every": 2, "auxiliary": True}, marks=pytest.mark.thorough
+        ),
         OTHER_GAME,
         pytest.param({"features": "compact"}, marks=pytest.mark.thorough),
         pytest.param({"features": "zero", "pool_every": 1}, marks=pytest.mark.thorough),

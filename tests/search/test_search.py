@@ -52,7 +52,8 @@ def test_it_wins_and_defends_in_tictactoe():
     assert abs(float(result.value[2])) < 0.15
 
 
-@pytest.mark.parametrize("leaves", [pytest.param(1, marks=pytest.mark.thorough), 4])
+@pytest.mark.thorough
+@pytest.mark.parametrize("leaves", [1, 4])
 def test_a_game_does_not_depend_on_the_others_of_its_batch(leaves):
     def by_lot(params, key, observations):
         """Values drawn per leaf number, as playouts draw them."""

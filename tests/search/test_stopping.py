@@ -116,6 +116,7 @@ def test_separate_programs_refuse_unsupported_settings(config, text):
         Runner(random_tree.GAME, Evaluator(EVALUATE), config, kind=SeparatePrograms)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chunk", [pytest.param(5, marks=pytest.mark.slow), 24])
 def test_chunks_equal_a_whole_search(chunk):
     run, key = runner(CONFIG, chunk), jax.random.key(3)

@@ -180,6 +180,7 @@ def test_a_run_moves_from_four_devices_to_two_and_back(tmp_path, as_here):
     assert last_line == "4, 2 and 4 devices are one run"
 
 
+@pytest.mark.thorough
 def test_a_run_with_float16_policies_is_resumed(tmp_path, capsys):
     """The policies of its games and replay are float16 and become uint8; nothing else changes."""
     config, mesh = tiny.config(tmp_path / "run"), devices.mesh_of(1)

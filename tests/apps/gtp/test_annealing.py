@@ -23,6 +23,7 @@ def config(**more):
     return GtpConfig(**fixed | more)
 
 
+@pytest.mark.thorough
 def test_chunked_search_plays_the_move_of_a_whole_search():
     """Black's centre wins at this komi, and White then resigns."""
     engine = Engine(config(komi=0.5, resign=-0.05))

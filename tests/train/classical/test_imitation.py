@@ -174,6 +174,7 @@ def test_games_restart_when_they_are_over_and_some_that_are_decided(options):
     assert 0.05 < float(jnp.mean(after[2:] == 0)) < 0.15
 
 
+@pytest.mark.thorough
 def test_a_network_that_sees_past_boards_teaches_too(tmp_path):
     config = NetworkConfig(blocks=1, channels=8, features="zero")
     path = tmp_path / "zero.safetensors"

@@ -76,6 +76,7 @@ def test_the_objective_never_falls():
     assert gains.sum() > 3000
 
 
+@pytest.mark.thorough
 def test_known_strengths_are_recovered():
     played, steps = learnt(12_288)
     found, quality = steps[-1]
