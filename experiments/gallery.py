@@ -81,7 +81,7 @@ ENTRIES = {
     ),
     "surveyed": GalleryEntry(
         "the programs surveyed by Gelly & Silver (2011), in our search, against MC-RAVE",
-        "an hour (`--simulations 200 --games 40 --parallel 40 --resign -0.9`)",
+        "two hours (`--simulations 200 --games 40 --parallel 40 --resign -0.9`)",
     ),
     "throughput": GalleryEntry(
         "rules, playouts, search, self-play and features against pgx, mctx, a C engine or a bound",

@@ -133,7 +133,8 @@ MATCHES |= {
 
 
 def _by_time(seconds: int, simulations: int, heuristic: str = "") -> Side:
-    """MC-RAVE as `_our_side`, as a program with a clock; the simulations are more than it needs."""
+    """MC-RAVE as `_our_side` with one leaf a step, as a program with a clock; the simulations are
+    more than it needs."""
     command = f"gozero gtp --size 9 --search rave --simulations {simulations}"
     command += f" --rave-bias 0.01 --nakade --resign -0.95 {heuristic} --seed {{game}}"
     return Side(command=command, main_time=seconds)
@@ -179,8 +180,9 @@ MATCHES |= BY_TIME | LARGE | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
 of it), `form-*` (another form of a part) and `small-k*`; `*-1-leaf` evaluate one leaf a step, as
-the paper's search does, where others evaluate two; those named by a board are `LARGE`. The paper is
-Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`."""
+the paper's search does, where the matches without this ending evaluate two; those named by a board
+are `LARGE`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`.
+"""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -66,7 +66,10 @@ def last_move(
     """
     now = own_and_opponent(position)[1]
     point = bb.point_of(rules.layout, bb.difference(now, _stones_before(state, position)))
-    is_known = (state.past is not None) & (state.position.ply > 0)
+    ply = state.position.ply
+    # `ply` is never negative, but the compiler does not know. If it saw the constant False, XLA
+    # (jaxlib 0.10.1) would abort the process as it emits the step of a search as one kernel.
+    is_known = ply > 0 if state.past is not None else ply < 0
     if ancestors is None or depth is None:
         return jnp.where(is_known, point, bb.NO_POINT)
     boards = ancestors.white, ancestors.black

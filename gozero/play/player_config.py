@@ -161,7 +161,8 @@ class PlayerConfig:
     """The capacity of a tree in nodes: a full tree drops its least visited half and continues."""
 
     leaves: int = setting(1, least=1, most="simulations")
-    """Leaves evaluated together in one tree: more are faster but play a little worse."""
+    """Leaves evaluated together in one tree: many are faster but play a little worse; two,
+    with playouts, take longer than one."""
 
     trees: int = setting(1, least=1, most="simulations")
     """Trees for a position, which share its simulations and exchange statistics near their roots

@@ -28,8 +28,9 @@ _NETWORK = {
 _RAVE = {"search": "rave", "simulations": 3000, "rave_bias": 0.01, "nakade": True}
 
 _LEAVES = 8
-"""Leaves a step on boards above 9x9, where playouts are long. Two take longer than one: what is
-next at each node is then chosen twice a simulation."""
+"""Leaves a step of `strong` on boards above 9x9, where playouts are long. Up to 9x9 it has one:
+with several, what is next at each node of a path is chosen twice a simulation, before and after
+the evaluation, and two take longer than one."""
 
 
 def settings_of(name: PlayerName, size: int) -> dict[str, Any]:

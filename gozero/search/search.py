@@ -281,6 +281,7 @@ def _step_of(
 
     if any(jnp.ndim(x) > 1 for x in jax.tree.leaves(evaluator.params)):
         # A network, which a kernel cannot contain: this avoids tracing it twice to find that out.
+        # (Local shapes, whose table has one axis, are traced twice.)
         return lambda i, carry: step(carry, i, constants)
     # Once, not in each step.
     hide = lambda constants: stages.not_constant(constants, running.tree.visits)

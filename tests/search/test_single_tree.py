@@ -58,10 +58,17 @@ def test_a_single_tree_equals_one_in_a_batch(case):
     assert steps > 0 or case == "legal only"  # its scatter has no kernel code
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("flags", [{"playouts": "mm-atari"}, {"playouts": "mogo", "priors": "mm"}])
-def test_tables_of_strengths_are_read_in_the_kernel(flags, monkeypatch):
-    rules = Rules(size=3)
+@pytest.mark.parametrize(
+    ("ko", "flags"),
+    [
+        pytest.param("positional", {"playouts": "mm-atari"}, marks=pytest.mark.thorough),
+        pytest.param("simple", {"playouts": "mogo"}, marks=pytest.mark.thorough),
+        ("simple", {"playouts": "mogo", "priors": "mm"}),
+    ],
+)
+def test_a_step_with_playouts_is_one_kernel(ko, flags, monkeypatch):
+    """With tables of strengths, and if the last move before the root is not known."""
+    rules = Rules(size=3, ko=ko)
     flags = {"search": "rave", "simulations": 30, **flags}
     evaluator, config, *_ = make_setup(rules, PlayerConfig(**flags))
     states = jax.vmap(lambda komi: init(rules, komi))(jnp.zeros(2))
@@ -72,14 +79,15 @@ def test_tables_of_strengths_are_read_in_the_kernel(flags, monkeypatch):
         )
         lowered = jax.jit(by_params).lower(evaluator.params, states, jax.random.key(1))
         result = lowered.compile()(evaluator.params, states, jax.random.key(1))
-        return lowered.as_text().count("jaxpr_as_fun") > 0, result.visits, result.q
+        kernels = lowered.as_text().count("func.func private @jaxpr_as_fun")
+        return kernels, result.visits, result.q
 
     def no_kernel(function, first, *args, word=None, reduced=0):
         return function(first, *args)
 
-    is_kernel, *found = run()
+    kernels, *found = run()
     monkeypatch.setattr(stages, "step_kernel", no_kernel)
-    is_still_kernel, *expected = run()
-    assert is_kernel
-    assert not is_still_kernel
+    kernels_without, *expected = run()
+    assert kernels == 1  # the whole step; else the descent and the backup have one each
+    assert kernels_without == 0
     jax.tree.map(np.testing.assert_array_equal, found, expected)

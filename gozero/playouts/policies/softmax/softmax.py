@@ -205,7 +205,7 @@ class LogStrengths(NamedTuple):
 
 
 def log_strengths(policy: Softmax) -> LogStrengths:
-    """Make `logits`' tables: a search adds logarithms faster than it computes them at each leaf."""
+    """The tables of `logits`: adding logarithms is faster than taking them at each leaf."""
     return LogStrengths(*jax.tree.map(jnp.log, policy[:4]))
 
 
@@ -214,8 +214,8 @@ def logits(
 ) -> jax.Array:
     """f32[B, A]: log strengths of the actions in B positions, for the player to move.
 
-    The strengths are those of `weights` before rounding; weaker ones than 1, the pass and points
-    that no playout tries, such as own eyes, count as 1. A self-atari counts as any other move.
+    The strengths are those of `weights` before rounding. Those below 1, the pass, and points that
+    no playout tries, such as own eyes, count as 1. A self-atari counts as any other move.
     `last` is i32[B], the last moves; the positions' `atari` must be exact.
     """
     lay = rules.layout
