@@ -408,7 +408,7 @@ def test_equal_to_the_search_without(settings):
     assert plain.evaluations is None
 
 
-@pytest.mark.parametrize("leaves", [1, FIVE])
+@pytest.mark.parametrize("leaves", [pytest.param(1, marks=pytest.mark.thorough), FIVE])
 def test_invariant_2_no_tree_sized_copy_or_select_inside_a_loop(leaves):
     text = shared(leaves).run.as_text()
     for size in (CAPACITY, trees.num_slots(CAPACITY)):
