@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from gozero.compile import stages
 from gozero.go import bitboard as bb
 from gozero.go import superko
 from gozero.go.rules import GameState, Position, Rules, num_past, own_and_opponent, suicide_points
@@ -67,9 +68,9 @@ def last_move(
     now = own_and_opponent(position)[1]
     point = bb.point_of(rules.layout, bb.difference(now, _stones_before(state, position)))
     ply = state.position.ply
-    # `ply` is never negative, but the compiler does not know. If it saw the constant False, XLA
-    # (jaxlib 0.10.1) would abort the process as it emits the step of a search as one kernel.
-    is_known = ply > 0 if state.past is not None else ply < 0
+    # With the constant False, XLA (jaxlib 0.10.1) aborts as it emits a search's step as one kernel.
+    never = stages.not_constant(jnp.bool_(False), ply)
+    is_known = ply > 0 if state.past is not None else never
     if ancestors is None or depth is None:
         return jnp.where(is_known, point, bb.NO_POINT)
     boards = ancestors.white, ancestors.black

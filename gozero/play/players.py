@@ -48,7 +48,7 @@ def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
     return {
         "strong": {**_RAVE, "heuristic": "mogo", "leaves": 1 if size <= 9 else _LEAVES},
         "fast": {"search": "rave", "simulations": 400, "rave_bias": 0.01},
-        "rave": {**_RAVE, "leaves": 2},
+        "rave": {**_RAVE, "leaves": 2},  # as in its record
         "uct": {
             "search": "uct",
             "simulations": 3000,
