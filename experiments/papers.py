@@ -55,8 +55,8 @@ GELLY_SILVER = (
         "MC-RAVE, 3,000 simulations, against GNU Go",
         (0.5, 0.6),
         _GNUGO,
-        {"match": "rave"},
-        "against_gnugo.run --only rave",
+        {"match": "rave-1-leaf"},
+        "against_gnugo.run --only rave-1-leaf",
     ),
     Figure(
         "Fig. 5",

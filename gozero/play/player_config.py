@@ -75,7 +75,7 @@ FILES = ("weights", "strengths", "shapes")
 
 _NOT_OF_TD = (
     "evaluator playouts strengths nakade diversity weights symmetries dtype leaves trees "
-    "considered exploration rave_bias rave_k rave_per_action first_play heuristic "
+    "considered exploration ucb_tuned rave_bias rave_k rave_per_action first_play heuristic "
     "heuristic_visits heuristic_amaf_visits heuristic_good_visits heuristic_eyes playout_moves "
     "first_action rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_above "
     "rave_legal expert_bonus expert_visits final_move backup nodes priors temperature widening "
@@ -181,6 +181,10 @@ class PlayerConfig:
         "0 for rave",
     )
     """The weight of the rule's exploration bonus."""
+
+    ucb_tuned: bool = setting(False)
+    """Whether the bonus of uct is that of UCB1-TUNED, the rule of MoGo in 2006 (Gelly et al.),
+    which explores moves that nearly always win or lose less."""
 
     temperature: float | None = setting(None, above=0, below=10**6, unset="0.1")
     """The temperature of boltzmann's softmax, for values as probabilities of winning."""
@@ -353,6 +357,7 @@ class PlayerConfig:
         Conflict("backup", "search=gumbel|rave", "they use mean values"),
         Conflict("leaves trees heuristic first_action", "backup", "they need mean values"),
         Conflict("heuristic_eyes", "!heuristic=even|mogo|shape", "only these start them as lost"),
+        Conflict("ucb_tuned", "!search=uct", "the other rules have other bonuses"),
         Conflict("first_play", "!search=uct|rave", "other rules use the parent's value"),
         Conflict("heuristic_visits heuristic_amaf_visits", "!heuristic", "they are its weights"),
         Conflict(

@@ -338,7 +338,7 @@ def _plain_rule(rules: Rules | Game, config: PlayerConfig, evaluator: Evaluator)
         return Boltzmann() if config.temperature is None else Boltzmann(config.temperature)
     if config.search == "uct":
         first_play = math.inf if config.first_play is None else config.first_play
-        return Ucb1(UCT_EXPLORATION if c is None else c, first_play)
+        return Ucb1(UCT_EXPLORATION if c is None else c, first_play, config.ucb_tuned)
     if config.search == "rave":
         expert = config.expert_bonus or 0.0, config.expert_visits or 0.0
         return ExpertBias(_rave(config), *expert) if any(expert) else _rave(config)

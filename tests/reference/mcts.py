@@ -298,17 +298,26 @@ class Forced(Rule):
 
 
 class Ucb1(Rule):
-    """(1 + Q) / 2 + c sqrt(log sum N / N); an unvisited action scores `first_play`."""
+    """(1 + Q) / 2 + c sqrt(log sum N / N); an unvisited action scores `first_play`.
+
+    Tuned: c sqrt(log sum N / N min(1/4, V)), V = Q (1 - Q) + sqrt(2 log sum N / N), Q in [0, 1].
+    """
 
     random_order = True
 
-    def __init__(self, c, first_play=np.inf):
-        self.c, self.first_play = c, first_play
+    def __init__(self, c, first_play=np.inf, tuned=False):
+        self.c, self.first_play, self.tuned = c, first_play, tuned
 
     def __call__(self, prior, visits, q, mean, raw):
-        total = F32(max(visits.sum(), 1))
-        bonus = F32(self.c) * np.sqrt(np.log(total) / np.maximum(visits, 1).astype(F32))
-        return np.where(visits > 0, (F32(1) + q) / F32(2) + bonus, F32(self.first_play))
+        scores = np.full(len(visits), F32(self.first_play))
+        log_total = np.log(F32(max(visits.sum(), 1)))
+        for action in np.flatnonzero(visits):
+            value, share = (F32(1) + q[action]) / F32(2), log_total / F32(visits[action])
+            bound = F32(1)
+            if self.tuned:
+                bound = min(value * (F32(1) - value) + np.sqrt(F32(2) * share), F32(0.25))
+            scores[action] = value + F32(self.c) * np.sqrt(share * bound)
+        return scores
 
 
 class Flat(Rule):

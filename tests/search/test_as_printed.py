@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import copy
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.games.go import go_game
+from gozero.go import rules as go
+from gozero.go.rules import Rules
 from gozero.hashing import mix
+from gozero.play.evaluators import playout_evaluator
+from gozero.playouts.policies import ordered
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluation
 from gozero.search.prior_counts import one_visit, with_heuristic
 from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
+from gozero.search.search import search
 from tests.reference import gelly_silver, mcts
+from tests.reference import ordered as ordered_reference
+from tests.reference.go import ReferenceGame
 from tests.search import random_tree
 from tests.search.comparing import tie_seeds
 from tests.search.random_tree import NUM_ACTIONS, Position
@@ -87,6 +97,9 @@ class Printed:
 
     def play(self, s, a):
         return mcts.mix((s[0] * 31 + a) & 0xFFFFFFFF), not s[1]
+
+    def black(self, s):
+        return s[1]
 
     def over(self, s):
         return bool(self._seen(s)[1])
@@ -188,6 +201,94 @@ def test_counts_and_values_match_the_printed_algorithm(case):
     assert case not in BETAS or any(plain.n != other.n for plain, other in trees)
 
 
+class PrintedGo:
+    """Go on the plain rules as the algorithms see it; a state is the actions since the root.
+
+    Values are those of the root's player, whom the algorithms call Black.
+    """
+
+    def __init__(self, start, rank):
+        self.rank, self.first = rank, start.to_play
+        self.known = {(): start}
+
+    def _at(self, s):
+        if s not in self.known:
+            game = copy.deepcopy(self._at(s[:-1]))
+            game.play(s[-1])
+            self.known[s] = game
+        return self.known[s]
+
+    def legal(self, s):
+        return np.flatnonzero(self._at(s).legal()).tolist()
+
+    def play(self, s, a):
+        return (*s, a)
+
+    def black(self, s):
+        return len(s) % 2 == 0
+
+    def over(self, s):
+        return self._at(s).passes >= 2
+
+    def _result(self, game):
+        return (1 + self.first * np.sign(game.area() - KOMI)) / 2
+
+    def black_wins(self, s):
+        return self._result(self._at(s))
+
+    def default_policy(self, s):
+        """A playout by the simple ko only; its passes do not count as all-moves-as-first."""
+        start = copy.deepcopy(self._at(s))
+        start.ko_rule = "simple"
+        game, (first, *others) = ordered_reference.play_out(start, self.rank)
+        others = [None if a == game.size**2 else a for a in others]
+        return [first, *others], self._result(game)
+
+
+OPENINGS = [], [5, 10, 6], [0, 15, 5, 10, 1, 14, 4]
+KOMI = 1.0
+GO = Rules(4)
+
+
+def played(opening):
+    """(the plain game, the state) after these actions."""
+    game, state = ReferenceGame(GO.size), go.init(GO, KOMI)
+    for action in opening:
+        game.play(action)
+        state = go.play(GO, state, action)
+    return game, state
+
+
+@pytest.mark.parametrize("first", ["same", pytest.param("either", marks=pytest.mark.thorough)])
+def test_go_matches_the_printed_algorithm(first):
+    """With the library's rules of Go and its playouts, here in a fixed order of the points."""
+    rank = np.array([np.random.RandomState(colour).permutation(16) for colour in (3, 4)])
+    lists = jnp.repeat(jnp.array(rank, jnp.float32)[..., None], len(OPENINGS), axis=-1)
+    policy = ordered.policy(ordered.Order(lists, jnp.zeros_like(lists)))
+    evaluator = playout_evaluator(GO, policy, first_plays=first, first_action=True)
+    amaf = Amaf(first=first, legal_only=True)
+    select = Rave(MinimumMse(0.2))
+    config = SearchConfig(400, select=select, amaf=amaf, final_move="eval", max_depth=99)
+    run = jax.jit(lambda states, key: search(go_game(GO), evaluator, key, states, config))
+
+    games, states = zip(*map(played, OPENINGS), strict=True)
+    key = jax.random.key(5)
+    result = jax.tree.map(np.asarray, run(jax.tree.map(lambda *x: jnp.stack(x), *states), key))
+    ended = 0
+    for b, tie_seed in enumerate(tie_seeds(key, len(games))):
+        game, beta = PrintedGo(games[b], rank), gelly_silver.eq_47(0.2)
+        plain = gelly_silver.McRave(
+            *(game, game.default_policy, picking(int(tie_seed)), beta),
+            legal_only=True,
+            either=first == "either",
+        )
+        assert int(result.action[b]) == plain.search((), config.num_simulations + 1)
+        compare(result.tree, b, plain, ())
+        assert len(plain.tree) > 300
+        ended += sum(map(game.over, plain.number))
+    assert ended > 10  # with exact results
+
+
 def compare(tree, b, plain, root):
     """Compare every non-terminal node, found by the actions that lead to it."""
     base, todo, seen = b * tree.capacity, [(0, root)], 0
@@ -202,7 +303,7 @@ def compare(tree, b, plain, root):
         np.add.at(sums, actions, -tree.value_sum[base + children])
         assert visits[legal].tolist() == list(plain.n[s].values())
         assert visits[legal].sum() == plain.visits[s] == tree.visits[row]
-        same_values(s, visits[legal], sums[legal], plain.q[s].values())
+        same_values(plain.game.black(s), visits[legal], sums[legal], plain.q[s].values())
         if tree.amaf is not None:
             counts, totals = (x[row] for x in tree.amaf)
             if plain.legal_only:
@@ -210,14 +311,14 @@ def compare(tree, b, plain, root):
                 legal = list(plain.n_amaf[s])
             assert counts[legal].tolist() == [plain.n_amaf[s].get(a, 0) for a in legal]
             values = [plain.q_amaf[s].get(a, 0.0) for a in legal]
-            same_values(s, counts[legal], totals[legal], values)
+            same_values(plain.game.black(s), counts[legal], totals[legal], values)
         for child, action in zip(children, actions, strict=True):
             if not tree.over[base + child]:
                 todo.append((child, plain.game.play(s, int(action))))
     assert seen == len(plain.tree)
 
 
-def same_values(s, counts, sums, values):
-    """Compare fixed-point sums for the player to move with Black's mean values."""
-    result = (1 + (1 if s[1] else -1) * sums / 2**14 / np.maximum(counts, 1)) / 2
+def same_values(black, counts, sums, values):
+    """Compare fixed-point sums for the player to move, perhaps Black, with Black's mean values."""
+    result = (1 + (1 if black else -1) * sums / 2**14 / np.maximum(counts, 1)) / 2
     np.testing.assert_allclose(result[counts > 0], np.array([*values])[counts > 0], atol=1e-5)

@@ -43,6 +43,7 @@ RULES = {
         {},
     ),
     "five leaves, ucb1": (Ucb1(0.7), mcts.Ucb1(0.7), FIVE),
+    "ucb1-tuned": (Ucb1(1.5, tuned=True), mcts.Ucb1(1.5, tuned=True), {}),
     "gaussian, widening": (
         *(Widening(Gaussian(), 2.0, 1.2), mcts.Widening(mcts.Gaussian(), 2.0, 1.2), {}),
     ),

@@ -123,6 +123,20 @@ def test_ucb1_by_hand():
     assert ucb1(blank, 1.0).tolist() == [INF, INF, INF, -INF]
 
 
+def test_ucb1_tuned_by_hand():
+    edges = one_node()._replace(
+        visits=jnp.array([1000, 0, 1000, 0]),
+        q=jnp.array([0.8, 0.0, 0.0, 0.0]),
+        total=jnp.int32(2000),
+    )
+    # log 2000 / 1000 = 0.0076009; sqrt(2 x 0.0076009) = 0.123296. At Q = 0.9 the variance is at
+    # most 0.09 + 0.123296 = 0.213296; at Q = 0.5 it would be 0.373296, more than 1/4.
+    first = 0.9 + 2 * np.sqrt(0.0076009 * 0.213296)
+    second = 0.5 + 2 * np.sqrt(0.0076009 * 0.25)
+    scores = Ucb1(2.0, first_play=1.1, tuned=True)(edges)
+    np.testing.assert_allclose(scores, [first, 1.1, second, -INF], rtol=1e-5)
+
+
 def test_forced_playouts_by_hand():
     edges = Edges(
         prior=jnp.array([0.5, 0.36, 0.045, 0.095, -INF]),
