@@ -21,8 +21,9 @@ with warnings.catch_warnings():
     from sgfmill import sgf as sgfmill
 
 _COLOURS = ("B", "W")
-_FOX_KOMI = {375.0: 7.5}
-"""The Fox server writes Chinese komi in hundredths of a stone: 375 is 3.75 stones, 7.5 points."""
+_FOX_KOMI = {325.0: 6.5, 375.0: 7.5, 550.0: 5.5, 650.0: 6.5, 750.0: 7.5}
+"""The Fox server writes Chinese komi in hundredths of a stone, so that 375 is 3.75 stones or 7.5
+points, and other komi in hundredths of a point."""
 
 MAX_BYTES = 2**23
 MAX_TOKENS = 200_000
@@ -30,6 +31,7 @@ MAX_DEPTH = 2_000
 """Limits of a file to read: bytes, nodes and values, and the nesting of variations."""
 
 _TOKEN = re.compile(rb"[(;)]|\[[^\]\\]*+(?:\\.?[^\]\\]*+)*+\]?", re.DOTALL)
+_NAMES_ENCODING = re.compile(rb"CA\s*\[")
 _LONGEST_QUOTE = 200  # characters of a file in an error
 
 
@@ -44,6 +46,8 @@ class GameRecord:
         left, and size * size is the pass.
       black_stones, white_stones: the points of stones on the board before the first move.
       handicap: how many of the black stones are handicap stones (SGF's HA); 0 for none.
+      to_play: who is to play before the first move (SGF's PL): 0 Black, 1 White; None if the
+        record does not say, see `first_player`.
       result: ``B+3.5``, ``W+R``, ``0`` for a draw, ``Void`` if there is none, ``?`` if unknown.
       black, white: the players' names.
       rules: the name of the rules (SGF's RU).
@@ -66,6 +70,15 @@ class GameRecord:
     black_stones: tuple[int, ...] = ()
     white_stones: tuple[int, ...] = ()
     handicap: int = 0
+    to_play: int | None = None
+
+    @property
+    def first_player(self) -> int:
+        """Who is to play at first: `to_play`, else who makes the first move, else Black, or White
+        after handicap stones."""
+        if self.to_play is not None:
+            return self.to_play
+        return self.moves[0][0] if self.moves else int(self.handicap > 0)
 
     def __post_init__(self):
         if not MIN_SIZE <= self.size <= MAX_SIZE:
@@ -89,6 +102,8 @@ class GameRecord:
                 f"handicap: {self.handicap} is not 0, or from 2 to the "
                 f"{len(self.black_stones)} black stones set up"
             )
+        if self.to_play not in (None, 0, 1):
+            raise ValueError(f"to_play: {self.to_play} is neither 0, 1 nor None")
         if len(self.move_comments) not in (0, len(self.moves)):
             raise ValueError(
                 f"move_comments: {len(self.move_comments)} comments for {len(self.moves)} moves"
@@ -117,6 +132,8 @@ def tree_of(record: GameRecord) -> sgfmill.Sgf_game:
             root.set_raw_list(
                 name, [coords.to_sgf(record.size, p).encode() for p in sorted(points)]
             )
+    if record.to_play is not None:
+        root.set_raw("PL", _COLOURS[record.to_play].encode())
     comments = record.move_comments or ("",) * len(record.moves)
     node = root
     for (colour, action), comment in zip(record.moves, comments, strict=True):
@@ -132,11 +149,16 @@ def write(path: pathlib.Path, record: GameRecord, *, durable: bool = False) -> N
     write_whole(path, to_sgf(record).encode("utf-8"), durable=durable)
 
 
-def read(source: pathlib.Path | str | bytes) -> GameRecord:
+def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> GameRecord:
     """The main line of the first game in a file, or in bytes.
 
     A missing komi is 0, a missing size 19 (both as in SGF), and a missing result ``?``. Nodes
     without a move (remarks, markup) are skipped, along with their comments.
+
+    Args:
+      source: the file, or its bytes.
+      encoding: that of the texts; None: as the file says (CA), else UTF-8 if it is that, else
+        Latin-1.
 
     Raises:
       ValueError: the file cannot be read, is not an SGF of Go, is damaged, sets up stones after
@@ -147,7 +169,7 @@ def read(source: pathlib.Path | str | bytes) -> GameRecord:
     try:
         data = source if isinstance(source, bytes) else _bytes_of(pathlib.Path(source))
         _check_bounds(data)
-        return _record(sgfmill.Sgf_game.from_bytes(data))
+        return _record(sgfmill.Sgf_game.from_bytes(data, encoding or _encoding(data)))
     except OSError as error:
         raise ValueError(f"{subject}: cannot be read ({error.strerror})") from error
     except (ValueError, LookupError) as error:
@@ -161,6 +183,17 @@ def _bytes_of(path: pathlib.Path) -> bytes:
         raise ValueError("is not a file")
     with path.open("rb") as file:
         return file.read(MAX_BYTES + 1)
+
+
+def _encoding(data: bytes) -> str | None:
+    """UTF-8 if the data do not name their encoding and are UTF-8."""
+    if _NAMES_ENCODING.search(data):
+        return None
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return "UTF-8"
 
 
 def _check_bounds(data: bytes) -> None:
@@ -204,6 +237,7 @@ def _record(game: sgfmill.Sgf_game) -> GameRecord:
         black_stones=black_stones,
         white_stones=white_stones,
         handicap=_handicap(root, len(black_stones)),
+        to_play={"B": 0, "W": 1}.get(_raw(root, "PL")[:1].upper()),
     )
 
 

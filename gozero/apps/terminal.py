@@ -69,7 +69,7 @@ class Terminal:
         self._config, self._messages = config, queue.Queue()
         self._session = Session(thinking, self._messages.put)
         self._at: dict[str, Any] = {}
-        self._analysis: dict[str, Any] | None = None
+        self._analyses: dict[int, dict[str, Any]] = {}  # final ones, by node
 
     def new(self) -> None:
         """Start a new game with the settings of the flags.
@@ -145,8 +145,10 @@ class Terminal:
     def _handle(self, message: dict) -> None:
         if message["tell"] == "at":
             self._at = message
+        elif message["tell"] == "game":
+            self._analyses = {}
         elif message["tell"] == "analysis" and message["whole"]:
-            self._analysis = message
+            self._analyses[message["node"]] = message
         elif message["tell"] == "sgf":
             self._sgf = message["text"]
         elif message["tell"] == "error":
@@ -173,15 +175,14 @@ class Terminal:
         if self._at["ended"]:
             raise ValueError("the game is over")
         node = self._session.tree.at
-        if self._analysis is None or self._analysis["node"] != node:
-            self._analysis = None
+        if node not in self._analyses:
             self._session.take({"do": "analyse", "on": True})
             try:
-                while self._analysis is None:
+                while node not in self._analyses:
                     self._handle(self._messages.get())
             finally:
                 self._session.take({"do": "analyse", "on": False})
-        return self._analysis
+        return self._analyses[node]
 
     def _hint(self) -> None:
         moves = self._current_analysis()["moves"]

@@ -69,6 +69,32 @@ def test_query_errors_name_the_field(fields, field, message):
 
 
 @pytest.mark.parametrize(
+    ("turns", "priorities", "expected"),
+    [
+        ([2, 0], [5, 1], {0: 1.0, 2: 5.0}),
+        ([1, 1], [3, 4], {1: 4.0}),
+        ([2, 1], None, {1: 7.0, 2: 7.0}),
+    ],
+)
+def test_priorities_belong_to_their_turns(turns, priorities, expected):
+    moves = [["B", "A1"], ["W", "B2"]]
+    own = {} if priorities is None else {"priorities": priorities}
+    asked = query.read(ask(moves=moves, analyzeTurns=turns, priority=7, **own))
+    assert dict(zip(asked.turns, asked.priorities, strict=True)) == expected
+    assert list(asked.turns) == sorted(asked.turns)
+
+
+def test_a_board_that_the_flags_do_not_allow_is_answered():
+    """As KaTrain may send 19x19 at first, where the player `strong` has no network."""
+    out = io.StringIO()
+    server = run.Server(AnalyzeConfig.of_flags({"json": True, "symmetries": "all"}), out)
+    server._handle(json.dumps(ask(boardXSize=19, boardYSize=19)).encode(), True)
+    answer = json.loads(out.getvalue())
+    assert (answer["id"], answer["field"]) == (ask()["id"], "boardXSize")
+    assert "symmetries" in answer["error"]
+
+
+@pytest.mark.parametrize(
     "line", ["", "{", "[1]", "7", '"a"', b"\xff{}", "[" * 100_000, '{"a":' + "[" * 200 + "]" * 200]
 )
 def test_lines_that_are_not_objects(line):

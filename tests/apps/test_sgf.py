@@ -76,6 +76,7 @@ def test_files_of_other_programs():
     assert read.moves == ((0, 9), (1, 0), (0, 9))
     assert read.move_comments == ("x", "", "")
     assert read.result == "?"
+    assert read.first_player == 0
     bare = sgf.read(b"(;B[aa])")
     assert (bare.size, bare.komi, bare.moves) == (19, 0.0, ((0, 0),))
     empty = sgf.read(b"(;SZ[9]KM[]HA[]GM[];B[])")
@@ -124,6 +125,44 @@ def test_stones_set_up_at_the_root():
     assert sgf.read(text.encode()) == record
     # Some programs write a handicap, and its stones as moves.
     assert sgf.read(b"(;SZ[9]HA[2];B[cc];B[gg])").handicap == 0
+
+
+@pytest.mark.parametrize(
+    ("points", "komi"), [(325, 6.5), (375, 7.5), (550, 5.5), (650, 6.5), (750, 7.5), (12, 12.0)]
+)
+def test_komi_in_hundredths(points, komi):
+    assert sgf.read(f"(;KM[{points}])".encode()).komi == komi
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("PL[W]", 1),
+        ("PL[B]AB[aa][bb]HA[2]", 0),
+        ("PL[white];B[cc]", 1),
+        ("AB[aa][bb]HA[2]", 1),
+        ("AB[aa][bb]", 0),
+        ("AB[aa][bb];W[cc]", 1),
+        ("", 0),
+    ],
+)
+def test_who_plays_first(text, first):
+    record = sgf.read(f"(;SZ[5]{text})".encode())
+    assert record.first_player == first
+    assert sgf.read(sgf.to_sgf(record).encode()) == record
+
+
+@pytest.mark.parametrize(
+    ("data", "black"),
+    [
+        ("(;PB[\u7881])".encode(), "\u7881"),
+        ("(;CA[UTF-8]PB[\u7881])".encode(), "\u7881"),
+        ("(;CA[GB18030]PB[\u7881])".encode("gb18030"), "\u7881"),
+        ("(;PB[\u00fc])".encode("latin-1"), "\u00fc"),
+    ],
+)
+def test_encodings(data, black):
+    assert sgf.read(data).black == black
 
 
 def test_a_missing_file(tmp_path):

@@ -9,6 +9,7 @@ import sys
 import pytest
 from sgfmill import sgf as sgfmill
 
+from gozero.apps import sgf
 from gozero.apps.terminal import PlayConfig, Terminal
 from tests.apps.web.boards import Unthinking
 
@@ -30,7 +31,7 @@ def test_a_game_is_played_and_saved(capsys, tmp_path):
     assert "as it stands W+0.5; expected W+1.5" in output
     assert f"written: {path}" in output
     root = sgfmill.Sgf_game.from_bytes(path.read_bytes()).get_root()
-    assert [node.get_move() for node in root] == [("b", (2, 2)), ("b", (3, 2))]
+    assert [node.get_move() for node in root] == [("b", (3, 2)), ("b", (2, 2))]
     assert output.count("to play") == 4, "nothing is played after quit"
     assert "move 4: White A5" not in output
     again = play(capsys, f"load {path}\npass\npass\nscore\nC1")
@@ -58,6 +59,23 @@ def test_hint_analysis_and_help(capsys):
     assert "undo           take back" in output
     assert "B+R" in output
     assert output.endswith("? the game is over\n")
+
+
+def test_a_position_is_analysed_once_and_a_new_game_knows_nothing(capsys):
+    """Also after taking a move back; and what was known of the game before does not count."""
+    output = play(capsys, "hint\nD4\nhint\nundo\nhint\nnew\nD4\nhint\nanalysis\n")
+    assert output.splitlines().count("A5") == 4
+    assert "Black wins 27.0%" in output.splitlines()[-3]
+
+
+def test_the_result_of_a_game_with_a_move_taken_back(capsys, tmp_path):
+    path = tmp_path / "game.sgf"
+    play(capsys, f"C3\nundo\nC4\nundo\nresign\nsave {path}\n")
+    assert sgf.read(path).result == "?", "resigned before these moves"
+    output = play(capsys, f"C3\nundo\nC4\nresign\nresign\nsave {path}\n")
+    assert "? the game is over" in output
+    assert sgf.read(path).result == "W+R"
+    assert [sgf.read(path).moves[0]] == [(0, 7)]
 
 
 def test_two_engines_play_to_the_end(capsys):

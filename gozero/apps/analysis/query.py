@@ -119,7 +119,7 @@ def read(fields: Mapping[str, Any]) -> Query:
     ko, suicide, rule_warnings = _rules(fields.get("rules"))
     warnings += rule_warnings
     moves = _moves(fields, "moves", size)
-    turns = _turns(fields, len(moves))
+    priorities = _priorities(fields, len(moves))
     first = fields.get("initialPlayer")
     override = _field(fields, "overrideSettings", dict, {})
     winrates_as = override.get("reportAnalysisWinratesAs")
@@ -136,8 +136,8 @@ def read(fields: Mapping[str, Any]) -> Query:
         moves=moves,
         stones=_moves(fields, "initialStones", size, stones=True),
         first=None if first is None else _colour("initialPlayer", first),
-        turns=turns,
-        priorities=_priorities(fields, len(turns)),
+        turns=tuple(priorities),
+        priorities=tuple(priorities.values()),
         visits=None if visits is None else _integer("maxVisits", visits, 1, 10**15),
         pv_length=_integer("analysisPVLen", fields.get("analysisPVLen", 15), 1, 1000) + 1,
         ownership=_boolean(fields, "includeOwnership"),
@@ -240,16 +240,15 @@ def _moves(
     return tuple(moves)
 
 
-def _turns(fields: Mapping[str, Any], num_moves: int) -> tuple[int, ...]:
+def _priorities(fields: Mapping[str, Any], num_moves: int) -> dict[int, float]:
+    """{turn to analyse: its priority}, in order of the turns."""
     turns = _field(fields, "analyzeTurns", list, [num_moves])
-    return tuple(sorted({_integer("analyzeTurns", turn, 0, num_moves) for turn in turns}))
-
-
-def _priorities(fields: Mapping[str, Any], count: int) -> tuple[float, ...]:
-    priorities = _field(fields, "priorities", list, [fields.get("priority", 0)] * count)
-    if len(priorities) != count:
+    turns = [_integer("analyzeTurns", turn, 0, num_moves) for turn in turns]
+    priorities = _field(fields, "priorities", list, [fields.get("priority", 0)] * len(turns))
+    if len(priorities) != len(turns):
         raise QueryError("priorities", "Must have one element for each turn")
-    return tuple(_number("priority", priority, -(2**31), 2**31) for priority in priorities)
+    numbers = [_number("priority", priority, -(2**31), 2**31) for priority in priorities]
+    return dict(sorted(dict(zip(turns, numbers, strict=True)).items()))
 
 
 def _rules(rules: Any) -> tuple[KoRule | None, bool, list[tuple[str, str]]]:

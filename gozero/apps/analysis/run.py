@@ -166,7 +166,7 @@ class Server:
                 self._act(fields)
                 return
             query = queries.read(fields)
-            self._positions().check(query, self._rules_of(query))
+            self._positions().check(query, self._checked_rules(query))
         except QueryError as error:
             answer: dict[str, Any] = {"error": str(error)}
             answer |= {} if error.field is None else {"field": error.field}
@@ -232,6 +232,17 @@ class Server:
     def _rules_of(self, query: Query) -> RulesKey:
         ko = query.ko or self._config.ko
         return query.size, ko, query.suicide, self._config.on(query.size).needs_past_boards
+
+    def _checked_rules(self, query: Query) -> RulesKey:
+        """`_rules_of` a query that has just been read.
+
+        Raises:
+          QueryError: the flags do not allow its board.
+        """
+        try:
+            return self._rules_of(query)
+        except ValueError as error:
+            raise QueryError("boardXSize", str(error)) from error
 
     def _next_batch(self) -> list[Job]:
         """The waiting job of the highest priority, and others under the same rules."""

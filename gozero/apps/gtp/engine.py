@@ -65,6 +65,7 @@ class Engine:
         self.suicide = config.suicide
         self.handicap: tuple[int, ...] = ()
         self.stones: Stones = ((), ())
+        self.first = 0  # who plays first, if there is no handicap
         self._game: HostGame | None = None
         self._searchers: dict[int, Searcher] = {}
         self._avoiding_searchers: dict[int, Searcher] = {}
@@ -82,11 +83,11 @@ class Engine:
         """The game, made when first needed, because that imports JAX."""
         if self._game is None:
             self._announce_compiling()
-            self._game = self._new_game(self.handicap, self.stones)
+            self._game = self._new_game(self.handicap, self.stones, self.first)
         return self._game
 
-    def _new_game(self, handicap: Sequence[int], stones: Stones) -> HostGame:
-        """A new game from a handicap, or from stones (Black's, White's) with Black to play.
+    def _new_game(self, handicap: Sequence[int], stones: Stones, first: int = 0) -> HostGame:
+        """A new game from a handicap, or from stones (Black's, White's), with `first` to play.
 
         Raises:
           ValueError: some stones have no liberty.
@@ -95,8 +96,8 @@ class Engine:
         from gozero.go import setup
 
         rules, start = self._rules(), None
-        if any(stones):
-            start = setup.from_points(rules, *stones, komi=self.komi)
+        if any(stones) or first:
+            start = setup.from_points(rules, *stones, first, self.komi)
         return HostGame(rules, self.komi, handicap, start)
 
     def _rules(self) -> Rules:
@@ -159,7 +160,7 @@ class Engine:
 
     def clear(self) -> None:
         """Clear the board: Black to play, with all of the time; the komi stays."""
-        self._game, self.handicap, self.stones = None, (), ((), ())
+        self._game, self.handicap, self.stones, self.first = None, (), ((), ()), 0
         self.game_clock.reset()
         self._warm_up()
 
@@ -181,7 +182,7 @@ class Engine:
     @property
     def untouched(self) -> bool:
         """Whether nothing has been played or placed since the board was cleared."""
-        placed = self.handicap or any(self.stones)
+        placed = self.handicap or any(self.stones) or self.first
         return not placed and (self._game is None or not self._game.moves)
 
     def set_handicap(self, actions: list[int]) -> None:
@@ -236,6 +237,7 @@ class Engine:
         for cache in (self._searchers, self._avoiding_searchers, self._analysts, self._networks):
             cache.clear()
         self.forget()
+        self._warm_up()
 
     def load(self, record: GameRecord, num_moves: int) -> None:
         """Load the board, the komi and the first moves of a record.
@@ -254,10 +256,12 @@ class Engine:
             )
         self.set_size(record.size)
         self.set_komi(record.komi)
-        if record.handicap == len(record.black_stones) and not record.white_stones:
+        by_handicap = record.handicap == len(record.black_stones) and not record.white_stones
+        if by_handicap and record.handicap and record.first_player == 1:
             self.handicap = record.black_stones
         else:
             self.stones = record.black_stones, record.white_stones
+            self.first = record.first_player
         try:
             self._replay(moves)
         except ValueError:
@@ -266,7 +270,7 @@ class Engine:
 
     def _replay(self, moves: Sequence[tuple[int, int]]) -> None:
         """Play the moves from the starting position; replaces the game if all of them are legal."""
-        game = self._new_game(self.handicap, self.stones)
+        game = self._new_game(self.handicap, self.stones, self.first)
         for number, (colour, action) in enumerate(moves, start=1):
             try:
                 game.play(colour, action)
@@ -287,6 +291,7 @@ class Engine:
             black_stones=tuple(sorted((*self.handicap, *black))),
             white_stones=tuple(sorted(white)),
             handicap=len(self.handicap),
+            to_play=self.first or None,
         )
 
     def forget(self) -> None:

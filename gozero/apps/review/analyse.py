@@ -107,7 +107,8 @@ def analyse(
 def _states(rules: Rules, name: str, record: GameRecord) -> list[GameState]:
     """The game before each move, with its player on turn, and at its end; on the host."""
     try:
-        start = from_points(rules, record.black_stones, record.white_stones, komi=record.komi)
+        stones = record.black_stones, record.white_stones
+        start = from_points(rules, *stones, record.first_player, record.komi)
         game = HostGame(rules, start=start)
         states = []
         for number, (colour, action) in enumerate(record.moves, start=1):

@@ -432,9 +432,16 @@ export function mount(host, { send: tell, listen }) {
     } });
   async function load(chosen) {
     if (chosen.size > 1e6) return fails(`${chosen.name} is larger than 1 MB`);
-    const words = await chosen.text();
+    const words = decode(new Uint8Array(await chosen.arrayBuffer()));
     watch(null);
     send({ do: "load", sgf: words });
+  }
+  function decode(bytes) {  // by the file's CA, else as UTF-8
+    const [, named] = /CA\s*\[\s*([\w:.-]+)\s*\]/.exec(new TextDecoder("latin1").decode(bytes)) || [];
+    for (const name of [named, "utf-8"].filter(Boolean)) {
+      try { return new TextDecoder(name, { fatal: true }).decode(bytes); } catch { /* the next */ }
+    }
+    return new TextDecoder("latin1").decode(bytes);
   }
   const long = (words) => h("span", { class: "long" }, words);
   const icon = (path) => s("svg", { viewBox: "0 0 16 16", width: 15, height: 15 },
@@ -551,8 +558,11 @@ export function mount(host, { send: tell, listen }) {
   };
   function line(at = game.at) {
     const path = game.nodes.length ? pathTo(at) : [0];
-    const firstChild = new Map();
-    game.nodes.forEach(([parent], i) => { if (!firstChild.has(parent)) firstChild.set(parent, i); });
+    const firstChild = new Map(), retracted = new Set(game.retracted);
+    game.nodes.forEach(([parent], i) => {  // one that was taken back only if there is no other
+      const known = firstChild.get(parent);
+      if (known === undefined || (retracted.has(known) && !retracted.has(i))) firstChild.set(parent, i);
+    });
     while (firstChild.has(path.at(-1))) path.push(firstChild.get(path.at(-1)));
     return path;
   }

@@ -66,7 +66,6 @@ class Session:
         self._variations: Variations | None = None
         self._players = (YOU, YOU)
         self._is_engines_turn = False  # and it must move now
-        self._resigned: int | None = None
         self._query: str | None = None  # of the current position
         self._reviews: list[str] = []
         self._is_analysing = False
@@ -188,7 +187,7 @@ class Session:
         text = message.get("sgf")
         if not isinstance(text, str):
             raise BadMessage("sgf: expected the text of a file")
-        self._begin(sgf.read(text.encode("utf-8", "replace")), (YOU, YOU))
+        self._begin(sgf.read(text.encode("utf-8", "replace"), "UTF-8"), (YOU, YOU))
         self._show_position()
 
     def _begin(self, record: GameRecord, names: tuple[str, str]) -> None:
@@ -201,7 +200,7 @@ class Session:
         variations = Variations(record, config.ko, config.suicide, config.needs_past_boards)
         self._cancel()
         self._variations, self._players, self._is_engines_turn = variations, names, False
-        self._analyses, self._resigned = {}, None
+        self._analyses = {}
         self._watching, self._watch_interval = None, None
         self._send_game()
 
@@ -239,11 +238,12 @@ class Session:
 
     def _play_action(self, action: int) -> None:
         tree, count = self.tree, len(self.tree.nodes)
+        before = tree.at
         node = tree.play(action)
         if len(tree.nodes) > count:
             new_node = tree.nodes[node]
             self.tell({"tell": "node", "node": [new_node.parent, new_node.colour, new_node.action]})
-        self._resigned = None
+        tree.nodes[before].result = None  # if it had been resigned, the game went on
 
     def _engine_moves(self) -> None:
         """Let the engine move in the current position."""
@@ -255,17 +255,16 @@ class Session:
         self._busy(self._thinking.waiting_text(name, tree.game.rules) or f"{name} thinks")
         action = self._thinking.choose(name, tree)
         if action is None:
-            self._resigned = tree.game.to_play
+            self._give_up()
         else:
             self._play_action(action)
         turn = self._players[tree.game.to_play]
-        self._is_engines_turn = turn != YOU and not tree.game.ended and self._resigned is None
+        self._is_engines_turn = turn != YOU and self._result() is None
         self._show_position()
 
     def _move(self, message: dict) -> None:
         del message
-        if self.tree.game.ended:
-            raise BadMessage("the game is over")
+        self._check_not_over()
         self._is_engines_turn = True
 
     def _pause(self, message: dict) -> None:
@@ -281,8 +280,8 @@ class Session:
             raise BadMessage("there is no move to take back")
         line = tree.path(tree.at)[:-1]
         own_turns = [i for i in line if self._players[self._turn_after(i)] == YOU]
-        tree.go_to(own_turns[-1] if own_turns else line[-1])
-        self._resigned = None
+        tree.nodes[tree.at].result = None
+        tree.take_back(own_turns[-1] if own_turns else line[-1])
         self._show_position()
 
     def _turn_after(self, node: int) -> int:
@@ -296,19 +295,29 @@ class Session:
 
     def _resign(self, message: dict) -> None:
         del message
-        self._resigned, self._is_engines_turn = self.tree.game.to_play, False
+        self._check_not_over()
+        self._give_up()
+        self._is_engines_turn = False
         self._show_position()
+
+    def _give_up(self) -> None:
+        """The player to move resigns in the current position."""
+        self.tree.nodes[self.tree.at].result = "BW"[1 - self.tree.game.to_play] + "+R"
+
+    def _check_not_over(self) -> None:
+        if self._result() is not None:
+            raise BadMessage("the game is over")
 
     def _save(self, message: dict) -> None:
         del message
-        self.tell({"tell": "sgf", "text": self.tree.to_sgf(self._result())})
+        self.tell({"tell": "sgf", "text": self.tree.to_sgf()})
 
     def _result(self) -> str | None:
         """The result at the current position; None if the game goes on."""
-        if self._resigned is not None:
-            return "BW"[1 - self._resigned] + "+R"
-        game = self.tree.game
-        return coords.result_text(game.score()) if game.ended else None
+        node, game = self.tree.nodes[self.tree.at], self.tree.game
+        if node.result is None and game.ended:
+            node.result = coords.result_text(game.score())
+        return node.result
 
     def _analyse(self, message: dict) -> None:
         self._is_analysing = message.get("on") is True
@@ -334,8 +343,9 @@ class Session:
             "node": tree.at,
             "stones": board_text(game.stones()),
             "turn": game.to_play,
-            "ended": game.ended or self._resigned is not None,
+            "ended": self._result() is not None,
             "engine": self._is_engines_turn,
+            "retracted": [i for i, node in enumerate(tree.nodes) if node.retracted],
         }
         if message["ended"]:
             message["result"] = self._result()

@@ -33,6 +33,8 @@ class MoveNode:
     action: int  # -1 for the root
     children: list[int] = dataclasses.field(default_factory=list)
     win: float | None = None  # Black's winning probability, from 0 to 1, if analysed
+    result: str | None = None  # of the game that ends here, by its score or a resignation
+    retracted: bool = False  # taken back, see `take_back`
 
 
 class Variations:
@@ -56,11 +58,10 @@ class Variations:
         self.record = record
         limit = max(ample_move_limit(record.size), len(record.moves) + 1)
         rules = Rules(record.size, ko, suicide, limit, remember)
-        first = record.moves[0][0] if record.moves else int(record.handicap > 0)
         stones = record.black_stones, record.white_stones
-        self._start = from_points(rules, *stones, first, record.komi)
+        self._start = from_points(rules, *stones, record.first_player, record.komi)
         self.game = HostGame(rules, start=self._start)
-        self.nodes = [MoveNode(-1, first, -1)]
+        self.nodes = [MoveNode(-1, record.first_player, -1)]
         self.at = 0
         for number, (colour, action) in enumerate(record.moves, start=1):
             try:
@@ -89,7 +90,7 @@ class Variations:
         for child in children:
             if (self.nodes[child].colour, self.nodes[child].action) == (colour, action):
                 self.game.play(colour, action)
-                self.at = child
+                self.at, self.nodes[child].retracted = child, False
                 return child
         if len(self.nodes) >= MOST_NODES:
             raise ValueError(f"the game already has {MOST_NODES:,} nodes, the maximum")
@@ -119,6 +120,20 @@ class Variations:
             self.game.play(self.nodes[child].colour, self.nodes[child].action)
             self.at = child
 
+    def take_back(self, node: int) -> None:
+        """Go back to a node of the current path. In the main line, what is played there next replaces
+        the move that was taken back, unless that is a move of the record.
+
+        Raises:
+          ValueError: the node is not before the current one.
+        """
+        path = self.path(self.at)
+        if node not in path[:-1]:
+            raise ValueError(f"move {node} is not before the current one")
+        self.go_to(node)
+        child = path[path.index(node) + 1]
+        self.nodes[child].retracted = child > len(self.record.moves)
+
     def path(self, node: int) -> list[int]:
         """The nodes from the root to a node, both included."""
         line = [node]
@@ -127,38 +142,41 @@ class Variations:
         return line[::-1]
 
     def line(self) -> list[int]:
-        """The nodes of the current line: from the root to the current node, then first children."""
-        line = self.path(self.at)
-        while self.nodes[line[-1]].children:
-            line.append(self.nodes[line[-1]].children[0])
+        """The nodes of the current line: from the root to the current node, and on from there."""
+        return self._continued(self.path(self.at))
+
+    def _continued(self, line: list[int]) -> list[int]:
+        """The line and what follows: the first child that was not taken back, if there is one."""
+        while children := self.nodes[line[-1]].children:
+            kept = (child for child in children if not self.nodes[child].retracted)
+            line.append(next(kept, children[0]))
         return line
 
     def moves(self, node: int) -> list[tuple[int, int]]:
         """(colour, action) of each move from the root to a node."""
         return [(self.nodes[i].colour, self.nodes[i].action) for i in self.path(node)[1:]]
 
-    def to_sgf(self, result: str | None = None) -> str:
-        """The game as SGF, with its variations, and Black's wins (SBKV) where they are known.
-
-        Args:
-          result: the result at the current node, used only if that is the end of the main line;
-            None: the record's result.
-        """
-        main = [0]
-        while self.nodes[main[-1]].children:
-            main.append(self.nodes[main[-1]].children[0])
-        moves = tuple(self.moves(main[-1]))
-        final_result = result if result and self.at == main[-1] else self.record.result
+    def to_sgf(self) -> str:
+        """The game as SGF, with its variations, the record's comments, the result at the end of the
+        main line, and Black's wins (SBKV) where they are known."""
+        main = self._continued([0])
+        own_result = self.record.result if main[-1] == len(self.record.moves) else "?"
         record = dataclasses.replace(
-            self.record, moves=moves, move_comments=(), result=final_result
+            self.record,
+            moves=tuple(self.moves(main[-1])),
+            move_comments=(),
+            result=self.nodes[main[-1]].result or own_result,
         )
         tree = sgf.tree_of(record)
+        comments = self.record.move_comments
         sgf_nodes: dict[int, Any] = dict(zip(main, tree.main_sequence_iter(), strict=True))
         for number, node in enumerate(self.nodes):
             if number not in sgf_nodes:
                 sgf_nodes[number] = sgf_nodes[node.parent].new_child()
                 point = coords.to_sgf(self.size, node.action).encode()
                 sgf_nodes[number].set_raw("BW"[node.colour], point)
+            if 0 < number <= len(comments) and comments[number - 1]:
+                sgf_nodes[number].set("C", comments[number - 1])
             if node.win is not None:
                 sgf_nodes[number].set_raw("SBKV", f"{100 * node.win:.1f}".encode())
         return tree.serialise().decode("utf-8")

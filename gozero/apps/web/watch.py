@@ -103,8 +103,12 @@ class WatchedSelfPlay:
         boards = np.asarray(self._draw(states))
         scores = np.asarray(jax.vmap(functools.partial(scoring.area_score, self._rules))(states))
         games = []
-        for moves, board, score, is_over in zip(self._moves, boards, scores, ended, strict=True):
+        resigned = np.asarray(self._lanes.resigned)
+        per_game = zip(self._moves, boards, scores, ended, resigned, strict=True)
+        for moves, board, score, is_over, gave_up in per_game:
             status = result_text(float(score)) if is_over else f"move {len(moves)}"
+            if gave_up:  # by the player to move, who is White after an odd number of moves
+                status = "WB"[len(moves) % 2] + "+R"
             last = moves[-1] if moves else -1
             games.append({"name": status, "size": size, "stones": board_text(board), "last": last})
         over = f", {int(ended.sum())} over" if ended.any() else ""

@@ -119,6 +119,21 @@ def test_a_file_with_too_many_passes_is_refused_at_once(tmp_path):
     assert "Moves: 2 " in responses[4]
 
 
+@pytest.mark.parametrize(
+    ("text", "moves"), [("AB[aa]AW[bb]PL[W]", ""), ("AB[aa]", " 1"), ("", " 1"), ("PL[W]", " 1")]
+)
+def test_a_file_says_who_is_to_play(text, moves, tmp_path):
+    """By PL, or by who plays next."""
+    path = tmp_path / "white.sgf"
+    path.write_text(f"(;SZ[5]{text};W[cc];B[dd])" if moves else f"(;SZ[5]{text})")
+    responses = responses_to(
+        f"loadsgf {path}{moves}", "showboard", "printsgf", "clear_board", "printsgf"
+    )
+    assert "White to play" in responses[1]
+    assert "PL[W]" in responses[2]
+    assert "PL" not in responses[4]
+
+
 def test_files_that_cannot_be_written(tmp_path):
     (responses,) = responses_to(f"printsgf {tmp_path}/none/x.sgf")
     assert responses == "? cannot write file: No such file or directory"
@@ -191,6 +206,14 @@ def test_time_settings(words, response, monkeypatch):
     for name in ("kgs", "kata"):
         assert session(f"{name}-time_settings {words}\n")[0].startswith(response)
     assert warmed == [words != "none"] * 2 * (response == "=")
+
+
+def test_other_rules_compile_before_the_clock_runs(monkeypatch):
+    warmed = []
+    monkeypatch.setattr(Engine, "_warm_up", lambda self: warmed.append((self.ko, self.suicide)))
+    session("time_settings 60 0 0\nkata-set-rules tromp-taylor\n")
+    assert len(warmed) == 2
+    assert warmed[1][1], "multi-stone suicide, by the new rules"
 
 
 def test_dead_stones_by_playouts():

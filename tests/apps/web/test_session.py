@@ -6,6 +6,7 @@ import os
 import queue
 import random
 
+import numpy as np
 import pytest
 from sgfmill import sgf as sgfmill
 
@@ -57,7 +58,47 @@ def test_undo_returns_the_turn_and_keeps_a_variation(board):
     assert not [m for m in board.sent[-4:] if m["tell"] == "node"], "the move already existed"
     board.request("save")
     tree = sgfmill.Sgf_game.from_string(board.last("sgf")["text"])
-    assert [child.get_move()[1] for child in tree.get_root()] == [(2, 2), (2, 3)]
+    assert [child.get_move()[1] for child in tree.get_root()] == [(2, 3), (2, 2)]
+
+
+def test_the_main_line_of_a_loaded_game_remains(board):
+    board.request("load", sgf=GAME)
+    board.request("goto", node=1)
+    board.request("undo")
+    board.request("play", at=13)
+    assert board.last("at")["retracted"] == []
+    board.request("save")
+    saved = sgf.read(board.last("sgf")["text"].encode())
+    assert (saved.moves, saved.result) == (sgf.read(GAME.encode()).moves, "B+R")
+    assert saved.move_comments[0] == "the centre"
+
+
+def test_a_resignation_belongs_to_its_position(board):
+    board.new()
+    for action in (12, 7):
+        board.request("play", at=action)
+    board.request("resign")
+    assert (board.last("at")["ended"], board.last("at")["result"]) == (True, "W+R")
+    with pytest.raises(ValueError, match="the game is over"):
+        board.request("resign")
+    with pytest.raises(ValueError, match="the game is over"):
+        board.request("move")
+    board.request("goto", node=1)
+    assert not board.last("at")["ended"]
+    board.request("save")
+    assert "RE[W+R]" in board.last("sgf")["text"], "wherever the board is"
+    board.request("play", at=8)
+    assert not board.last("at")["ended"]
+    board.request("goto", node=2)
+    assert board.last("at")["ended"]
+    board.request("undo")
+    board.request("play", at=7)
+    assert not board.last("at")["ended"], "taken back"
+
+
+def test_the_text_of_a_file_is_already_decoded(board):
+    board.request("load", sgf="(;SZ[5]CA[Shift_JIS]PB[\u672c];B[aa])")
+    assert board.last("game")["black"] == "\u672c"
 
 
 def test_two_engines_play_to_the_end(board):
@@ -194,6 +235,16 @@ def test_watched_self_play_continues_and_can_be_opened():
     assert len({game["stones"] for game in games}) > 1
     board.request("open", game=3)
     assert board.last("at")["stones"] == games[3]["stones"]
+
+
+def test_a_watched_game_that_is_resigned_says_so():
+    board = Board()
+    board.request("watch", what="selfplay", player="random", size=5, games=2)
+    board.session._show_watched()
+    watched = board.session._watching
+    watched._lanes = watched._lanes._replace(resigned=np.array([False, True]))
+    games = watched._message(np.array([False, True]))["games"]
+    assert [game["name"] for game in games] == ["move 1", "B+R"]
 
 
 def test_every_node_can_be_visited(board):
