@@ -63,7 +63,8 @@ class DryRunConfig(TrainConfig):
 def programs(plan: Plan, mesh: Mesh, num_steps: int) -> dict[str, tuple[Callable, Callable]]:
     """The programs of a run: {name: (jitted, a function from a `RunState` to its arguments)}."""
     play = steps.make_play(plan, mesh, plan.config.simulations)
-    learn = steps.make_learn(plan, mesh, num_steps)
+    alone = dataclasses.replace(plan, config=dataclasses.replace(plan.config, workers=False))
+    learn = steps.make_learn(alone, mesh, num_steps)
     return {
         "self-play": (play, lambda state: (state.play_params, state.playing)),
         "learning": (learn, lambda state: (state.learner, state.playing.buffer)),
@@ -143,15 +144,21 @@ def _memory(name: str, compiled: Compiled, target: Target, other_bytes: int) -> 
 def _gpu_report(plan: Plan, estimates: dict[str, LoopEstimate]) -> str:
     """The report for a GPU, whose compiler gives no times."""
     config = plan.config
-    simulation = estimates["self-play"].find(config.moves, config.simulations)
-    if simulation is None:
+    step = _search_step(config, estimates["self-play"])
+    if step is None:
         return "times: the compiler gives no estimate"
+    leaves = f"step of {config.leaves} simulations" if config.leaves > 1 else "simulation"
     return (
-        f"times: the compiler gives no estimate; {simulation.kernels} kernels, "
-        f"{simulation.host_loops} loops of unknown length and {simulation.host_conditionals} "
-        f"conditionals in a simulation of {config.batch:,} games, {estimates['learning'].kernels} "
+        f"times: the compiler gives no estimate; {step.kernels} kernels, "
+        f"{step.host_loops} loops of unknown length and {step.host_conditionals} "
+        f"conditionals in a {leaves} of {config.batch:,} games, {estimates['learning'].kernels} "
         "kernels in a call of the learner"
     )
+
+
+def _search_step(config: TrainConfig, play: LoopEstimate) -> LoopEstimate | None:
+    """The loop of a full search's steps, `config.leaves` simulations each; None if not found."""
+    return play.find(config.moves, config.simulations // config.leaves)
 
 
 class Times(NamedTuple):
@@ -167,10 +174,10 @@ class Times(NamedTuple):
 
 def times(config: TrainConfig, play: LoopEstimate, learn: LoopEstimate, per_call: int) -> Times:
     """The times in the texts of self-play and of the learner, with `per_call` steps in a call."""
-    simulation = play.find(config.moves, config.simulations)
+    step = _search_step(config, play)
     return Times(
         play_s=play.seconds,
-        simulation_s=simulation.seconds if simulation else 0.0,
+        simulation_s=step.seconds / config.leaves if step else 0.0,
         step_s=learn.seconds / per_call,
         exchanges=learn.collectives / per_call,
         sent_bytes=learn.sent_bytes / per_call,

@@ -282,13 +282,18 @@ def has_weights(folder: pathlib.Path, iteration: int, params: dict) -> bool:
     return True
 
 
-def set_later_weights_aside(folder: pathlib.Path, iteration: int) -> None:
+def set_later_weights_aside(folder: pathlib.Path, iteration: int) -> list[pathlib.Path]:
     """Rename the networks of iterations after the one resumed from, so that none of them is taken
-    for the newest and none is lost."""
-    for path in (folder / "weights").glob("[0-9]*.*"):
+    for the newest and none is lost; returns their former paths."""
+    later = []
+    for path in sorted((folder / "weights").glob("[0-9]*.*")):
         number = path.name.partition(".")[0]
         if number.isdigit() and int(number) > iteration:
-            path.replace(path.with_name(f"later-{path.name}"))
+            names = (f"later{times}-{path.name}" for times in ("", *range(2, 10**6)))
+            free = next(name for name in names if not path.with_name(name).exists())
+            later.append(path)
+            path.replace(path.with_name(free))
+    return later
 
 
 def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) -> pathlib.Path:

@@ -68,6 +68,7 @@ def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Pat
     if terms.search != "puct" or exploration == Puct().c_puct:  # as in matches already played
         exploration = None
     identity += "" if exploration is None else f" {exploration}"
+    out = run / "programs" / f"{weights.stem}-{zlib.crc32(identity.encode()):08x}"
     return MatchConfig(
         player=Side(
             evaluator="network",
@@ -78,11 +79,20 @@ def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Pat
             exploration=exploration,
         ),
         opponent=Side(command=command),
-        games=terms.games,
+        games=max(terms.games, _games_before(out)),
         size=rules.size,
         komi=statistics.mode(terms.komi),
         ko=rules.ko,
         openings=terms.openings,
         seed=terms.seed,
-        out=run / "programs" / f"{weights.stem}-{zlib.crc32(identity.encode()):08x}",
+        out=out,
     )
+
+
+def _games_before(folder: pathlib.Path) -> int:
+    """The games of the match in a folder, which cannot become fewer; 0 if there is none."""
+    try:
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return int(settings["games"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0  # if the folder holds something else, `gozero match` says so

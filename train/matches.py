@@ -62,6 +62,7 @@ class Terms:
     search: Root = "gumbel"  # of the networks; as in training
     openings: int = OPENING_PLIES  # random plies that each pair of games begins with
     considered: int = 16  # with gumbel: the moves that a root considers; as in training
+    value_scale: float = 1.0  # with gumbel: c_scale; as in training
     puct: Puct = Puct()  # noqa: RUF009 (frozen); with puct: the rule of our networks, as in training
 
     @classmethod
@@ -76,6 +77,7 @@ class Terms:
             config.seed,
             config.root,
             considered=config.max_considered,
+            value_scale=config.value_scale,
             puct=config.puct,
         )
 
@@ -203,7 +205,8 @@ def network_player(terms: Terms, network: kinds.Config, params: Any) -> Player:
 def search_of(terms: Terms, network: kinds.Config) -> SearchConfig:
     """The search of a network for a move."""
     if terms.search == "gumbel":
-        return to_win(gumbel_search(terms.simulations, terms.considered))
+        scale = terms.value_scale
+        return to_win(gumbel_search(terms.simulations, terms.considered, value_scale=scale))
     select = plan.evaluator(terms.rules, network).select
     if select is None or isinstance(select, Puct):  # KataGo's networks have their own
         select = terms.puct

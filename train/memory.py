@@ -26,22 +26,31 @@ _KEPT_COPIES = 5
 """Copies of the parameters: the current ones, the last good ones, their average, two moments."""
 _STATE_COPIES = _KEPT_COPIES + 3
 """These and, during a step, a gradient, an update and their sum."""
+_WORKER_COPIES = 2
+"""The current ones, and the newer ones that replace them."""
 
 
-def parts_of(plan: Plan) -> list[Part]:
-    """The memory that a run needs on each device, by part."""
+def parts_of(plan: Plan, only_plays: bool = False) -> list[Part]:
+    """The memory that a run needs on each device, by part.
+
+    Args:
+      plan: of the run.
+      only_plays: of a worker, which neither learns nor plays matches.
+    """
     playing = _playing(plan.play, plan.buffer)
     in_play = num_bytes((playing.lanes.replace(tree=None), playing.games))
     copies = _STATE_COPIES + (plan.config.gate is not None)
+    copies = _WORKER_COPIES if only_plays else copies
     params = num_bytes(shapes(plan.learner.network))
+    step = Part("a step's activations", _of_step(plan), "--batch-size or --channels")
     return [
         *_of_teacher(plan),
-        *_of_matches(plan),
+        *([] if only_plays else _of_matches(plan)),
         Part("trees", selfplay.memory(plan.play).total, "--batch or --simulations"),
         Part("replay", num_bytes(playing.buffer), "--capacity"),
         Part("games in play", in_play, "--batch"),
         Part("parameters", copies * params, "--channels or --blocks"),
-        Part("a step's activations", _of_step(plan), "--batch-size or --channels"),
+        *([] if only_plays else [step]),
         Part("a search's activations", _of_search(plan), _search_flags(plan)),
     ]
 
@@ -52,10 +61,15 @@ def _playing(play: SelfPlayConfig, buffer: BufferConfig) -> games.Playing:
     return jax.eval_shape(lambda: games.start(play, buffer, 0))
 
 
-def check(plan: Plan, limit: int | None = None) -> str:
-    """`memory.check` of a run; without a limit, against the memory that a device reports."""
+def check(plan: Plan, limit: int | None = None, only_plays: bool = False) -> str:
+    """`memory.check` of a run; without a limit, against the memory that a device reports.
+
+    Args:
+      plan, only_plays: as for `parts_of`.
+      limit: bytes of a device.
+    """
     limit = memory.of_device(plan.num_devices) if limit is None else limit
-    return f"{memory.check(parts_of(plan), limit)}; {_row_text(plan)}"
+    return f"{memory.check(parts_of(plan, only_plays), limit)}; {_row_text(plan)}"
 
 
 def checkpoint_text(plan: Plan) -> str:

@@ -4,8 +4,9 @@
     checkpoints/000040/whole         that ID, which is drawn at each start
     config.json, metrics.jsonl ...   the other files of `train.folder`, as of the newest checkpoint
 
-`whole` is written last, and only if it does not exist. So if two processes train one run, the
-second to reach a checkpoint stops without having damaged anything.
+`whole` is written last, and only if it does not exist, and before other files are written this
+process looks for checkpoints of others. So if two processes train one run, the second to reach a
+checkpoint stops without having damaged anything.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import pathlib
 import secrets
 import shutil
+from collections.abc import Iterable
 
 from gozero.runs.store import Bucket, Store
 from train import checkpoint, exchange
@@ -83,6 +85,12 @@ class Mirror:
             if later > iteration:
                 self._drop(later)
 
+    def forget(self, paths: Iterable[pathlib.Path]) -> None:
+        """Delete the copies of files that have been renamed."""
+        for path in paths if self.needed else ():
+            self.shared.delete(self._key(path))
+            self._pushed.pop(path, None)
+
     def commit(self, iteration: int) -> None:
         """Copy a checkpoint and the other files of the run, and delete the copies of checkpoints
         that are no longer in the local folder.
@@ -93,33 +101,43 @@ class Mirror:
         """
         if not self.needed:
             return
-        prefix, others = (
-            f"{CHECKPOINTS}/{iteration:06d}",
-            self._committed() - self._known_checkpoints,
-        )
-        if not others:
-            for path in sorted((self.folder / prefix).rglob("*")):
-                if path.is_file():
-                    name = path.relative_to(self.folder / prefix).as_posix()
-                    self.shared.put(f"{prefix}/{self._id}/{name}", path.read_bytes())
-            self.push()  # before the checkpoint counts, or a kill would lose metrics
-        if others or not self.shared.create(f"{prefix}/{ID_FILE}", self._id.encode()):
-            raise ValueError(
-                f"--out {self.shared.name}: another process is training this run, and has "
-                f"written the checkpoint of iteration {max(others, default=iteration)}"
-            )
+        prefix = f"{CHECKPOINTS}/{iteration:06d}"
+        self._check_owned()
+        for path in sorted((self.folder / prefix).rglob("*")):
+            if path.is_file():
+                name = path.relative_to(self.folder / prefix).as_posix()
+                self.shared.put(f"{prefix}/{self._id}/{name}", path.read_bytes())
+        self.push()  # before the checkpoint counts, or a kill would lose metrics
+        if not self.shared.create(f"{prefix}/{ID_FILE}", self._id.encode()):
+            raise self._not_owned(iteration)
         self._known_checkpoints.add(iteration)
         local = {one.iteration for one in checkpoint.saved_in(self.folder / CHECKPOINTS)}
         for old in self._known_checkpoints - local:
             self._drop(old)
 
+    def _check_owned(self) -> None:
+        """Refuse to write if another process has written checkpoints since this one started."""
+        others = self._committed() - self._known_checkpoints
+        if others:
+            raise self._not_owned(max(others))
+
+    def _not_owned(self, iteration: int) -> ValueError:
+        return ValueError(
+            f"--out {self.shared.name}: another process is training this run, and has written the "
+            f"checkpoint of iteration {iteration}"
+        )
+
     def push(self) -> None:
         """Copy the files outside checkpoints/ that have changed.
 
         Raises:
+          ValueError: another process has continued the run.
           OSError: they cannot be written.
         """
-        for path in self._files() if self.needed else ():
+        if not self.needed:
+            return
+        self._check_owned()
+        for path in self._files():
             if self._pushed.get(path) != (stamp := _stamp(path)):
                 self.shared.put(self._key(path), path.read_bytes())
                 self._pushed[path] = stamp

@@ -47,7 +47,9 @@ class OptimizerConfig:
         settings.check(self)
 
 
-def learning_rate(config: OptimizerConfig, step: ArrayLike) -> jax.Array:
+def learning_rate(
+    config: OptimizerConfig, step: ArrayLike, progress: ArrayLike | None = None
+) -> jax.Array:
     """The learning rate after `step` steps, f32[].
 
     It rises linearly at first, ``(step + 1) / warmup_steps``, so that the first step is not 0. Then
@@ -57,19 +59,32 @@ def learning_rate(config: OptimizerConfig, step: ArrayLike) -> jax.Array:
         f + (1 - f) (1 + cos(pi x)) / 2
 
     Loshchilov & Hutter (2017), Eq. 5, without restarts.
+
+    Args:
+      config: the settings.
+      step: i32[]: steps taken.
+      progress: f32[]: x, where the end of the run is not known in steps; None: by the steps.
     """
     step = jnp.asarray(step)
     warm = jnp.minimum(1.0, (step + 1) / config.warmup_steps)
     if config.total_steps is None:
         return config.learning_rate * warm
     x = (step + 1 - config.warmup_steps) / (config.total_steps - config.warmup_steps)
+    x = x if progress is None else progress
     cosine = (1 + jnp.cos(jnp.pi * jnp.clip(x, 0.0, 1.0))) / 2
     decay = config.final_fraction + (1 - config.final_fraction) * cosine
     return config.learning_rate * warm * decay
 
 
-def make(config: OptimizerConfig) -> optax.GradientTransformation:
-    """Clipping by the global norm, then AdamW (Loshchilov & Hutter 2019)."""
+def make(
+    config: OptimizerConfig, progress: ArrayLike | None = None
+) -> optax.GradientTransformation:
+    """Clipping by the global norm, then AdamW (Loshchilov & Hutter 2019).
+
+    Args:
+      config: the settings.
+      progress: as for `learning_rate`.
+    """
 
     def kernels(params):
         return jax.tree.map(lambda x: x.ndim > 1, params)
@@ -78,7 +93,9 @@ def make(config: OptimizerConfig) -> optax.GradientTransformation:
     if config.clip_norm is not None:
         clip = optax.clip_by_global_norm(config.clip_norm)
     adamw = optax.adamw(
-        lambda step: learning_rate(config, step), weight_decay=config.weight_decay, mask=kernels
+        lambda step: learning_rate(config, step, progress),
+        weight_decay=config.weight_decay,
+        mask=kernels,
     )
     return optax.chain(clip, adamw)
 

@@ -97,10 +97,14 @@ def run(config: TrainConfig, on_cores: bool = False) -> int:
 
 
 def _mesh(config: TrainConfig, on_cores: bool) -> Mesh:
-    """The devices of a run; on cores, the greatest number that divides games and batches."""
-    if on_cores and config.devices is None:
-        return devices.make_mesh(math.gcd(config.batch, config.batch_size))
-    return devices.mesh_of(config.devices)
+    """The devices of a run; on cores, the greatest number that divides games and batches and gives
+    each core `devices.FEWEST` games and rows."""
+    if not on_cores or config.devices is not None:
+        return devices.mesh_of(config.devices)
+    most = min(config.batch, config.batch_size) // devices.FEWEST
+    most = max(1, min(most, len(jax.local_devices())))
+    common = math.gcd(config.batch, config.batch_size)
+    return devices.mesh_of(max(k for k in range(1, most + 1) if common % k == 0))
 
 
 def _check_machine(plan: Plan) -> None:
@@ -376,7 +380,7 @@ class _Session:
         checkpoint.sweep(config.folder / "checkpoints")
         for name in (folder.METRICS, matches.MATCHES):
             folder.cut_lines(config.folder / name, iteration)
-        folder.set_later_weights_aside(config.folder, iteration)
+        self.mirror.forget(folder.set_later_weights_aside(config.folder, iteration))
         params = self._params()
         if not folder.has_weights(config.folder, iteration, params):
             self._write_weights(params, iteration)
@@ -464,12 +468,12 @@ class _Session:
         folder.write_weights(self.plan, params, iteration, self.command)
 
     def _publish(self, iteration: int) -> None:
-        """Publish the newest weights to workers, and copy what has changed to the bucket."""
+        """Copy what has changed to the bucket, and publish the newest weights to workers."""
+        self.mirror.push()
         if self.config.workers and time.monotonic() - self.published >= exchange.EVERY_S:
             newest = self.config.folder / folder.NEWEST
             exchange.publish(self.config.shared, newest, iteration)
             self.published = time.monotonic()
-        self.mirror.push()
 
     def _params(self) -> dict:
         """The parameters for self-play, on the host."""
@@ -482,8 +486,12 @@ class _Session:
         if int(self.loop.state.learner.step) > self.steps_saved:
             return
         saved = checkpoint.saved_on_first_host(self.config.folder / "checkpoints")
-        hosts.run_on_first(lambda: checkpoint.set_aside(saved[:1]))
         self.saved_at = saved[1].iteration if saved[1:] else 0
+        hosts.run_on_first(lambda: self._set_aside(saved[:1]))
+
+    def _set_aside(self, saved: list[checkpoint.Checkpoint]) -> None:
+        checkpoint.set_aside(saved)
+        self.mirror.drop_after(self.saved_at)
 
     def _stop_if_too_many_quarantined(self) -> None:
         """Stop at MOST_QUARANTINED sources. The replay is saved without their rows, so the run can

@@ -202,18 +202,27 @@ def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
     """``learn(state, buffer) -> (state, owed, metrics)``, jitted; the state is donated.
 
     It takes `num_steps` steps; the metrics are means over them. `owed` is the buffer's after them.
-    The caller checks that the steps are due.
+    The caller checks that the steps are due. With `--workers` it takes a third argument, the
+    fraction of the iterations that are done, f32[], from which the learning rate follows: how many
+    steps the workers' rows will allow is not known.
     """
     learn = functools.partial(_learn, plan, num_steps)
+    inputs = (EVERYWHERE, DIVIDED) + (EVERYWHERE,) * plan.config.workers
     outputs = (EVERYWHERE, DIVIDED, EVERYWHERE)
-    return on_each(mesh, learn, (EVERYWHERE, DIVIDED), outputs, donated=0)
+    return on_each(mesh, learn, inputs, outputs, donated=0)
 
 
-def _learn(plan: Plan, num_steps: int, state: TrainState, buffer: buffers.Buffer):
+def _learn(
+    plan: Plan,
+    num_steps: int,
+    state: TrainState,
+    buffer: buffers.Buffer,
+    progress: jax.Array | None = None,
+):
     own = unstack(buffer)
     per_device = plan.config.batch_size // plan.num_devices
     state, metrics = learner.take_steps(
-        plan.rules, plan.learner, plan.buffer, per_device, num_steps, state, own, AXIS
+        plan.rules, plan.learner, plan.buffer, per_device, num_steps, state, own, AXIS, progress
     )
     owed = buffers.pay(plan.buffer, own, per_device, jnp.int32(num_steps)).owed
     return state, stack(owed), metrics

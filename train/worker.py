@@ -119,7 +119,7 @@ def work(options: WorkerFlags, stop: runtime.StopRequest, on_cores: bool = False
         raise ValueError(f"--out {shared.name}: this run reads no shards; start it with --workers")
     mesh, config = divided(config, options.devices, on_cores)
     plan = dataclasses.replace(plan_of(config), num_devices=mesh.size)
-    print(f"memory: {memory.check(plan)}", file=sys.stderr)
+    print(f"memory: {memory.check(plan, only_plays=True)}", file=sys.stderr)
     source, writer = Source(plan, shared), Writer(plan, shared)
     while not source.refresh() and not stop.requested:
         time.sleep(POLL_S)
@@ -273,7 +273,9 @@ class SelfPlay:
         ring = jax.device_get(self.playing.buffer)
         filled = np.arange(self.plan.buffer.capacity) < ring.size[:, None]
         own = lambda x: x[filled]  # a copy: the ring itself is donated to the next call
-        rows = jax.tree.map(own, ring.rows)
+        number = np.arange(len(filled), dtype=np.int32)[:, None]  # each device counts from 0
+        game = ring.rows.game * len(filled) + number
+        rows = jax.tree.map(own, ring.rows.replace(game=game))
         if ring.frequency is None:
             return rows, np.full(filled.sum(), FREQUENCY_UNIT)
         return rows, own(ring.frequency)

@@ -346,8 +346,9 @@ def in_dtype(shard: Shard, policy_dtype: PolicyDtype) -> Shard:
 def _shard(file: ArrayFile, about: About, rules: dict, history: int = 0) -> Shard:
     """Read a shard's arrays; refuse unexpected or damaged ones, and rows that no game produces."""
     entry = file.entries.get("policy_target")
-    is_f16 = entry is not None and entry.dtype == np.float16
-    shapes = row_shapes(game_of(rules), "float16" if is_f16 else "uint8", history)
+    floats: dict[str, PolicyDtype] = {"float16": "float16", "float32": "float32"}
+    policy_dtype = "uint8" if entry is None else floats.get(str(entry.dtype), "uint8")
+    shapes = row_shapes(game_of(rules), policy_dtype, history)
     all_rows = lambda x: jax.ShapeDtypeStruct((about.rows, *x.shape), x.dtype)
     expected = _arrays_by_name(jax.tree.map(all_rows, shapes))
     expected["frequency"] = jax.ShapeDtypeStruct((about.rows,), np.uint16)

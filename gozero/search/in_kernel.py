@@ -29,10 +29,16 @@ from gozero.search import values
 from gozero.search.edges import Edges, SelectionRule, as_rule, best_edge, tie_break
 
 
+class Words(NamedTuple):
+    """Positions [B] as one array."""
+
+    words: jax.Array  # u32[n, B]: all of their leaves, see `paths.word`
+
+
 class NewNodes(NamedTuple):
     """New nodes with their evaluations: roots, or nodes below the ends of the paths."""
 
-    positions: tuple[jax.Array, ...]  # their leaves, [B, width] each; or all their words u32[n, B]
+    positions: tuple[jax.Array, ...] | Words  # their leaves, [B, width] each, or their words
     prior: jax.Array  # f32[B, A]
     over: jax.Array  # bool[B]
     grows: jax.Array | None = None  # bool[B]: whether a node is added; None: these are roots
@@ -125,15 +131,15 @@ def leaves_of(positions: Any) -> tuple[jax.Array, ...]:
     return tuple(x.reshape(len(x), -1) for x in jax.tree.leaves(positions))
 
 
-def words_of(positions: Any) -> tuple[jax.Array, ...]:
-    """The same as a single array, if `paths.word` supports all of their dtypes.
+def words_of(positions: Any) -> tuple[jax.Array, ...] | Words:
+    """The same as words, if `paths.word` supports all of their dtypes.
 
     Used for roots: their leaves are slices of common arrays, and each would cost a kernel.
     """
     leaves = leaves_of(positions)
     if any(x.dtype not in paths.AS_WORDS for x in leaves):
         return leaves
-    return (jnp.concatenate([paths.word(x).T for x in leaves]),)
+    return Words(jnp.concatenate([paths.word(x).T for x in leaves]))
 
 
 def run(tree: Any, update: Update, settings: Settings) -> Any:
@@ -331,15 +337,12 @@ class _Program:
     def write_position(self, new: NewNodes, row: jax.Array, where: jax.Array) -> None:
         codec, first = self.tree.codec, 0
         start = dict.fromkeys(codec.dtypes, 0)
-        as_words = new.positions[0].dtype == jnp.uint32 and new.positions[0].shape[1] == len(
-            self.update.tie_seeds
-        )
         for i, (dtype, shape) in enumerate(codec.leaves):
             array, width = self.tree.positions[codec.dtypes.index(dtype)], math.prod(shape)
             place = paths.lanes(width)
             inside = place < width
-            if as_words:
-                value = paths.load(new.positions[0], first + place, self.number, mask=inside)
+            if isinstance(new.positions, Words):
+                value = paths.load(new.positions.words, first + place, self.number, mask=inside)
                 value = paths.number_of(value, dtype)
             else:
                 value = self.row_of(new.positions[i], self.number, inside)

@@ -153,8 +153,8 @@ def other_type(name, dtype):
         (without("frequency"), "array 'frequency' is missing"),
         (lambda arrays: arrays.update(more=np.zeros(COUNT)), "array 'more' is float64"),
         (
-            other_type("policy_target", np.float32),
-            "array 'policy_target' is float32.*, exp.* uint8",
+            other_type("policy_target", np.float64),
+            "array 'policy_target' is float64.*, exp.* uint8",
         ),
         (spoilt("komi", np.nan), "array 'komi' has numbers that are not finite"),
         (spoilt("root_value", np.inf), "array 'root_value' has numbers that are not finite"),
@@ -244,9 +244,9 @@ def test_sizes_without_a_shared_layout_are_distinguished(written):
 
 
 def test_shards_of_any_policy_dtype_are_read_as_requested(tmp_path):
-    """float16, as before, and uint8: both are read as the requested dtype."""
+    """uint8, and floats: all are read as the requested dtype."""
     found = {}
-    for number, dtype in enumerate(("uint8", "float16")):
+    for number, dtype in enumerate(("uint8", "float16", "float32")):
         config = worker_runs.config_in(tmp_path / dtype, policy_dtype=dtype)
         path, rows, _ = worker_runs.write_shard(config, "a", number, COUNT)
         rules = shards.rules_of(make_plan(config).rules)

@@ -45,14 +45,25 @@ def rerooted():
     return result._replace(tree=jax.jit(smaller)(result.tree, result.action))
 
 
+def in_go(size, simulations, num_games):
+    rules = go.Rules(size=size)
+    evaluator = Evaluator(hash_evaluate(rules.num_actions), observe=observe_position)
+    config = SearchConfig(simulations, select=Ucb1(1.0), max_depth=20)
+    run = jax.jit(lambda key, states: search(go_game(rules), evaluator, key, states, config))
+    return run(jax.random.key(0), new_games(rules, num_games))
+
+
 def go_with_wide_nodes():
     """Roots with more children than `choose._SOME`."""
-    rules = go.Rules(size=6)
-    evaluator = Evaluator(hash_evaluate(rules.num_actions), observe=observe_position)
-    config = SearchConfig(60, select=Ucb1(1.0), max_depth=20)
-    run = jax.jit(lambda key, states: search(go_game(rules), evaluator, key, states, config))
-    result = run(jax.random.key(0), new_games(rules, 3))
+    result = in_go(6, 60, 3)
     assert jnp.max(result.tree.num_children) > 32
+    return result
+
+
+def one_game_of_go():
+    """Whose boards, like the words of all boards, are arrays of one row or column."""
+    result = in_go(2, 24, 1)
+    assert jnp.max(result.tree.parent) > 1
     return result
 
 
@@ -67,6 +78,7 @@ SEARCHES = {
     "rave": lambda: random_game(select=Rave(), amaf=Amaf()),
     "proofs, several leaves": lambda: random_game(prove=True, leaves=4, virtual_loss=1),
     "ucb1 on 6x6": go_with_wide_nodes,
+    "one game of go": one_game_of_go,
 }
 
 

@@ -105,6 +105,21 @@ def test_times_games_and_cost_by_hand():
     assert "searches of 14 simulations on average" in lines[4]
 
 
+def test_several_leaves_a_step():
+    """A search of 32 simulations is then a loop of 4 steps, of 8 simulations each."""
+    step = TimedInstruction("fusion", "f32[]", "", 0.2, False, 0, False)
+    search = LoopEstimate("", "", 4.0, True, (step,))
+    moves = LoopEstimate("", "", 32.0, True, (), 0, (search,))
+    play = LoopEstimate("", "", 1.0, True, (), 0, (moves,))
+    preset = dataclasses.replace(PRESETS["19x19-slice"], leaves=8)
+    config = DryRunConfig(**vars(preset))
+    times = dry_run.times(config, play, LoopEstimate("", "", 1.0, True, ()), 16)
+    assert times.simulation_s == pytest.approx(0.2 / 8)
+    report = dry_run._gpu_report(make_plan(config, 64), {"self-play": play, "learning": play})
+    assert "kernels, 0 loops" in report
+    assert "conditionals in a step of 8 simulations of 256 games" in report
+
+
 def test_too_much_memory_is_refused():
     needed = dict.fromkeys(("argument_bytes", "output_bytes", "compile_cpu_seconds"), 0)
     compiled: Any = types.SimpleNamespace(temp_bytes=17 * 2**30, **needed)

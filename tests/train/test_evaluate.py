@@ -161,6 +161,19 @@ def test_a_missing_program_is_named_before_any_game(out, capsys, monkeypatch):
     assert "'no-such-program' is not a program on the PATH" in message
 
 
+def test_fewer_games_than_before_count_those_that_were_played(tmp_path):
+    path = tmp_path / "weights" / "000001.npz"
+    of = lambda games: gtp_opponent.match_of(
+        tmp_path, "gnugo", matches.Terms(Rules(5), (7.0,), games, 2, seed=3), path
+    )
+    out = of(40).out
+    out.mkdir(parents=True)
+    (out / "config.json").write_text(json.dumps({"games": 100}))
+    assert [of(games).games for games in (40, 120)] == [100, 120]
+    (out / "config.json").write_text("{}")
+    assert of(40).games == 40
+
+
 def test_a_program_plays_at_the_most_frequent_komi(tmp_path):
     terms = matches.Terms(Rules(size=5, ko="simple"), (8.5, 24.5, 24.5), 6, 2, seed=3)
     paths = [tmp_path / "weights" / f"00000{i}.npz" for i in (1, 2)]

@@ -362,6 +362,10 @@ def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
     matches.network_player(Terms.of(fewer, RULES), make_plan(fewer).learner.network, params_of(1))
     if root == "gumbel":
         assert configs[1].root_select.max_considered == 3
+        scaled = dataclasses.replace(run_config, value_scale=0.2)
+        of = Terms.of(scaled, RULES)
+        matches.network_player(of, make_plan(scaled).learner.network, params_of(1))
+        assert (configs[2].root_select.value_scale, configs[2].select.value_scale) == (0.2, 0.2)
 
 
 def line(iteration, opponent, won, simulations, **more):

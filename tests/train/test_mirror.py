@@ -111,6 +111,32 @@ def test_a_trainer_that_missed_many_checkpoints_ends_too(config, machine):
         first.save(20)
 
 
+def test_a_second_trainer_overwrites_no_records(config, machine):
+    """It has begun before the first one saved, and brings its copy of the records to its start."""
+    first = machine("a")
+    first.save(10)
+    second = machine("b")
+    first.write("metrics.jsonl", "up to 20")
+    first.save(20)
+    second.write("metrics.jsonl", "up to 10")
+    with pytest.raises(ValueError, match=r"another process is training .* of iteration 20$"):
+        second.mirror.push()
+    assert config.shared.get("metrics.jsonl", 99) == b"up to 20"
+
+
+def test_renamed_files_leave_the_bucket(config, machine):
+    first = machine("a")
+    first.write("weights/000020.safetensors", "")
+    first.save(10)
+    path = first.folder / "weights/000020.safetensors"
+    path.rename(path.with_name("later-000020.safetensors"))
+    first.mirror.forget([path])
+    first.mirror.push()
+    assert [key for key in keys(config) if key.startswith("weights")] == [
+        "weights/later-000020.safetensors"
+    ]
+
+
 def test_a_damaged_checkpoint_is_written_again(config, machine):
     first = machine("a")
     for iteration in (10, 20):

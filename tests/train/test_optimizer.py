@@ -27,6 +27,21 @@ def test_the_step_size_over_the_steps():
     ]
 
 
+def test_the_step_size_by_the_fraction_of_a_run():
+    """With workers: however many steps their rows allow."""
+    sizes = [float(optimizer.learning_rate(COSINE, step, 0.5)) for step in (3, 10, 1000)]
+    np.testing.assert_allclose(sizes, (0.1 + 0.02) / 2, rtol=1e-6)
+    warm = float(optimizer.learning_rate(COSINE, 1, 0.0))
+    np.testing.assert_allclose(warm, 0.05, rtol=1e-6)
+    given = optimizer.make(COSINE, 1.0)
+    params = {"kernel": jnp.ones((2, 2))}
+    updates, _ = given.update(params, given.init(params), params)
+    by_steps = OptimizerConfig(0.02, warmup_steps=4)
+    expected = optimizer.make(by_steps)
+    same, _ = expected.update(params, expected.init(params), params)
+    np.testing.assert_allclose(updates["kernel"], same["kernel"], rtol=1e-5)
+
+
 def numpy_adamw(config, params, gradients):
     """Loshchilov & Hutter (2019), Algorithm 2, after gradient clipping; beta .9 and .999."""
     first, second = np.zeros_like(params), np.zeros_like(params)

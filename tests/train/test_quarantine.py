@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gozero.play import row_checks, shards
+from gozero.play.devices import AXIS
 from gozero.play.shards import About, Place
 from tests.train import worker_runs
+from train import buffer as buffers
 from train import checkpoint, loop, quarantine, run
 
 
@@ -33,11 +37,30 @@ def test_one_bad_row_is_found_by_bisection(width):
         def examine(some, bad=bad, calls=calls):
             assert len(some) == width  # one compiled shape for all
             calls.append(some)
-            return quarantine.FINE if bad.isdisjoint(some.tolist()) else -int(some[0])
+            source = quarantine.FINE if bad.isdisjoint(some.tolist()) else -int(some[0])
+            return np.array([source, 3])
 
-        result = quarantine._bad_source(examine, slots)
+        result, device = quarantine._bad_source(examine, slots)
+        assert device == 3
         assert -result in bad if bad else result == quarantine.FINE
         assert len(calls) <= 1 + 2 * np.ceil(np.log2(width))
+
+
+def test_a_game_is_removed_where_it_was_played_and_a_shard_everywhere(tmp_path):
+    """Each device numbers its own games from 0."""
+    config = worker_runs.config_in(tmp_path)
+    rows, _ = worker_runs.random_shard(config, 3, 0)
+    _, ring = buffers.of_rows(rows)
+    rings = jax.tree.map(lambda x: jnp.stack([jnp.asarray(x)[None]] * 2), ring)
+    game = jnp.array([[[5, 6, -2]], [[-2, 5, 6]]], jnp.int32)
+    rings = rings.replace(rows=rings.rows.replace(game=game))
+    remove = jax.vmap(quarantine._remove, in_axes=(0, None, None), axis_name=AXIS)
+    own = remove(rings, jnp.int32(5), jnp.int32(1))
+    gone = quarantine.GONE
+    assert own.rows.game[:, 0].tolist() == [[5, 6, -2], [-2, gone, 6]]
+    assert not own.rows.policy_target[1, 0, 1].any()
+    shard = remove(rings, jnp.int32(-2), jnp.int32(1))
+    assert shard.rows.game[:, 0].tolist() == [[5, 6, gone], [gone, 5, 6]]
 
 
 def lines_of(config):

@@ -499,6 +499,16 @@ def test_weights_without_a_checkpoint_are_set_aside(tmp_path):
     }
 
 
+def test_weights_set_aside_twice_are_both_kept(tmp_path):
+    (tmp_path / "weights").mkdir()
+    path = tmp_path / "weights/000020.safetensors"
+    for times in range(3):
+        path.write_text(str(times))
+        assert folder.set_later_weights_aside(tmp_path, 10) == [path]
+    kept = {one.name: one.read_text() for one in (tmp_path / "weights").iterdir()}
+    assert kept == {f"later{n}-000020.safetensors": str(i) for i, n in enumerate(("", 2, 3))}
+
+
 def spoil(loop):
     """Make the loop's next loss nan."""
     learner = loop.state.learner

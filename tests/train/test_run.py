@@ -107,6 +107,21 @@ def test_simulations_double_over_equal_parts_of_a_run():
     assert [plan.simulations(i) for i in range(9)] == [3, 3, 6, 6, 12, 12, 16, 16, 16]
 
 
+@pytest.mark.parametrize(
+    ("cores", "batch", "batch_size", "expected"),
+    [
+        *((2, 200, 256, 2), (2, 64, 64, 2), (8, 200, 256, 8), (3, 200, 256, 2), (4, 16, 256, 2)),
+        *((2, 12, 256, 1), (2, 201, 256, 1)),
+    ],
+)
+def test_the_cores_of_a_run(cores, batch, batch_size, expected, monkeypatch):
+    """As many as divide games and batches and have eight games and rows each."""
+    monkeypatch.setattr(run.jax, "local_devices", lambda: [None] * cores)
+    monkeypatch.setattr(run.devices, "mesh_of", lambda count: count)
+    config = tiny.config(batch=batch, batch_size=batch_size, devices=None)
+    assert run._mesh(config, on_cores=True) == expected
+
+
 CAPPED = {"iterations": 40, "cheap_simulations": 1, "full_share": 0.25, "opening_plies": 0}
 
 

@@ -121,8 +121,8 @@ class Variations:
             self.at = child
 
     def take_back(self, node: int) -> None:
-        """Go back to a node of the current path. In the main line, what is played there next replaces
-        the move that was taken back, unless that is a move of the record.
+        """Go back to a node of the current path. In the main line, what is played there next
+        replaces the move that was taken back, unless that is a move of the record.
 
         Raises:
           ValueError: the node is not before the current one.
