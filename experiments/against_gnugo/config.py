@@ -176,10 +176,25 @@ VERSION = {
 """Matches against GNU Go 3.7.10, the paper's version, which must be on the PATH as gnugo-3.7.10."""
 MATCHES |= {name: _small_k_match(**flags) for name, flags in _SMALL_K.items()}
 MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
+MATCHES |= {
+    f"as-uct-k-{k}": Match(
+        _our_side(
+            1000,
+            **(_FIGURE_5 | {"playouts": "mogo", "rave_bias": None, "rave_k": float(k)}),
+            exploration=_UCT.exploration,
+            rave_initial=_UCT.first_play,
+        ),
+        100,
+        opponent=dataclasses.replace(_UCT, simulations=1000, reuse=False, resign=-0.9),
+        openings=4,
+    )
+    for k in (1, 10, 100, 1000)
+}
 MATCHES |= BY_TIME | LARGE | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
-of it), `form-*` (another form of a part) and `small-k*`; `*-1-leaf` evaluate one leaf a step, as
+of it), `form-*` (another form of a part), `small-k*`, and `as-uct-k-*` (MC-RAVE with the exploration
+and the value of untried actions of UCT, against UCT); `*-1-leaf` evaluate one leaf a step, as
 the paper's search does, where the matches without this ending evaluate two; those named by a board
 are `LARGE`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`.
 """

@@ -139,7 +139,8 @@ class PlayerConfig:
     search: RuleName = setting("puct", group="search")
     """The search rule: puct; katago (PUCT with KataGo's exploration and choice of the move, with
     any network or playouts; for a KataGo network puct is the same); uct (UCB1); rave (MC-RAVE, for
-    playouts); gumbel (sequential halving at the root, without Gumbel noise); gaussian
+    playouts); gumbel (sequential halving at the root, without Gumbel noise, planned for all
+    --simulations: a search that ends sooner has rejected fewer moves); gaussian
     (visits in proportion to the probability that a move is best, as in Crazy Stone); boltzmann
     (visits in proportion to a softmax of the values, as in Indigo); td (temporal-difference search:
     no tree, but weights of local shapes learned before each move); annealing (no tree, but playouts

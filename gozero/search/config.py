@@ -384,10 +384,11 @@ class SearchConfig:
         for name, kind in {**kinds, "grandfather": Grandfather | None, "amaf": Amaf | None}.items():
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name}: {getattr(self, name)!r} is not of {kind}")
-        if self.amaf is None and as_rule(self.select).needs.amaf:
-            raise ValueError(
-                f"amaf: {self.select} needs all-moves-as-first statistics; set amaf=Amaf()"
-            )
+        for rule in (self.select, self.root_select):
+            if self.amaf is None and rule is not None and as_rule(rule).needs.amaf:
+                raise ValueError(
+                    f"amaf: {rule} needs all-moves-as-first statistics; set amaf=Amaf()"
+                )
         if self.amaf is None and self.grandfather is not None and self.grandfather.amaf_visits > 0:
             raise ValueError(
                 f"amaf: {self.grandfather} needs all-moves-as-first statistics; set amaf=Amaf()"
@@ -518,9 +519,11 @@ class SearchConfig:
     def wide(self) -> bool:
         """Whether value sums are `values.Wide`, because an i32 might overflow.
 
-        (Those of an ensemble never are.)
+        With room for an earlier search's nodes, that search's visits count too. (Those of an
+        ensemble never are.)
         """
-        return self.ensemble is None and self.num_simulations > self._visits_left(self._max_visits)
+        most = max(self.num_simulations, self.num_nodes - 1)
+        return self.ensemble is None and most > self._visits_left(self._max_visits)
 
     @property
     def _max_visits(self) -> int:

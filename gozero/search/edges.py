@@ -166,6 +166,15 @@ def score_edges(rule: Rule, edges: Edges) -> jax.Array:
     return indexing.all_used(rule, edge_types, jax.vmap(rule)(edges), edges)
 
 
+def among_children(scores: jax.Array, visits: jax.Array, has_child: jax.Array) -> jax.Array:
+    """f32[..., A]: the scores, of actions with a child only; if the rule considers none of these,
+    the one with the fewest visits is next."""
+    scores = jnp.where(has_child, scores, -jnp.inf)
+    in_turn = jnp.where(has_child, -visits.astype(jnp.float32), -jnp.inf)
+    considered = jnp.max(scores, axis=-1, keepdims=True) > -jnp.inf
+    return jnp.where(considered, scores, in_turn)
+
+
 def best_edge(scores: jax.Array, priority: jax.Array) -> jax.Array:
     """i32[]: the action with the highest score; ties go to the highest priority.
 

@@ -197,13 +197,16 @@ def checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Ar
 
     The prior is the softmax over the legal actions. An evaluation that is not finite is replaced
     by a uniform prior and a value of 0, so that one bad game does not affect the others. A value
-    outside [-1, 1] is not ok either; it is clipped later.
+    outside [-1, 1] is not ok either; it is clipped later. Nor is a score that is not finite; its
+    utility is 0.
     """
     logits, value = evaluation.prior_logits, evaluation.value
     finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(logits) | ~legal)
+    score = evaluation.score
+    has_sound_score = True if score is None else jnp.all(jnp.isfinite(score))
     logits = jnp.where(finite, logits, 0.0).astype(jnp.float32)
     prior = jax.nn.softmax(jnp.where(legal, logits, -jnp.inf))
-    ok = finite & (jnp.abs(value) <= _MOST_VALUE)
+    ok = finite & has_sound_score & (jnp.abs(value) <= _MOST_VALUE)
     return jnp.where(legal, prior, -jnp.inf), jnp.where(finite, value, 0.0), ok
 
 

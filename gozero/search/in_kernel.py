@@ -26,7 +26,14 @@ from jax import lax
 from gozero.compile import mode
 from gozero.compile.kernels import paths
 from gozero.search import values
-from gozero.search.edges import Edges, SelectionRule, as_rule, best_edge, tie_break
+from gozero.search.edges import (
+    Edges,
+    SelectionRule,
+    among_children,
+    as_rule,
+    best_edge,
+    tie_break,
+)
 
 
 class Words(NamedTuple):
@@ -466,7 +473,9 @@ class _Program:
         scores = rule(edges, gumbel, table=inputs.table)
         if self.settings.fills:
             children_only = (tree.size[b] >= tree.capacity) & (tree.num_children[row] > 0)
-            scores = jnp.where(children_only & (stats.nodes == paths.NO_NODE), -jnp.inf, scores)
+            has_child = self.is_action & (stats.nodes != paths.NO_NODE)
+            of_children = among_children(scores, stats.visits, has_child)
+            scores = jnp.where(children_only, of_children, scores)
         action = self.best(scores, node, self.actions, self.is_action)
         child, prior = (
             jnp.max(jnp.where(self.actions == action, x, none))

@@ -21,7 +21,7 @@ from gozero.search import choose as cached
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.edges import Edges, as_rule, best_edge, tie_break
+from gozero.search.edges import Edges, among_children, as_rule, best_edge, tie_break
 from gozero.search.evaluate import Evaluated, ExternalEvaluator, evaluate_positions
 from gozero.search.game import Evaluator, History, Trail
 from gozero.search.prior_counts import evaluation_fields
@@ -187,7 +187,8 @@ def choice_at_roots(
     priority_of = jax.vmap(tie_break, in_axes=(0, None, None))
     scores = proofs.avoid_lost(scores, entries.edges.proven)
     if children_only is not None:
-        scores = jnp.where(children_only[:, None] & (entries.nodes == NO_NODE), -jnp.inf, scores)
+        of_children = among_children(scores, entries.edges.visits, entries.nodes != NO_NODE)
+        scores = jnp.where(children_only[:, None], of_children, scores)
     priority = priority_of(draws.tie_seeds, jnp.int32(ROOT), jnp.arange(scores.shape[1]))
     action = jax.vmap(best_edge)(scores, priority)
     take = lambda x: jnp.take_along_axis(x, action[:, None], axis=1)[:, 0]
@@ -238,10 +239,9 @@ def final_action(
 
     For "eval", the edges must include a heuristic's counts.
     """
-    rule = config.root_rule
+    rule, playable = config.root_rule, _playable(edges)
     if rule is not None and rule.final_action is not None:
-        return rule.final_action(edges, gumbel)
-    playable = _playable(edges)
+        return rule.final_action(playable, gumbel)
     if config.final_move == "eval":
         scores = as_rule(config.select).evaluation(playable)
         return move_choice.best(

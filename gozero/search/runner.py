@@ -2,7 +2,8 @@
 
 The host runs a search in chunks and checks the clock between them. The trees are updated in place,
 because each call takes over those of the previous one. The config's `num_simulations` and capacity
-bound the size of a search, so with a time limit they should be large.
+bound the size of a search, so with a time limit they should be large; but `gumbel.GumbelRoot` plans
+its halving for `num_simulations`, and a search that ends before these has rejected fewer actions.
 """
 
 from __future__ import annotations

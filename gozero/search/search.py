@@ -451,15 +451,19 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
         ok = jnp.all(ok.reshape(-1, group.own_trees), axis=1)
         ok = group.total((~ok).astype(jnp.int32)) == 0
     keys = jax.random.split(running.choice_key, ok.shape[0])
-    final_edges = edges
-    by_rule = config.score_utility is not None and config.plays_by_rule
-    if (config.final_move == "eval" or by_rule) and isinstance(tree, Tree):
-        final_edges = root.evaluated_edges(tree)
+    final_edges = target_edges = edges
+    has_utility = config.score_utility is not None
+    if (config.final_move == "eval" or has_utility) and isinstance(tree, Tree):
+        seen = root.evaluated_edges(tree)
+        if config.final_move == "eval" or config.plays_by_rule:
+            final_edges = seen
+        if has_utility:  # as the rule of the target has seen them
+            target_edges = edges._replace(q=seen.q, value=seen.value)
     return SearchResult(
         action=jax.vmap(functools.partial(root.final_action, config))(keys, final_edges, gumbel),
         visits=edges.visits,
         q=edges.q,
-        policy_target=jax.vmap(functools.partial(root.policy_target, config))(edges),
+        policy_target=jax.vmap(functools.partial(root.policy_target, config))(target_edges),
         value=value,
         ok=ok,
         tree=tree if isinstance(tree, Tree) else None,

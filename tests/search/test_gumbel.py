@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,7 @@ from gozero.search.prior_counts import with_heuristic
 from gozero.search.rules import gumbel
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.search import search
+from tests.compile.forms import form_of
 from tests.reference import gumbel as plain_gumbel
 from tests.reference import mcts
 from tests.search import gumbel_search, random_tree
@@ -156,6 +159,20 @@ def test_values_without_rescaling():
 def test_bad_settings(rule, field, value):
     with pytest.raises(ValueError, match=f"^{field}: "):
         rule(**{field: value})
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_a_full_tree_without_the_actions_that_are_next(platform, monkeypatch):
+    """The root would consider eight actions, but there is room for four; when only others would be
+    next, the one of these with the fewest visits is."""
+    config = SearchConfig(40, capacity=5, root_select=GumbelRoot(8), select=GumbelInterior())
+    with form_of(platform, monkeypatch) if platform == "cuda" else contextlib.nullcontext():
+        result = random_tree.compiled_search(gumbel_search.EVALUATE, config, 3)(
+            jnp.array([106, 107, 128], jnp.uint32), jax.random.key(2)
+        )
+    for visits in np.asarray(result.visits):
+        assert visits.sum() == 40
+        assert sorted(visits)[-5] == 0 < 2 <= sorted(visits)[-4]
 
 
 def test_virtual_losses_and_heuristics_are_refused():

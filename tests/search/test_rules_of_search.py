@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.search import backup, choose, move_choice, root, rows, values
+from gozero.search import backup, choose, move_choice, proofs, root, rows, values
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, best_edge, tie_break
@@ -101,6 +101,34 @@ def test_the_move_that_katago_plays_by_hand():
     assert played(worse) == 0
     nothing = edges._replace(visits=jnp.zeros(5, jnp.int32), total=jnp.int32(0))
     assert played(nothing) == 0
+
+
+def test_katagos_choice_respects_proofs():
+    """A proven win is played though it has one visit, a proven loss is not though it has most."""
+    edges = Edges(
+        prior=jnp.array([0.6, 0.3, 0.1]),
+        visits=jnp.array([100, 5, 1]),
+        q=jnp.array([0.5, 0.1, 1.0]),
+        value=jnp.float32(0.5),
+        total=jnp.int32(106),
+        raw_value=jnp.float32(0.3),
+        variance=jnp.full(3, 0.01),
+    )
+    rule = KataGoPuct(spread=0.0)
+    config = SearchConfig(106, select=rule, root_select=rule.at_root, prove=True)
+    played = lambda *proven: int(
+        root.final_action(
+            config,
+            jax.random.key(0),
+            edges._replace(proven=jnp.array(proven, jnp.int8)),
+            jnp.zeros(3),
+        )
+    )
+    none, win, loss = proofs.UNKNOWN, proofs.WIN, proofs.LOSS
+    assert played(none, none, none) == 0
+    assert played(none, none, win) == 2
+    assert played(loss, none, none) == 1
+    assert played(loss, loss, loss) == 0
 
 
 def test_katagos_lower_bound_by_hand():

@@ -15,6 +15,7 @@ from gozero.search import evaluate, reuse, root, values
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, Ensemble, SearchConfig
 from gozero.search.game import Evaluator
+from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.operators import max_backup
@@ -195,6 +196,32 @@ def test_a_root_plays_by_utilities_and_reports_results():
     seen = jax.jit(root.evaluated_edges)(result.tree)
     assert np.ptp(np.asarray(seen.q)[0, legal]) > 0.05
     assert jax.jit(lambda tree: trees.all_edges(tree, 0))(result.tree).variance is None
+
+
+def test_a_score_that_is_not_finite_is_told():
+    config = SearchConfig(4, select=KataGoPuct(score=UTILITY))
+
+    def spoilt(params, key, codes):
+        evaluated = EVALUATE(params, key, codes)
+        bad = jnp.where(codes == 106, jnp.nan, evaluated.score[:, 0])
+        return evaluated._replace(score=evaluated.score.at[:, 0].set(bad))
+
+    run = random_tree.compiled_search(spoilt, config, 2, random_tree.SCORED)
+    result = run(jnp.array([106, 107], jnp.uint32), jax.random.key(0))
+    assert result.ok.tolist() == [False, True]
+
+
+def test_a_target_is_made_from_the_values_that_the_rule_saw():
+    """With scores that outweigh the results, as many forced visits go as by values with utility."""
+    rule = ForcedPlayouts(Puct(1.0, score=UTILITY), 8.0)
+    config = SearchConfig(128, select=Puct(1.0, score=UTILITY), root_select=rule)
+    run = random_tree.compiled_search(EVALUATE, config, 4, random_tree.SCORED)
+    result = run(CODES[:4], jax.random.key(1))
+    seen = jax.jit(root.evaluated_edges)(result.tree)
+    expected = jax.vmap(rule.policy_target)(seen)
+    np.testing.assert_allclose(result.policy_target, expected, rtol=1e-6)
+    bare = jax.vmap(rule.policy_target)(jax.jit(lambda tree: trees.all_edges(tree, 0))(result.tree))
+    assert not np.allclose(result.policy_target, bare)
 
 
 def test_conflicting_settings_are_refused():

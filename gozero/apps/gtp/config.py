@@ -79,7 +79,7 @@ class GtpConfig(NamedPlayerConfig):
     EXAMPLES = (
         "gozero gtp --player strong --size 9",
         "gozero gtp --search rave --simulations 3000 --size 9",
-        "gozero gtp --evaluator network --weights NET.safetensors --search gumbel --seconds 5",
+        "gozero gtp --evaluator network --weights NET.safetensors --simulations 100000 --seconds 5",
     )
 
     def for_analysis(self) -> GtpConfig:

@@ -32,6 +32,9 @@ class ProveFirst(SelectionRule):
             return scores
         return jnp.where(edges.proven == proofs.DRAW, proofs.LEAST / 2, scores)
 
+    def evaluation(self, edges: Edges) -> jax.Array:
+        return as_rule(self.rule).evaluation(edges)
+
     @property
     def needs(self) -> Needs:
         return as_rule(self.rule).needs
