@@ -65,7 +65,8 @@ GELLY_SILVER = (
         _GNUGO,
         {"match": "small-k"},
         "against_gnugo.run --only small-k",
-        "not known: nine variants that might explain it win as seldom "
+        "not known: nine variants that might explain it win as seldom, and a tenth, with all "
+        "that UCT has besides, scores as UCT "
         "([against_gnugo](../../experiments/against_gnugo/))",
         "ours against our MC-RAVE with the minimum mean squared error schedule, not GNU Go",
         comparable=False,
