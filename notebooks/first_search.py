@@ -25,11 +25,13 @@
 
 # %%
 import importlib.util
+import pathlib
 import subprocess
 import sys
 
-if importlib.util.find_spec("gozero") is None:  # on Colab
-    source = "git+https://github.com/gozero/gozero"
+if importlib.util.find_spec("gozero") is None:  # neither installed nor started from a checkout
+    in_checkout = pathlib.Path("..", "pyproject.toml").exists()
+    source = ".." if in_checkout else "git+https://github.com/gozero/gozero"
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", source], check=True)
 
 # %%

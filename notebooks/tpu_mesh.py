@@ -174,7 +174,8 @@ print(f"loss {float(value):.5f} on the mesh, {float(value_alone):.5f} on one dev
 #
 # ## On a real TPU
 #
-# Install with `pip install gozero 'jax[tpu]'` and run this notebook as it is. On several
-# hosts the same command runs on each: `python -m train --preset 9x9-gpu --coordinator auto`.
+# Install in a checkout with `pip install -e . 'jax[tpu]'` and run this notebook as it is. On
+# several hosts the same command runs on each, with a folder that they share:
+# `python -m train --preset 9x9-gpu --coordinator auto --out /shared/run`.
 # `python -m train --preset 19x19-slice --dry-run --target v5litepod-16` compiles for a slice that
 # need not be present, and estimates the time and cost. See `docs/accelerators.md`.

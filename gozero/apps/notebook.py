@@ -49,9 +49,11 @@ def state_svg(state: GameState) -> Svg | None:
 def search_svg(result: SearchResult, index: int = 0) -> Svg | None:
     """The visits and values at the root of a Go search, for one game of its batch.
 
-    None for games other than Go.
+    None for games other than Go, and for a result without its tree.
     """
     tree = result.tree
+    if tree is None:
+        return None
     trees_per_game = max(1, tree.num_trees // len(result.visits))  # of an ensemble, the first tree
     root = trees.read_positions(tree, tree.row(trees.ROOT)[::trees_per_game][index : index + 1])
     if not isinstance(root, Position):

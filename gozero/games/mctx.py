@@ -222,6 +222,25 @@ class PolicyOutput(NamedTuple):
     search_tree: SearchResult
 
 
+_QTRANSFORM = "qtransform_completed_by_mix_value"
+_QTRANSFORM_SETTINGS = "value_scale", "maxvisit_init", "rescale_values"
+
+
+def _settings_of(qtransform: Callable | None) -> dict[str, Any]:
+    """The settings in an mctx ``qtransform``."""
+    settings: dict[str, Any] = {}
+    while isinstance(qtransform, functools.partial):
+        settings = qtransform.keywords | settings
+        qtransform = qtransform.func
+    unknown = sorted(settings.keys() - set(_QTRANSFORM_SETTINGS))
+    if qtransform is not None and getattr(qtransform, "__name__", "") != _QTRANSFORM:
+        raise ValueError(f"qtransform: {qtransform!r} is not mctx's {_QTRANSFORM}")
+    if unknown:
+        allowed = ", ".join(_QTRANSFORM_SETTINGS)
+        raise ValueError(f"qtransform: it sets {', '.join(unknown)}; expected some of {allowed}")
+    return settings
+
+
 def gumbel_muzero_policy(
     params: Any,
     rng_key: jax.Array,
@@ -230,9 +249,11 @@ def gumbel_muzero_policy(
     num_simulations: int,
     invalid_actions: jax.Array | None = None,
     max_depth: int | None = None,
+    loop_fn: Callable | None = None,
     *,
+    qtransform: Callable | None = None,
     max_num_considered_actions: int = 16,
-    gumbel_scale: float = 1.0,
+    gumbel_scale: Any = 1.0,
     value_scale: float = 0.1,
     maxvisit_init: float = 50.0,
     rescale_values: bool = True,
@@ -241,13 +262,15 @@ def gumbel_muzero_policy(
     """``mctx.gumbel_muzero_policy`` for two-player zero-sum games, by gozero's search.
 
     From the same key the visits equal mctx's, up to rounding: values here are multiples of 2^-14.
-    Between equally good actions mctx takes the first, gozero any.
+    Between equally good actions mctx takes the first, gozero any. Call it under `jax.jit`.
 
     Args:
       params, rng_key, root, recurrent_fn, num_simulations, invalid_actions, max_depth,
         max_num_considered_actions, gumbel_scale: as in mctx; see `from_mctx`.
-      value_scale, maxvisit_init, rescale_values: as in mctx's
-        ``qtransform_completed_by_mix_value``.
+      loop_fn: None or `jax.lax.fori_loop`.
+      qtransform: None, mctx's ``qtransform_completed_by_mix_value``, or a `functools.partial` of it
+        with its ``value_scale``, ``maxvisit_init`` or ``rescale_values``, in place of those below.
+      value_scale, maxvisit_init, rescale_values: of that transformation.
       leaves: the number of leaves of each tree that the model evaluates together; must divide
         `num_simulations`. With more than 1 the visits differ a little from mctx's, and large models
         run more efficiently.
@@ -256,12 +279,20 @@ def gumbel_muzero_policy(
       (action, action_weights, search_tree): `search_tree` is a `SearchResult`.
 
     Raises:
-      ValueError: the arrays' shapes do not match, or a setting is out of its range.
+      ValueError: the arrays' shapes do not match, a setting is out of its range, or another
+        function is given as `loop_fn` or `qtransform`.
     """
-    scales = {
+    if loop_fn not in (None, lax.fori_loop):
+        raise ValueError(f"loop_fn: {loop_fn!r} is not jax.lax.fori_loop; leave it out")
+    given = {
         "value_scale": value_scale,
-        "max_visit_init": maxvisit_init,
-        "rescale": rescale_values,
+        "maxvisit_init": maxvisit_init,
+        "rescale_values": rescale_values,
+    } | _settings_of(qtransform)
+    scales = {
+        "value_scale": given["value_scale"],
+        "max_visit_init": given["maxvisit_init"],
+        "rescale": given["rescale_values"],
     }
     config = SearchConfig(
         num_simulations=num_simulations,
@@ -269,14 +300,14 @@ def gumbel_muzero_policy(
         leaves=leaves,
         virtual_loss=1,
         select=GumbelInterior(**scales),
-        root_select=MctxRoot(max_num_considered_actions, gumbel_scale, **scales),
+        root_select=MctxRoot(max_num_considered_actions, **scales),
     )
     game, evaluator, states = from_mctx(
         root, recurrent_fn, params, invalid_actions, illegal_below=None
     )
     rng_key, gumbel_key = jax.random.split(rng_key)
     shape, dtype = root.prior_logits.shape, root.prior_logits.dtype
-    samples = jax.random.gumbel(gumbel_key, shape, dtype)
+    samples = gumbel_scale * jax.random.gumbel(gumbel_key, shape, dtype)
     running = begin(game, evaluator, rng_key, states, config, gumbel=samples)
     result = finish(advance(game, evaluator, running, config), config)
     return PolicyOutput(result.action, result.policy_target, result)

@@ -106,12 +106,30 @@ def check_equal(ours, theirs):
 )
 def test_visits_equal_those_of_mctx(ends, masked, num_simulations, considered, invalid, scale):
     """Actions, weights and values too, from the same key."""
-    options = {"max_num_considered_actions": considered, "gumbel_scale": scale}
+    options = {"max_num_considered_actions": considered, "gumbel_scale": jnp.float32(scale)}
+    transform = mctx.qtransform_completed_by_mix_value
+    options["qtransform"] = (
+        functools.partial(transform, value_scale=0.2) if masked == 2 else transform
+    )
+    options["loop_fn"] = jax.lax.fori_loop
     mask = some_invalid() if invalid else None
     ours, theirs = both(roots(), model(ends, masked), num_simulations, mask, **options)
     check_equal(ours, theirs)
     if num_simulations > 1:
         assert len({tuple(row) for row in np.asarray(ours.search_tree.visits)}) > BATCH / 2
+
+
+def test_other_transformations_and_loops_are_refused():
+    policy = lambda **more: gumbel_muzero_policy(
+        None, jax.random.key(0), roots(), model(8, 9), 4, **more
+    )
+    with pytest.raises(ValueError, match=r"^qtransform: .*by_parent_and_siblings"):
+        policy(qtransform=mctx.qtransform_by_parent_and_siblings)
+    unmixed = functools.partial(mctx.qtransform_completed_by_mix_value, use_mixed_value=False)
+    with pytest.raises(ValueError, match=r"^qtransform: it sets use_mixed_value; expected"):
+        policy(qtransform=unmixed)
+    with pytest.raises(ValueError, match=r"^loop_fn: "):
+        policy(loop_fn=map)
 
 
 @pytest.mark.slow

@@ -188,7 +188,7 @@ class MatchConfig:
         Conflict("komi ko max_moves openings_from", "!game=go", "other games have no such setting"),
     )
     EXAMPLES = (
-        'gozero match --player.simulations 800 --opponent.command "gnugo --mode gtp"',
+        'gozero match --player.simulations 800 --opponent.command "ENGINE --gtp"',
         "gozero match --player.search rave --opponent.search uct --games 200 --openings 4",
         "gozero match --player.player literal --opponent.player rave --openings 4",
     )
