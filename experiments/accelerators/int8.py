@@ -33,6 +33,8 @@ from gozero.search.game import Evaluator, History, Trail, history_of
 from gozero.search.rules.puct import Puct
 
 _GAMES, _PLIES, _EVERY = 64, 48, 3
+_KOMI = {9: 7.0, 7: 9.0}
+"""At which both sides have chances; on 7x7 Black wins by 9."""
 """Games whose positions are compared: their number, their length, and the plies per position."""
 
 
@@ -111,7 +113,8 @@ def match(size: int, games: int, simulations: int, seed: int) -> dict[str, Any]:
     rules, sides = go.Rules(size=size), evaluators(size)
     config = SearchConfig(simulations, select=sides["int8"].select or Puct())
     int8, f32 = (search_player(rules, sides[dtype], config) for dtype in ("int8", "float32"))
-    result = play_match(rules, int8, f32, jax.random.key(seed), games, openings=4)
+    key, komi = jax.random.key(seed), _KOMI[size]
+    result = play_match(rules, int8, f32, key, games, komi=komi, openings=4)
     summary = result.summary()
     low, high = summary.interval
     about = {"size": size, "dtype": "int8", "simulations": simulations, "seed": seed}

@@ -247,9 +247,10 @@ def compare(scores: dict[tuple[int, int], float], seeds: int) -> tuple[float, fl
     The difference is the mean over the matches, with each score s moved to
     (s + 1/80) / (1 + 1/40), so that a match won outright has a finite Elo. The 95% interval is over
     the seeds of both. The variance of the mean is the variance of the means over j divided by their
-    number, plus the same for the means over i; Student's t has 2 (seeds - 1) degrees of freedom.
-    (This counts the noise of the games twice, so the interval errs on the wide side. For a recipe
-    against itself, where only i < j is played, it is the variance of the matches by their number.)
+    number, plus the same for the means over i; Student's t has the degrees of freedom of Welch
+    (1947) and Satterthwaite, as the two variances may differ. (This counts the noise of the games
+    twice.) For a recipe against itself, where only i < j is played, it follows from the variance of
+    the matches, which share networks.
 
     Args:
       scores: {(i, j): score from 0 to 1}; all pairs, or only those with i < j.
@@ -259,14 +260,27 @@ def compare(scores: dict[tuple[int, int], float], seeds: int) -> tuple[float, fl
     mean = statistics.mean(elos.values())
     if len(elos) == seeds**2:
         matrix = np.array([[elos[i, j] for j in range(seeds)] for i in range(seeds)])
-        variance = sum(matrix.mean(axis=axis).var(ddof=1) / seeds for axis in (0, 1))
-        freedom = 2 * (seeds - 1)
+        parts = [matrix.mean(axis=axis).var(ddof=1) / seeds for axis in (0, 1)]
+        variance, squares = sum(parts), sum(part**2 for part in parts)
+        freedom = (seeds - 1) * variance**2 / squares if squares else math.inf
     elif len(elos) > 1:
-        variance, freedom = statistics.variance(elos.values()) / len(elos), len(elos) - 1
+        variance, freedom = _variance_of_pairs(list(elos.values()), seeds), seeds - 1
     else:
         return mean, -math.inf, math.inf
     half_width = float(stats.t.ppf(0.975, freedom)) * math.sqrt(variance)
     return mean, mean - half_width, mean + half_width
+
+
+def _variance_of_pairs(differences: list[float], seeds: int) -> float:
+    """The variance of the mean of x_i - x_j over all i < j, for independent x of equal variance.
+
+    In units of that variance it is v = sum over i of (n - 1 - 2i)^2 / m^2, for n numbers in m
+    pairs, and the expected sample variance of the differences is m (2 - v) / (m - 1).
+    """
+    count = len(differences)
+    unit = sum((seeds - 1 - 2 * i) ** 2 for i in range(seeds)) / count**2
+    expected = count * (2 - unit) / (count - 1)
+    return statistics.variance(differences) * unit / expected
 
 
 def write(rows: list[Row], out: pathlib.Path) -> None:

@@ -136,7 +136,10 @@ class _MethodTimes:
 
 
 def _together(config: ThroughputConfig, report: Report, seconds: float) -> None:
-    """A run with two workers against one alone, as real programs on the same cores, in games/s."""
+    """A run with two workers against one alone, as real programs on the same cores, in games/s.
+
+    Each has one device. (Alone, and without --devices, a run divides its games among the cores.)
+    """
     delays = _Delays([], [])
     rates = lambda workers: lambda: _games_per_s(workers, seconds, delays)
     ours, peer = in_turn([rates(2), rates(0)], min(config.repeats, 2))
@@ -147,7 +150,7 @@ def _together(config: ThroughputConfig, report: Report, seconds: float) -> None:
             must=0.95,
             note=f"{seconds:.0f} s of each, {len(ours)} times; shares of it: "
             + ", ".join(f"{a / b:.2f}" for a, b in zip(ours, peer, strict=True)),
-            **against(ours, peer, "one program"),
+            **against(ours, peer, "one program, one device"),
         )
     )
     for row, samples, must in (

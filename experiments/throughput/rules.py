@@ -51,10 +51,12 @@ def measure_games(
 ) -> None:
     """Move + full legal mask + end of the game over whole random games, against pgx's step.
 
-    The same games serve for each ko rule: positional superko forbids all that the others do.
+    The same games serve for each ko rule: positional superko forbids all that the others do. They
+    are stepped together until the last one ends; only positions of games that go on are counted.
     """
     report.say(f"rules {size}x{size}: {batch} games are recorded")
     actions = games.record_games(go.Rules(size=size), batch, config.seed)
+    positions = int(games.lengths(go.Rules(size=size), actions).sum())
     ours = {ko: _timed_replay(go.Rules(size=size, ko=ko), actions) for ko in KO_RULES}
     sides = {ko: ours[ko] for ko in ("positional", "simple")}
     if peers.installed("pgx"):
@@ -63,16 +65,17 @@ def measure_games(
     report.say(f"rules {size}x{size}: {rounds} rounds of {', '.join(sides)}")
     seconds = dict(zip(sides, in_turn(list(sides.values()), rounds), strict=True))
 
-    rates = {side: [actions.size / s for s in figures] for side, figures in seconds.items()}
+    rates = {side: [positions / s for s in figures] for side, figures in seconds.items()}
     row_name = f"rules {size}x{size} B={batch}"
-    note = f"{len(actions)} plies" if "pgx" in sides else "no pgx"
+    note = f"games of {positions / batch:.0f} plies, stepped together for {len(actions)}"
+    note += "" if "pgx" in sides else ", no pgx"
     for ko, least, goal in (("positional", must, aim), ("simple", None, None)):
         figures = against(rates[ko], rates.get("pgx"), "pgx env.step")
         row = f"{row_name}, {ko} ko"
         report.add(Result(row=row, unit="positions/s", must=least, aim=goal, note=note, **figures))
     report.say(f"{row_name}: {config.repeats} rounds of situational and positional ko")
     costs = in_turn([ours["situational"], ours["positional"]], config.repeats)
-    costs = [[1e9 * s / actions.size for s in side] for side in costs]
+    costs = [[1e9 * s / positions for s in side] for side in costs]
     report.add(
         Result(
             row=f"{row_name}, cost of situational ko",

@@ -70,10 +70,14 @@ def in_kernel() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_triton() -> Iterator[None]:
-    """Code traced in this context is part of a GPU kernel on whole vectors: see `for_triton`."""
+    """Code traced in this context is part of a GPU kernel on whole vectors: see `for_triton`.
+
+    JAX caches traces as with `in_kernel`.
+    """
     token = _in_triton.set(True)
     try:
-        yield
+        with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
+            yield
     finally:
         _in_triton.reset(token)
 
@@ -211,9 +215,8 @@ def _separate_traces() -> Iterator[None]:
     import jax
 
     if can_separate_traces():
-        with _user_context()(
-            (_target.get(), _in_kernel.get(), _fast_compile.get(), _sequential_writes.get())
-        ):
+        context = _target, _in_kernel, _in_triton, _fast_compile, _sequential_writes
+        with _user_context()(tuple(variable.get() for variable in context)):
             yield
         return
     jax.clear_caches()
@@ -252,7 +255,7 @@ def by_platform(*args: Any, default: Callable, **others: Callable) -> Any:
     compute the same result.
 
     The choice is made while tracing if only one platform is possible: that of the enclosing
-    `target`, or the CPU if JAX has no other device. Otherwise all functions are traced, and the
+    `target`, a GPU in a kernel for Triton, or the CPU if JAX has no other device. Otherwise all functions are traced, and the
     choice is made at lowering. (In a search of 9x9 a fifth of the time to its first answer was
     spent on tracing forms for other platforms, with jax 0.10.1.) To export a program for another
     platform, trace it within `every_platform`; otherwise it has the CPU's forms.
@@ -273,6 +276,8 @@ def by_platform(*args: Any, default: Callable, **others: Callable) -> Any:
 
 def _the_only_platform() -> str | None:
     """The platform as `by_platform` names it; None if code may be lowered for several."""
+    if _in_triton.get():
+        return IN_LOWERING["gpu"]
     if (platform := _target.get()) is not None:
         return None if platform == _EVERY else IN_LOWERING.get(platform, platform)
     return "cpu" if _has_only_a_cpu() else None

@@ -87,7 +87,7 @@ class Measured(NamedTuple):
 
 MEASURED = (
     Measured(
-        *("strong", 7, "GNU Go 3.8", 200, 0.9, 0.855759, 0.931754, 0.0881),
+        *("strong", 7, "GNU Go 3.8 at komi 9", 200, 0.9, 0.855759, 0.931754, 0.0881),
         "zero_strength/results/7x7-gnugo",
     ),
     Measured(

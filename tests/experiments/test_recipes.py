@@ -37,7 +37,8 @@ def test_a_difference_varies_with_the_seeds_of_both():
     }
     scores = {(i + 1, j + 1): score * (1 + 1 / 40) - 1 / 80 for (i, j), score in scores.items()}
     found, low, high = run.compare(scores, 3)
-    half = stats.t.ppf(0.975, 4) * math.sqrt((30**2 + 60**2) / 3)
+    freedom = 2 * (30**2 + 60**2) ** 2 / (30**4 + 60**4)  # 2.94, between 2 and 4
+    half = stats.t.ppf(0.975, freedom) * math.sqrt((30**2 + 60**2) / 3)
     np.testing.assert_allclose([found, low, high], [100, 100 - half, 100 + half])
 
 
@@ -46,7 +47,9 @@ def test_a_recipe_against_itself_and_matches_won_in_full():
     mean, low, high = run.compare({(0, 1): 1.0, (0, 2): 0.5, (1, 2): 0.0}, 3)
     np.testing.assert_allclose([mean, low], [0, -high], atol=1e-9)
     full = elo((1 + 1 / 80) / (1 + 1 / 40))
-    np.testing.assert_allclose(high, stats.t.ppf(0.975, 2) * full / math.sqrt(3))
+    # x_0 - x_2 counts twice in the mean of the three: (x_0 - x_2) 2/3 varies by 8/9, where the
+    # sample variance of the three, by 3, is expected to be 5/9.
+    np.testing.assert_allclose(high, stats.t.ppf(0.975, 2) * full * math.sqrt(8 / 5 / 3))
 
 
 def test_matches_are_played_once_and_make_a_row(tmp_path, monkeypatch):

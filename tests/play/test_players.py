@@ -41,7 +41,8 @@ def test_claims_about_players_were_measured(row):
     of_side = "command", "main_time", "reuse", "player"
     known = {name: value for name, value in played.items() if name not in of_side}
     assert {name: getattr(own, name) for name in known} == known
-    assert config["size"] == row.size
+    komi = 9.0 if row.opponent.endswith("at komi 9") else 7.0
+    assert (config["size"], config["komi"]) == (row.size, komi)
 
 
 def test_shipped_networks_are_the_measured_ones_and_small():
