@@ -76,7 +76,8 @@ def _devices() -> Iterator[str]:
         return
     kinds = ", ".join(f"{d.device_kind} ({d.platform})" for d in devices)
     yield f"devices: {kinds}; {os.cpu_count()} cores"
-    if devices[0].platform == "cpu" and shutil.which("nvidia-smi"):
+    is_chosen = bool(os.environ.get("JAX_PLATFORMS"))
+    if devices[0].platform == "cpu" and shutil.which("nvidia-smi") and not is_chosen:
         yield "wrong: there is an NVIDIA driver, but JAX uses the CPU: pip install 'jax[cuda13]'"
 
 
@@ -110,7 +111,8 @@ def _costs(config: DoctorConfig) -> Iterator[str]:
     from gozero.search.search import search
 
     assert config.size is not None  # set when it was made
-    rules = Rules(config.size, config.ko, config.suicide)
+    targets = [ahead.target(name) for name in config.target or _DEFAULT_TARGET]
+    rules = Rules(config.size, config.ko, config.suicide, remember=config.needs_past_boards)
     setup = make_setup(rules, config, config.seed)
     yield f"{config.text} on {config.size}x{config.size}; {memory_text(rules, setup, False, 1)}"
 
@@ -120,8 +122,8 @@ def _costs(config: DoctorConfig) -> Iterator[str]:
 
     states = jax.vmap(lambda komi: init(rules, komi))(jax.numpy.full(1, config.komi))
     arguments = setup.evaluator.params, states, jax.random.key(config.seed)
-    for name in config.target or _DEFAULT_TARGET:
-        target = ahead.target(name)
+    for target in targets:
+        name = target.name
         try:
             compiled = ahead.compile(target, move, *arguments)
         except ahead.MissingCompiler as error:

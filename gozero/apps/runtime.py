@@ -28,12 +28,18 @@ CACHE_SWITCH = "GOZERO_COMPILE_CACHE"
 """Environment variable: ``off`` turns the compile cache off, a path sets its folder."""
 
 
+def _has_gpu() -> bool:
+    """Whether this machine has the device of a GPU's driver, NVIDIA's or AMD's."""
+    return any(pathlib.Path(path).exists() for path in ("/dev/nvidiactl", "/dev/kfd"))
+
+
 def prepare(one_game: bool = False) -> None:
     """Set environment variables before JAX is imported; the user's own values win.
 
     Args:
       one_game: whether the program handles one game at a time: playouts of few lanes compile
-        faster with less LLVM optimisation, and run as fast or faster.
+        faster with less LLVM optimisation, and run as fast or faster. Not on a machine with a GPU,
+        for whose kernels XLA uses the same option.
 
     The compile cache is kept in the user's cache folder (see CACHE_SWITCH). XLA's C++ log is
     kept off the terminal: when XLA:CPU loads a program from that cache, it reports its own tuning
@@ -51,7 +57,7 @@ def prepare(one_game: bool = False) -> None:
         print(error, file=sys.stderr)
         sys.exit(2)
     flags = os.environ.get("XLA_FLAGS", "")
-    for flag in (VECTOR_WIDTH, *[FEW_LANES] * one_game):
+    for flag in (VECTOR_WIDTH, *[FEW_LANES] * (one_game and not _has_gpu())):
         if flag.partition("=")[0] not in flags and not plain:
             flags = f"{flags} {flag}".strip()
     if flags:

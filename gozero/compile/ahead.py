@@ -135,7 +135,9 @@ class Target:
           MissingCompiler: the library that compiles for them is not installed.
           ValueError: there is no such topology, or there are too few devices here.
         """
-        if self.is_here:
+        if self.platform == "cpu":
+            available = jax.devices("cpu")
+        elif self.is_here:
             available = jax.devices()
         elif self.platform == "tpu":
             available = _tpu(self.chip, self.topology or _SMALLEST[self.chip])

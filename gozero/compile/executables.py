@@ -174,7 +174,10 @@ class CachedFunction:
         if signature not in self._programs:
             with self._lock:
                 if signature not in self._programs:
-                    return self._first(signature, args, arrays)
+                    try:
+                        return self._first(signature, args, arrays)
+                    finally:
+                        self._programs.setdefault(signature, None)  # not kept
         program = self._programs[signature]
         return self.jitted(*args) if program is None else program(*arrays)
 
@@ -230,7 +233,6 @@ class CachedFunction:
         """A first call: uses the program in its file, or compiles it and writes the file."""
         import jax
 
-        self._programs[signature] = None
         if (place := self._place(signature)) is None:
             return self.jitted(*args)
         begin()
@@ -321,7 +323,13 @@ def name_of(*inputs: Any) -> str:
     visited: dict[int, Any] = {}
     environment = (
         [sys.version, *map(importlib.metadata.version, _VERSIONS)],
-        [device.device_kind, device.client.platform_version, processor(), os.cpu_count()],
+        [
+            device.device_kind,
+            device.client.platform_version,
+            processor(),
+            mode.cores(),
+            os.cpu_count(),
+        ],
         [os.environ.get(name) for name in _SETTINGS],
         sorted((k, repr(v)) for k, v in settings if not any(word in k for word in _IRRELEVANT)),
     )

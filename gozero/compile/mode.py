@@ -255,10 +255,11 @@ def by_platform(*args: Any, default: Callable, **others: Callable) -> Any:
     compute the same result.
 
     The choice is made while tracing if only one platform is possible: that of the enclosing
-    `target`, a GPU in a kernel for Triton, or the CPU if JAX has no other device. Otherwise all functions are traced, and the
-    choice is made at lowering. (In a search of 9x9 a fifth of the time to its first answer was
-    spent on tracing forms for other platforms, with jax 0.10.1.) To export a program for another
-    platform, trace it within `every_platform`; otherwise it has the CPU's forms.
+    `target`, a GPU in a kernel for Triton, or the CPU if JAX has no other device. Otherwise all
+    functions are traced, and the choice is made at lowering. (In a search of 9x9 a fifth of the
+    time to its first answer was spent on tracing forms for other platforms, with jax 0.10.1.) To
+    export a program for another platform, trace it within `every_platform`; otherwise it has the
+    CPU's forms.
 
     Args:
       args: pytrees of arrays.

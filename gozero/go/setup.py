@@ -55,8 +55,14 @@ def from_points(
     """As `from_stones`, given the points of Black's stones and of White's.
 
     Raises:
-      ValueError: an invalid colour to play; a chain without liberties, which the message names.
+      ValueError: a point that is not on the board, or is named twice; an invalid colour to play; a
+        chain without liberties, which the message names.
     """
+    points = [*black, *white]
+    if len(set(points)) != len(points) or not all(0 <= p < rules.num_points for p in points):
+        raise ValueError(
+            f"black, white: {points}; expected different points from 0 to {rules.num_points - 1}"
+        )
     stones = np.zeros(rules.num_points, np.int8)
     stones[list(black)], stones[list(white)] = 1, -1
     return from_stones(rules, stones.reshape(rules.size, rules.size), to_play, komi)

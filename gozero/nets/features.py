@@ -13,6 +13,10 @@ last move. Past boards come from the game and from the trail of a search; where 
 known (before the game began, and under simple ko before the root of a search) their planes
 are zero.
 
+The planes of `full` have three limits. Pass-alive areas follow Benson, who forbids suicide: where
+the rules allow it, such a chain may still fall. A suicide leaves no stone, so among the last moves
+it is neither a move nor a pass. And ladders of earlier boards are read without the ko of that time.
+
 `FeatureSet.extract` returns what a set needs of a game and a trail. A self-play row stores it, and
 planes are computed from it alone, so the inputs of self-play's network can be recomputed from its
 rows.

@@ -226,8 +226,9 @@ def with_priors(rules: Rules, evaluator: Evaluator, policy: Softmax) -> Evaluato
         evaluation = evaluator.evaluate(params[0], key, inputs)
         return evaluation._replace(prior_logits=softmax.logits(params[1], rules, positions, last))
 
-    params = evaluator.params, softmax.log_strengths(policy)
-    return evaluator._replace(observe=observe, evaluate=evaluate, params=params)
+    params, prepare = (evaluator.params, softmax.log_strengths(policy)), evaluator.prepare
+    prepared = prepare and (lambda params: (prepare(params[0]), params[1]))
+    return evaluator._replace(observe=observe, evaluate=evaluate, params=params, prepare=prepared)
 
 
 def _playout_policy(

@@ -115,10 +115,17 @@ def add_heuristic(
     description = {"name": name, "visits": visits, "amaf_visits": amaf_visits}
     description |= {"good_visits": good_visits} if good_visits else {}
     description |= {} if lost_eyes else {"lost_eyes": False}
+    prepare = evaluator.prepare
+
+    def prepared(params: HeuristicParams) -> HeuristicParams:
+        assert prepare is not None  # used only if it is given
+        return params._replace(evaluator=prepare(params.evaluator))
+
     return evaluator._replace(
         observe=observe,
         evaluate=evaluate if good_visits else with_values,
         params=HeuristicParams(evaluator.params, table),
+        prepare=prepare and prepared,
         about={**evaluator.about, "heuristic": description, **about},
     )
 

@@ -274,9 +274,9 @@ def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
                 f"{other_rules} in {path.name}"
             )
     dtypes = {shard.rows.policy_target.dtype.name for _, shard in contents}
-    shards = [
-        in_dtype(shard, "uint8" if dtypes == {"uint8"} else "float16") for _, shard in contents
-    ]
+    by_width: tuple[PolicyDtype, ...] = "float32", "float16", "uint8"
+    widest = next((dtype for dtype in by_width if dtype in dtypes), by_width[-1])
+    shards = [in_dtype(shard, widest) for _, shard in contents]
     if not sum(shard.about.rows for shard in shards):
         raise ValueError(f"data {folder}: its shards contain no rows; play some games to the end")
     rows = jax.tree.map(lambda *parts: np.concatenate(parts), *(shard.rows for shard in shards))

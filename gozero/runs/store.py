@@ -130,6 +130,7 @@ class Folder:
             try:
                 os.link(partial, path)
             except FileExistsError:
+                files.sync(path.parent)  # an attempt may have been cut off before
                 return _has_contents(path, data)
             except OSError as error:
                 if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
@@ -148,7 +149,10 @@ class Folder:
     @contextlib.contextmanager
     def _partial(self, path: pathlib.Path, data: bytes) -> Iterator[pathlib.Path]:
         """A temporary file beside `path` with its future contents; removed at the end."""
+        new = [one for one in (path.parent, *path.parent.parents) if not one.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in new:
+            files.sync(folder.parent)
         partial = path.with_name(f".{secrets.token_hex(8)}.part")
         try:
             files.write_whole(partial, data, durable=True)

@@ -23,6 +23,17 @@ def take_forms_of(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mode, "by_platform", by_platform)
 
 
+@contextlib.contextmanager
+def host_with(platform, monkeypatch):
+    """Trace as on a machine that has such a device besides its CPU, with no target: programs then
+    have their forms for all platforms until they are lowered."""
+    with monkeypatch.context() as patch:
+        patch.setattr(mode, "_has_only_a_cpu", lambda: False)
+        patch.setattr(mode, "backend", lambda: platform)
+        with mode._separate_traces():
+            yield
+
+
 PLATFORMS = {"tpu": "tpu", "cuda": "gpu"}
 
 

@@ -109,3 +109,9 @@ def test_bad_handicaps():
     state = gozero.with_handicap(rules, [0, 4])
     assert go.stones(rules, state).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
     assert int(state.to_play) == go.WHITE
+
+
+@pytest.mark.parametrize(("black", "white"), [([3], [3]), ([1, 1], []), ([-1], []), ([], [25])])
+def test_points_off_the_board_or_twice_are_refused(black, white):
+    with pytest.raises(ValueError, match=r"^black, white: .* different points from 0 to 24$"):
+        setup.from_points(go.Rules(5), black, white)

@@ -10,13 +10,32 @@ import numpy as np
 import pytest
 
 from gozero.go import rules as go
+from gozero.nets import network
+from gozero.nets.network import NetworkConfig
 from gozero.play import heuristics
 from gozero.play.evaluators import playout_evaluator
+from gozero.play.networks import network_evaluator
 from gozero.playouts.policies.mogo import handcrafted
 from gozero.search.game import Evaluation, Trail
 from tests.go.stepping import new_games
 
 RULES = go.Rules(size=5)
+
+
+def test_a_network_with_a_heuristic_is_prepared():
+    """Its parameters are then a part of the evaluator's."""
+    config = NetworkConfig(blocks=1, channels=32)
+    params = network.init(config, jax.random.key(0))
+    evaluator = network_evaluator(RULES, config, params)
+    assert evaluator.prepare is not None
+    with_values = heuristics.add_heuristic(RULES, evaluator, "even", visits=4)
+    prepared = with_values.prepared()
+    jax.tree.map(
+        np.testing.assert_array_equal, prepared.params.evaluator, evaluator.prepared().params
+    )
+    assert prepared.prepared().params.evaluator.keys() == prepared.params.evaluator.keys()
+
+
 PLAYOUTS = playout_evaluator(RULES, first_plays=True)
 EVALUATOR = PLAYOUTS._replace(
     evaluate=lambda params, key, seen: Evaluation(jnp.zeros((4, 26)), jnp.full(4, 0.25))

@@ -235,7 +235,11 @@ def game_comment(rules: Rules, number: int, opening: Sequence[int]) -> str:
 
 
 def _on_host() -> contextlib.AbstractContextManager:
-    """A context that plays single games on the CPU, even if an accelerator runs the searches."""
+    """A context that plays single games on the CPU, even if an accelerator runs the searches;
+    unless JAX_PLATFORMS excludes the CPU."""
     if mode.backend() == "cpu":
         return contextlib.nullcontext()
-    return jax.default_device(jax.local_devices(backend="cpu")[0])
+    try:
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+    except RuntimeError:  # there is no such backend
+        return contextlib.nullcontext()

@@ -187,6 +187,12 @@ class _Run:
                 name = differing[0]
                 change = f"{name} was {before[name]} in this run and is now {about[name]}"
                 raise ValueError(f"--resume: {change}")
+            now = self.manifest["devices_used"]
+            if (used := before.get("devices_used", now)) != now:
+                raise ValueError(
+                    f"--resume: the run used {used} devices, and there are now {now} for it; on a "
+                    f"CPU set JAX_NUM_CPU_DEVICES={used}"
+                )
             state = states.load(self.config.out, lanes, moves)
             if state is None:
                 self.writer.resume({}, None)

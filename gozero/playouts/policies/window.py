@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.compile import stages
+from gozero.compile import mode, stages
 from gozero.go import bitboard as bb
 from gozero.go import floods
 from gozero.go import rules as go
@@ -333,6 +333,8 @@ def _captured_rows(lay: bb.Layout, move: jax.Array, result: jax.Array) -> jax.Ar
     # A shift by 32 or more gives 0, also for the wrapped differences of other rows.
     shift = _FIVE * row - (_FIVE * playable.word_of(move) - np.uint32(5 * _REACH))[None]
     near = ((result >> np.uint32(_CAPTURE_SHIFT))[None] >> shift) & _FIVE_BITS
+    if mode.inside_kernel():  # where such a shift is not defined
+        near = jnp.where(shift < 32, near, np.uint32(0))
     return (near << (move & _FIVE_BITS)[None]) >> np.uint32(_REACH)
 
 
