@@ -275,7 +275,7 @@ def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
             )
     dtypes = {shard.rows.policy_target.dtype.name for _, shard in contents}
     by_width: tuple[PolicyDtype, ...] = "float32", "float16", "uint8"
-    widest = next((dtype for dtype in by_width if dtype in dtypes), by_width[-1])
+    widest = by_width[[dtype in dtypes for dtype in by_width].index(True)]
     shards = [in_dtype(shard, widest) for _, shard in contents]
     if not sum(shard.about.rows for shard in shards):
         raise ValueError(f"data {folder}: its shards contain no rows; play some games to the end")
