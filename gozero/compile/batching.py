@@ -82,7 +82,11 @@ def in_one_kernel(function: Callable) -> Callable:
                 return jnp.moveaxis(x, 0, -1)
             return jnp.broadcast_to(jnp.expand_dims(x, -1), (*jnp.shape(x), axis_size))
 
-        out = one_game.run(function, *jax.tree.map(games_last, tuple(batched), args))
+        out = mode.by_platform(
+            *jax.tree.map(games_last, tuple(batched), args),
+            tpu=functools.partial(one_game.run, function),
+            default=jax.vmap(function, in_axes=-1, out_axes=-1),  # on the CPU beside a TPU
+        )
         out = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), out)
         return out, jax.tree.map(lambda _: True, out)
 

@@ -60,7 +60,7 @@ PROGRAMS = {
     "rave": of_player(8, search="rave", playouts="mogo"),
     "uct, several leaves": of_player(2, search="uct", playouts="uniform", leaves=4),
 }
-DEFAULT = {("gpu", "puct with a network, one game"), ("gpu", "gumbel"), ("tpu", "playouts")}
+DEFAULT = {("gpu", "gumbel"), ("tpu", "playouts")}
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,15 @@ def test_a_program_is_lowered_on_a_machine_with_such_a_device(platform, name, mo
         text = PROGRAMS[name](platform)
     kernels = text.count("triton") + text.count("tpu_custom_call")
     assert kernels > 0, "it has the kernels for this platform"
+
+
+@pytest.mark.thorough
+def test_the_rules_are_lowered_for_the_cpu_beside_a_tpu(monkeypatch):
+    """Such as `gozero match` plays single games there."""
+    play = jax.vmap(lambda state, action: go.play(RULES, state, action))
+    with host_with("tpu", monkeypatch):
+        traced = jax.jit(play).trace(states(8), jnp.zeros(8, jnp.int32))
+        assert "tpu_custom_call" not in traced.lower(lowering_platforms=("cpu",)).as_text()
 
 
 def test_in_a_gpu_kernel_the_platform_is_known(monkeypatch):

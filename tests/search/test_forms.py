@@ -83,7 +83,7 @@ SEARCHES = {
 
 
 SLOW = {"puct", "gumbel", "puct, full trees", "rave", "proofs, several leaves", "ucb1 on 6x6"}
-THOROUGH = {"gumbel, small trees", "trees to go on from"}
+THOROUGH = {"gumbel, small trees", "trees to go on from", "one game of go"}
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_bad_settings(rule, field, value):
         rule(**{field: value})
 
 
-@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+@pytest.mark.parametrize("platform", ["cpu", pytest.param("cuda", marks=pytest.mark.thorough)])
 def test_a_full_tree_without_the_actions_that_are_next(platform, monkeypatch):
     """The root would consider eight actions, but there is room for four; when only others would be
     next, the one of these with the fewest visits is."""

@@ -84,5 +84,5 @@ def test_a_match_may_resume_by_a_name_or_by_its_settings(tmp_path):
     with MatchFolder(MatchConfig(player=flags_of_literal, out=out)):
         pass
     other = MatchConfig(player=Side(player="rave"), out=pathlib.Path(out))
-    with pytest.raises(ValueError, match=r"player\.leaves was 1 and is 2"):
+    with pytest.raises(ValueError, match=r"player\.nakade was False and is True"):
         MatchFolder(other)
