@@ -239,7 +239,7 @@ def _match_settings(pairing: Pairing, terms: Terms) -> dict:
         "games": terms.games,
         "simulations": terms.simulations,
         "seed": terms.seed,
-        "search": terms.search,
+        "search": terms.searched,
         "openings": terms.openings,
     }
 

@@ -60,6 +60,11 @@ def match_of(run: pathlib.Path, command: str, terms: Terms, weights: pathlib.Pat
     """The settings of the match, which has a folder of its own. With puct its player has the run's
     --c-puct, which does not grow with the visits: at a few hundred of them it hardly would."""
     considered = terms.considered if terms.search == "gumbel" else None
+    if terms.value_scale != 1.0:
+        raise ValueError(
+            f"--command: `gozero match` plays networks with a value scale of 1, and this run has "
+            f"--value-scale {terms.value_scale:g}"
+        )
     rules = terms.rules
     assert isinstance(rules, Rules)  # programs play Go; `evaluate` refuses other games
     identity = f"{command} {terms.simulations} {terms.seed} {terms.search} {considered}"

@@ -65,6 +65,12 @@ class Terms:
     value_scale: float = 1.0  # with gumbel: c_scale; as in training
     puct: Puct = Puct()  # noqa: RUF009 (frozen); with puct: the rule of our networks, as in training
 
+    @property
+    def searched(self) -> str:
+        """The search as records name it; networks with another one are other players."""
+        scale = "" if self.value_scale == 1.0 else f", value scale {self.value_scale:g}"
+        return f"{self.search}{scale}"
+
     @classmethod
     def of(cls, config: TrainConfig, rules: Rules | Game) -> Terms:
         """The settings of a run's matches."""
@@ -132,7 +138,7 @@ def evaluate(
         line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
         files.add_line(path, line)
         lines.append(line)
-    rated = Rated(folder.stem(iteration), terms.simulations, terms.search)
+    rated = Rated(folder.stem(iteration), terms.simulations, terms.searched)
     rating = rate_lines(lines, [rated])[rated]
     low, high = round(rating.low, 1), round(rating.high, 1)
     metrics: dict[str, Any] = {"elo": round(rating.elo, 1), "elo_interval": [low, high]}
@@ -294,7 +300,7 @@ def line_of(match: MatchResult, terms: Terms) -> dict:
         "unsound": int(np.sum(~match.ok)),
         "seed": terms.seed,
         "simulations": terms.simulations,
-        "search": terms.search,
+        "search": terms.searched,
         "openings": terms.openings,
     }
 

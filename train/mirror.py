@@ -4,9 +4,10 @@
     checkpoints/000040/whole         that ID, which is drawn at each start
     config.json, metrics.jsonl ...   the other files of `train.folder`, as of the newest checkpoint
 
-`whole` is written last, and only if it does not exist, and before other files are written this
-process looks for checkpoints of others. So if two processes train one run, the second to reach a
-checkpoint stops without having damaged anything.
+`whole` is written last, and only if it does not exist. If two processes train one run, the second
+to reach a checkpoint stops. Before a process writes other files it looks for checkpoints of others,
+so one that began before another's newest checkpoint overwrites nothing; one that begins between two
+checkpoints brings the records back to the last one until the first process writes them again.
 """
 
 from __future__ import annotations
@@ -86,8 +87,15 @@ class Mirror:
                 self._drop(later)
 
     def forget(self, paths: Iterable[pathlib.Path]) -> None:
-        """Delete the copies of files that have been renamed."""
-        for path in paths if self.needed else ():
+        """Delete the copies of files that have been renamed.
+
+        Raises:
+          ValueError: another process has continued the run.
+        """
+        if not self.needed:
+            return
+        self._check_owned()
+        for path in paths:
             self.shared.delete(self._key(path))
             self._pushed.pop(path, None)
 

@@ -33,9 +33,9 @@ from gozero.search.game import Evaluator, History, Trail, history_of
 from gozero.search.rules.puct import Puct
 
 _GAMES, _PLIES, _EVERY = 64, 48, 3
+"""Games whose positions are compared: their number, their length, and the plies per position."""
 _KOMI = {9: 7.0, 7: 9.0}
 """At which both sides have chances; on 7x7 Black wins by 9."""
-"""Games whose positions are compared: their number, their length, and the plies per position."""
 
 
 @functools.cache

@@ -136,7 +136,10 @@ class Target:
           ValueError: there is no such topology, or there are too few devices here.
         """
         if self.platform == "cpu":
-            available = jax.devices("cpu")
+            try:
+                available = jax.devices("cpu")
+            except RuntimeError as error:
+                raise ValueError(f"{self.name}: JAX_PLATFORMS excludes it") from error
         elif self.is_here:
             available = jax.devices()
         elif self.platform == "tpu":

@@ -22,8 +22,8 @@ _NETWORK = {
     "symmetries": "random",
     "simulations": 200,
 }
-"""KataGo's search scores better than the Gumbel root that a network is trained with
-(``experiments/network_search``)."""
+"""KataGo's search with reuse and random symmetries scores better than the Gumbel root that a
+network is trained with, which has neither (``experiments/network_search``)."""
 
 _RAVE = {"search": "rave", "simulations": 3000, "rave_bias": 0.01, "nakade": True}
 

@@ -519,11 +519,9 @@ class SearchConfig:
     def wide(self) -> bool:
         """Whether value sums are `values.Wide`, because an i32 might overflow.
 
-        With room for an earlier search's nodes, that search's visits count too. (Those of an
-        ensemble never are.)
+        (Those of an ensemble never are.)
         """
-        most = max(self.num_simulations, self.num_nodes - 1)
-        return self.ensemble is None and most > self._visits_left(self._max_visits)
+        return self.ensemble is None and self.num_simulations > self._visits_left(self._max_visits)
 
     @property
     def _max_visits(self) -> int:
@@ -570,7 +568,11 @@ class SearchConfig:
 
     @property
     def for_reuse(self) -> SearchConfig:
-        """The config with room for reuse, 2 num_simulations + 1 nodes, unless capacity is set."""
+        """The config with room for reuse, 2 num_simulations + 1 nodes, unless capacity is set.
+
+        Just below the number of simulations from which sums are `wide`, a search drops an earlier
+        tree of many visits, because both together would not fit: see `reuse.fit`.
+        """
         if self.capacity is not None:
             return self
         return dataclasses.replace(self, capacity=2 * self.num_simulations + 1)

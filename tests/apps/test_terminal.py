@@ -63,15 +63,24 @@ def test_hint_analysis_and_help(capsys):
 
 def test_a_position_is_analysed_once_and_a_new_game_knows_nothing(capsys):
     """Also after taking a move back; and what was known of the game before does not count."""
-    output = play(capsys, "hint\nD4\nhint\nundo\nhint\nnew\nD4\nhint\nanalysis\n")
-    assert output.splitlines().count("A5") == 4
-    assert "Black wins 27.0%" in output.splitlines()[-3]
+    thinking = Unthinking()
+    terminal = Terminal(PlayConfig.of_flags({"player": "random", "size": 5}), thinking)
+    terminal.new()
+    for command, asked in (
+        ("hint", [[0]]),
+        ("D4\nhint", [[0], [2]]),
+        ("undo\nhint", [[0], [2]]),
+        ("new\nD4\nhint\nanalysis", [[0], [2], [2]]),
+    ):
+        terminal.take(io.StringIO(f"{command}\n"))
+        assert thinking.asked == asked
+    assert capsys.readouterr().out.splitlines().count("A5") == 4
 
 
 def test_the_result_of_a_game_with_a_move_taken_back(capsys, tmp_path):
     path = tmp_path / "game.sgf"
     play(capsys, f"C3\nundo\nC4\nundo\nresign\nsave {path}\n")
-    assert sgf.read(path).result == "?", "resigned before these moves"
+    assert sgf.read(path).result == "W+R", "resigned before the moves that were taken back"
     output = play(capsys, f"C3\nundo\nC4\nresign\nresign\nsave {path}\n")
     assert "? the game is over" in output
     assert sgf.read(path).result == "W+R"

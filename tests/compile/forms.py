@@ -30,7 +30,7 @@ def host_with(platform, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(mode, "_has_only_a_cpu", lambda: False)
         patch.setattr(mode, "backend", lambda: platform)
-        with mode._separate_traces():
+        with mode._user_context()(("host", platform)):
             yield
 
 

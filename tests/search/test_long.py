@@ -78,8 +78,6 @@ def test_the_settings_choose_the_form_and_refuse_conflicts():
     assert SearchConfig(MAX_VISITS + 1).wide
     assert SearchConfig(MAX_VISITS - 10, leaves=2, virtual_loss=10, capacity=9).wide
     assert optional_arrays(SearchConfig(10**6)).wide
-    assert SearchConfig(MAX_VISITS // 2 + 1).for_reuse.wide, "an earlier search counts, too"
-    assert not SearchConfig(MAX_VISITS // 2 - 1).for_reuse.wide
     with pytest.raises(ValueError, match="num_simulations"):
         SearchConfig(MOST_VISITS + 1)
     with pytest.raises(ValueError, match=r"^num_simulations: 131071 .* at most 65534"):

@@ -172,6 +172,9 @@ def test_fewer_games_than_before_count_those_that_were_played(tmp_path):
     assert [of(games).games for games in (40, 120)] == [100, 120]
     (out / "config.json").write_text("{}")
     assert of(40).games == 40
+    scaled = matches.Terms(Rules(5), (7.0,), 4, 2, seed=3, value_scale=0.2)
+    with pytest.raises(ValueError, match=r"^--command: .* --value-scale 0.2$"):
+        gtp_opponent.match_of(tmp_path, "gnugo", scaled, path)
 
 
 def test_a_program_plays_at_the_most_frequent_komi(tmp_path):

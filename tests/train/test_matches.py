@@ -366,6 +366,8 @@ def test_networks_search_as_in_training_without_its_noise(root, monkeypatch):
         of = Terms.of(scaled, RULES)
         matches.network_player(of, make_plan(scaled).learner.network, params_of(1))
         assert (configs[2].root_select.value_scale, configs[2].select.value_scale) == (0.2, 0.2)
+        assert of.searched == "gumbel, value scale 0.2"
+    assert terms.searched == root
 
 
 def line(iteration, opponent, won, simulations, **more):

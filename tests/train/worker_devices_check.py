@@ -25,6 +25,10 @@ def main() -> None:
         for number in (shard, shard + 1, 0, 1)
     ]
     for call, parts in zip(together, zip(*alone, strict=True), strict=True):
+        parts = [
+            (rows.replace(game=rows.game * len(parts) + device), frequency)
+            for device, (rows, frequency) in enumerate(parts)
+        ]
         whole = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         jax.tree.map(np.testing.assert_array_equal, call, whole)
     assert sum(len(frequency) for _, frequency in together) > 100

@@ -498,8 +498,8 @@ class Engine:
 
     @property
     def _start(self) -> tuple:
-        """The start of the game: size, komi and stones, on which its values depend."""
-        return self.size, self.komi, self.handicap, self.stones
+        """The start of the game, on which its values depend."""
+        return self.size, self.komi, self.handicap, self.stones, self.first
 
     def _actions_since_search(self, colour: int) -> list[int] | None:
         """The actions since the last search; None if the game did not go on from there.

@@ -233,7 +233,7 @@ class Session:
             raise BadMessage("it is not your turn")
         self._play_action(_integer(message, "at", 0, self.tree.size**2))
         turn = self._players[self.tree.game.to_play]
-        self._is_engines_turn = turn != YOU and not self.tree.game.ended
+        self._is_engines_turn = turn != YOU and self._result() is None
         self._show_position()
 
     def _play_action(self, action: int) -> None:
@@ -314,9 +314,12 @@ class Session:
 
     def _result(self) -> str | None:
         """The result at the current position; None if the game goes on."""
-        node, game = self.tree.nodes[self.tree.at], self.tree.game
-        if node.result is None and game.ended:
-            node.result = coords.result_text(game.score())
+        tree = self.tree
+        node, record = tree.nodes[tree.at], tree.record
+        if node.result is None and tree.game.ended:
+            is_recorded = tree.at == len(record.moves) and record.result not in ("", "?")
+            by_score = coords.result_text(tree.game.score())
+            node.result = record.result if is_recorded else by_score
         return node.result
 
     def _analyse(self, message: dict) -> None:

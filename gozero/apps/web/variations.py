@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,8 @@ class Variations:
         for child in children:
             if (self.nodes[child].colour, self.nodes[child].action) == (colour, action):
                 self.game.play(colour, action)
-                self.at, self.nodes[child].retracted = child, False
+                self.at = child
+                self._keep()
                 return child
         if len(self.nodes) >= MOST_NODES:
             raise ValueError(f"the game already has {MOST_NODES:,} nodes, the maximum")
@@ -98,7 +100,13 @@ class Variations:
         self.nodes.append(MoveNode(self.at, colour, action))
         children.append(len(self.nodes) - 1)
         self.at = len(self.nodes) - 1
+        self._keep()
         return self.at
+
+    def _keep(self) -> None:
+        """Play has gone on here, so the moves that lead here are not taken back."""
+        for node in self.path(self.at):
+            self.nodes[node].retracted = False
 
     def go_to(self, node: int) -> None:
         """Make a node the current one: undo moves to the last common node, or restart from the root
@@ -161,11 +169,13 @@ class Variations:
         main line, and Black's wins (SBKV) where they are known."""
         main = self._continued([0])
         own_result = self.record.result if main[-1] == len(self.record.moves) else "?"
+        *_, last_kept = itertools.takewhile(lambda node: not self.nodes[node].retracted, main)
+        result = self.nodes[main[-1]].result or self.nodes[last_kept].result or own_result
         record = dataclasses.replace(
             self.record,
             moves=tuple(self.moves(main[-1])),
             move_comments=(),
-            result=self.nodes[main[-1]].result or own_result,
+            result=result,
         )
         tree = sgf.tree_of(record)
         comments = self.record.move_comments

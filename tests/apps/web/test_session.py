@@ -73,6 +73,31 @@ def test_the_main_line_of_a_loaded_game_remains(board):
     assert saved.move_comments[0] == "the centre"
 
 
+def test_a_move_taken_back_counts_again_once_play_goes_on_from_it(board):
+    board.new()
+    board.request("play", at=12)
+    board.request("undo")
+    board.request("goto", node=1)
+    board.request("play", at=7)
+    board.request("goto", node=0)
+    board.request("play", at=3)
+    board.request("save")
+    tree = sgfmill.Sgf_game.from_string(board.last("sgf")["text"])
+    assert [node.get_move() for node in tree.get_main_sequence()[1:]] == [
+        ("b", (2, 2)),
+        ("w", (3, 2)),
+    ]
+
+
+def test_the_result_of_a_loaded_game_remains(board):
+    """Also where its board would score otherwise."""
+    board.request("load", sgf="(;SZ[5]KM[0]RE[W+3];B[cc];W[];B[])")
+    board.request("goto", node=3)
+    assert (board.last("at")["ended"], board.last("at")["result"]) == (True, "W+3")
+    board.request("save")
+    assert "RE[W+3]" in board.last("sgf")["text"]
+
+
 def test_a_resignation_belongs_to_its_position(board):
     board.new()
     for action in (12, 7):
