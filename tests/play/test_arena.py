@@ -75,7 +75,13 @@ def replay(match, number, ko="positional"):
     return game
 
 
-@pytest.mark.parametrize(("match", "ko"), [(searched, "simple"), (random_games, "positional")])
+@pytest.mark.parametrize(
+    ("match", "ko"),
+    [
+        pytest.param(searched, "simple", marks=pytest.mark.thorough),
+        (random_games, "positional"),
+    ],
+)
 def test_games_match_the_reference(match, ko):
     match = match()
     ends = set()

@@ -106,7 +106,7 @@ def check_against_reference(games: list[ReferenceGame], seed: int):
     [
         (2, 40),
         pytest.param(5, 16, marks=pytest.mark.thorough),
-        (9, 6),
+        pytest.param(9, 6, marks=pytest.mark.thorough),
         pytest.param(16, 3, marks=pytest.mark.slow),
     ],
 )

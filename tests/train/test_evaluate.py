@@ -274,6 +274,7 @@ def test_a_sequential_test_ends_when_its_openings_are_used_up(out, capsys, score
     )
 
 
+@pytest.mark.thorough
 def test_two_networks_play_a_sequential_test(out, capsys):
     run(out, "--sprt", *SMALL)
     assert "000005 against 000004: +" in capsys.readouterr().out

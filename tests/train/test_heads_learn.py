@@ -105,7 +105,8 @@ def test_shards_on_an_axis_take_the_same_step():
         jax.tree.map(close, one[1], metrics)
 
 
-@pytest.mark.parametrize("cores", [pytest.param(1, marks=pytest.mark.thorough), 2])
+@pytest.mark.thorough
+@pytest.mark.parametrize("cores", [1, 2])
 def test_slices_of_a_batch_give_its_gradient(cores, monkeypatch):
     """A CPU sums it slice by slice, in another order: equal to 1e-4 of the largest number."""
     monkeypatch.setattr(mode, "cores_of_a_device", lambda: cores)

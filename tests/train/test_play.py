@@ -106,6 +106,7 @@ def test_invariant_2_for_loop_carries():
         assert moves_in_loops(text, leading) == []
 
 
+@pytest.mark.thorough
 def test_any_game_has_rows():
     """Connect Four's rows have a position and the mover's result, but no komi, score or area."""
     four = connect_four_game(4, 4)

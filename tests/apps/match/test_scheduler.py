@@ -152,6 +152,7 @@ def test_another_version_of_a_program_is_another_player(tmp_path, capsys):
     assert match(out, engine, scripted(), "--games", "4") == 0
 
 
+@pytest.mark.thorough
 def test_finished_games_are_kept_while_programs_still_run(tmp_path, monkeypatch):
     """Both keep running after `quit`, and the match is stopped while it waits for them."""
     out, stops, close = tmp_path / "run", [], GtpClient.close

@@ -86,6 +86,7 @@ def sampled():
     return np.array([float(mean) for mean, _ in result]), slopes
 
 
+@pytest.mark.thorough
 def test_the_gradient_matches_an_enumeration_of_playouts():
     value, slope = exact()
     means, slopes = sampled()

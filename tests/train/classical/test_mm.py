@@ -110,6 +110,7 @@ def information(played: choice.Choices, every: np.ndarray) -> np.ndarray:
     return (p * (1 - p)).sum(axis=1)
 
 
+@pytest.mark.thorough
 def test_updates_match_the_reference():
     played = jax.tree.map(lambda x: x[:60], learnt(12_288)[0])
     actual = features(played)
