@@ -74,7 +74,8 @@ def test_again_skips_the_type_check(kept, never_traced):
     assert double.again(np.uint32(5))(np.uint32(3)) == first
 
 
-def test_a_call_waits_for_a_compilation_in_another_thread(kept, monkeypatch):
+@pytest.mark.parametrize("first", ["prepare", "__call__"])
+def test_a_call_waits_for_a_compilation_in_another_thread(first, kept, monkeypatch):
     double, begun, goes_on = executables.jit(hashing.mix), threading.Event(), threading.Event()
     compiled, times = executables._compiled, []
 
@@ -86,7 +87,7 @@ def test_a_call_waits_for_a_compilation_in_another_thread(kept, monkeypatch):
 
     monkeypatch.setattr(executables, "_compiled", slowly)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        prepared = pool.submit(double.prepare, np.uint32(3))
+        prepared = pool.submit(getattr(double, first), np.uint32(3))
         assert begun.wait(60)
         called = pool.submit(double, np.uint32(3))
         with pytest.raises(concurrent.futures.TimeoutError):
