@@ -6,15 +6,19 @@ import json
 import math
 import re
 
+import chex
+import jax
 import numpy as np
 import pytest
 
+import gozero
 from gozero.apps import cli
 from gozero.apps.analysis import answer, query, run, search
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import QueryError
 from gozero.apps.analysis.search import FullAnalysis
 from gozero.runs import memory
+from gozero.search.game import Trail
 
 BASE = {"id": "q", "moves": [], "boardXSize": 3, "boardYSize": 3, "komi": 0.5}
 VISITS = 24
@@ -347,3 +351,32 @@ def test_invalid_flags(arguments, complaint, capsys):
         cli.main(["analyze", *arguments])
     assert stopped.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_the_game_without_avoided_moves_is_the_game():
+    rules = gozero.Rules(3)
+    game = gozero.go_game(rules)
+    evaluator = gozero.playout_evaluator(rules)
+    restricted_game, _ = search.without_avoided(game, evaluator)
+    passes = rules.num_actions - 1
+    state = game.init(jax.random.key(0))
+    for action in (4, passes, passes):
+        state = game.play(state, action)
+    restricted = search.RestrictedState(state, np.zeros((2, rules.num_actions), np.int32))
+    history, wrapped = game.history, restricted_game.history
+    context, position = history.root(state)
+    restricted_context, restricted_position = wrapped.root(restricted)
+    chex.assert_trees_all_equal(restricted_position, position)
+    trail = Trail(jax.tree.map(lambda x: x[None], position), np.int32(0))
+    assert [float(x) for x in history.scored(context, position)] == [1.0, -1.0, -2.0]  # White's
+    for name, rest in {
+        "legal": (trail,),
+        "outcome": (),
+        "observe": (trail,),
+        "scored": (),
+    }.items():
+        expected = getattr(history, name)(context, position, *rest)
+        got = getattr(wrapped, name)(restricted_context, position, *rest)
+        chex.assert_trees_all_equal(got, expected)
+    same = {name for name in history._fields if getattr(wrapped, name) == getattr(history, name)}
+    assert same == {"play", "sees_ancestors"}  # these know nothing of the context

@@ -19,7 +19,7 @@ from gozero.play.setups import check_memory, make_setup
 from gozero.search import search as pieces
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluator, Game, History, Trail
+from gozero.search.game import Evaluator, Game, Trail
 from gozero.search.variations import lines_below
 
 DETAILED = 12
@@ -87,13 +87,12 @@ def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
             observe=lambda restricted, *rest: observe(restricted.state, *rest)
         )
     restricted_game = game._replace(
-        history=History(
+        history=history._replace(
             root=root,
-            play=history.play,
             legal=legal,
             outcome=on_state(history.outcome),
             observe=on_state(history.observe),
-            sees_ancestors=history.sees_ancestors,
+            scored=None if history.scored is None else on_state(history.scored),
         )
     )
     return restricted_game, evaluator
