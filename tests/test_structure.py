@@ -15,6 +15,8 @@ import gozero
 
 ROOT = pathlib.Path(__file__).parent.parent
 LAYERS = {
+    "gozero.struct": 0,
+    "gozero.hashing": 0,
     "gozero.compile": 0,
     "gozero.runs": 0,
     "gozero.go": 1,

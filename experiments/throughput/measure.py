@@ -55,12 +55,6 @@ class Result:
         return {**dataclasses.asdict(self), "holds": self.reaches(self.must)}
 
 
-def best_seconds(run: Callable[..., Any], make_arguments: Callable[[], tuple], repeats: int):
-    """Least seconds of `repeats` runs, after one that compiles. Arguments may be donated."""
-    timed = make_timed(run, make_arguments)
-    return min(timed() for _ in range(repeats))
-
-
 def make_timed(
     run: Callable[..., Any], make_arguments: Callable[[], tuple], *, warm_up: bool = True
 ) -> Callable[[], float]:

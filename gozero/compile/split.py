@@ -1,8 +1,8 @@
 """Splits a function that makes one expensive request into two programs: before it and after it.
 
-The answer to the request is computed by other programs, or by the host. Where several functions
+The response to the request is computed by other programs, or by the host. Where several functions
 make the same request, as the begin of a search and each of its steps do for evaluations, the code
-for the answer is compiled once, and all programs are compiled at the same time.
+for the response is compiled once, and all programs are compiled at the same time.
 
 A program takes only the arrays that it uses and returns only those that it computes: a call costs
 some time per array, and XLA copies arrays that are only passed through. Which arrays these are is
@@ -26,10 +26,10 @@ from jax.interpreters import partial_eval
 from gozero.compile import executables
 
 TypesOf = Callable[[Any], Any]
-"""The types of a question, a pytree of `jax.ShapeDtypeStruct` -> the types of the answer."""
+"""The types of a request, a pytree of `jax.ShapeDtypeStruct` -> the types of the response."""
 
 NeededOf = Callable[[Any], Sequence[bool]]
-"""The types of a question -> which of its leaves are used."""
+"""The types of a request -> which of its leaves are used."""
 
 Options = Callable[[], dict[str, Any]]
 """Returns the compiler options; called when a program is compiled."""
@@ -37,20 +37,20 @@ Options = Callable[[], dict[str, Any]]
 Leaves = list[Any]
 """Arrays; None for one that is not used."""
 
-_request = core.Primitive("gozero_ask")
+_request = core.Primitive("gozero_request")
 _request.multiple_results = True
-_request.def_abstract_eval(lambda *question, answer_types: list(answer_types))
+_request.def_abstract_eval(lambda *request, response_types: list(response_types))
 
 
 class SplitFunction:
-    """``function(ask, *args)`` as two programs; it calls `ask` exactly once, outside loops and
+    """``function(send, *args)`` as two programs; it calls `send` exactly once, outside loops and
     branches.
 
     Args:
-      function: jittable; the argument of `ask` (the question) and its result (the answer) are
+      function: jittable; the argument of `send` (the request) and its result (the response) are
         pytrees of arrays.
-      types_of: gives the types of the answer.
-      needed_of: gives the leaves of a question that are used; None: all are.
+      response_types_of: gives the types of the response.
+      needed_of: gives the leaves of a request that are used; None: all are.
       donated: whether the arrays of the first argument are donated; those that are passed through
         to the result are not.
       options: the compiler options of both programs.
@@ -59,12 +59,12 @@ class SplitFunction:
     def __init__(
         self,
         function: Callable,
-        types_of: TypesOf,
+        response_types_of: TypesOf,
         needed_of: NeededOf | None = None,
         donated: bool = False,
         options: Options = dict,
     ):
-        self._cut_args = (function, types_of, needed_of, donated)
+        self._cut_args = (function, response_types_of, needed_of, donated)
         self._options = options
         self._halves: dict[tuple, Halves] = {}
 
@@ -79,8 +79,10 @@ class SplitFunction:
 class Halves:
     """The two programs of a function, for arguments of some types; see `SplitFunction.at`."""
 
-    def __init__(self, function, types_of, needed_of, donated, types, tree, options: Options):
-        cut = functools.partial(_cut, function, types_of, needed_of, donated, types, tree)
+    def __init__(
+        self, function, response_types_of, needed_of, donated, types, tree, options: Options
+    ):
+        cut = functools.partial(_cut, function, response_types_of, needed_of, donated, types, tree)
         self._cut, self._types = cut, types
         self._layout: ProgramLayout = executables.cached_result(lambda: cut().layout, cut)
         jit = functools.partial(executables.jit, donate_argnums=0, compiler_options=options)
@@ -90,27 +92,27 @@ class Halves:
         self._second_again: Callable | None = None
 
     def before(self, *args: Any) -> tuple[Leaves, Leaves]:
-        """Runs the first program: (the leaves of the question, arrays to pass on to `after`)."""
+        """Runs the first program: (the leaves of the request, arrays to pass on to `after`)."""
         arrays = jax.tree.leaves(args)
         inputs = _select(arrays, self._layout.used), _select(arrays, self._layout.read)
         results = (self._first_again or self._first)(*inputs)
         self._first_again = self._first_again or self._first.again(*inputs)
         arrays += results
-        return [None if i is None else arrays[i] for i in self._layout.question], arrays
+        return [None if i is None else arrays[i] for i in self._layout.request], arrays
 
-    def after(self, arrays: Leaves, answer: Any) -> Any:
-        """Runs the second program on the answer; returns the function's result."""
+    def after(self, arrays: Leaves, response: Any) -> Any:
+        """Runs the second program on the response; returns the function's result."""
         layout = self._layout
-        inputs = _select(arrays, layout.used_later), _select(arrays, layout.read_later), answer
+        inputs = _select(arrays, layout.used_later), _select(arrays, layout.read_later), response
         results = (self._second_again or self._second)(*inputs)
         self._second_again = self._second_again or self._second.again(*inputs)
         arrays = arrays + results
         return jax.tree.unflatten(layout.result_tree, [arrays[i] for i in layout.result])
 
     @property
-    def question(self) -> Any:
-        """The types of the question."""
-        return self._layout.question_types
+    def request(self) -> Any:
+        """The types of the request."""
+        return self._layout.request_types
 
     @property
     def is_missing(self) -> bool:
@@ -121,11 +123,11 @@ class Halves:
         """`executables.CachedFunction.prepare` for the first program."""
         self._first.prepare(*self._types_first())
 
-    def prepare_after(self, answer: Any) -> None:
-        """The same for the second program; `answer` has the types of the answer."""
+    def prepare_after(self, response: Any) -> None:
+        """The same for the second program; `response` has the types of the response."""
         types, layout = [*self._types, *self._cut().results], self._layout
         self._second.prepare(
-            _select(types, layout.used_later), _select(types, layout.read_later), answer
+            _select(types, layout.used_later), _select(types, layout.read_later), response
         )
 
     @property
@@ -185,11 +187,11 @@ class ProgramLayout(NamedTuple):
 
     used: tuple[int, ...]  # donated to the first program
     read: tuple[int, ...]  # its other arguments
-    question: tuple[int | None, ...]  # None: it is not used
+    request: tuple[int | None, ...]  # None: it is not used
     used_later: tuple[int, ...]  # as `used` and `read`, for the second program
     read_later: tuple[int, ...]
     result: tuple[int, ...]
-    question_types: Any
+    request_types: Any
     result_tree: Any
 
 
@@ -197,7 +199,7 @@ class _Cut(NamedTuple):
     """A traced function, split at the equation that makes the request."""
 
     first: core.ClosedJaxpr  # (donated arrays, other arrays) -> results
-    second: core.ClosedJaxpr  # (donated arrays, other arrays, the answer) -> results
+    second: core.ClosedJaxpr  # (donated arrays, other arrays, the response) -> results
     results: list  # the types of the first program's results
     later_results: list  # the same, of the second
     layout: ProgramLayout
@@ -228,8 +230,8 @@ def _first(cut: Callable[[], _Cut], used: Leaves, read: Leaves) -> Leaves:
     return core.jaxpr_as_fun(cut().first)(*used, *read)
 
 
-def _second(cut: Callable[[], _Cut], used: Leaves, read: Leaves, answer: Any) -> Leaves:
-    return core.jaxpr_as_fun(cut().second)(*used, *read, *jax.tree.leaves(answer))
+def _second(cut: Callable[[], _Cut], used: Leaves, read: Leaves, response: Any) -> Leaves:
+    return core.jaxpr_as_fun(cut().second)(*used, *read, *jax.tree.leaves(response))
 
 
 def _trimmed(trim: Callable[[], _Trim], leaves: Leaves) -> Any:
@@ -250,36 +252,36 @@ def _trim(function: Callable, types: tuple, tree: Any) -> _Trim:
 @functools.lru_cache(maxsize=16)
 def _cut(
     function: Callable,
-    types_of: TypesOf,
+    response_types_of: TypesOf,
     needed_of: NeededOf | None,
     donated: bool,
     types: tuple,
     tree: Any,
 ) -> _Cut:
-    questions = []
+    requests = []
 
-    def ask(question: Any) -> Any:
-        leaves, question_types = jax.tree.leaves(question), jax.eval_shape(lambda: question)
-        questions.append(question_types)
-        answer_types, answer_tree = jax.tree.flatten(types_of(question_types))
-        avals = tuple(ShapedArray(x.shape, x.dtype) for x in answer_types)
+    def send(request: Any) -> Any:
+        leaves, request_types = jax.tree.leaves(request), jax.eval_shape(lambda: request)
+        requests.append(request_types)
+        response_types, response_tree = jax.tree.flatten(response_types_of(request_types))
+        avals = tuple(ShapedArray(x.shape, x.dtype) for x in response_types)
         return jax.tree.unflatten(
-            answer_tree, _request.bind(*map(jnp.asarray, leaves), answer_types=avals)
+            response_tree, _request.bind(*map(jnp.asarray, leaves), response_types=avals)
         )
 
     args = jax.tree.unflatten(tree, types)
-    traced, result = jax.make_jaxpr(functools.partial(function, ask), return_shape=True)(*args)
+    traced, result = jax.make_jaxpr(functools.partial(function, send), return_shape=True)(*args)
     jaxpr = traced.jaxpr
     places = [i for i, equation in enumerate(jaxpr.eqns) if equation.primitive is _request]
-    if len(places) != 1 or len(questions) != 1:
+    if len(places) != 1 or len(requests) != 1:
         raise ValueError(
-            f"function: it called `ask` {len(questions)} times, or within a loop or a branch; call "
+            f"function: it called `send` {len(requests)} times, or within a loop or a branch; call "
             "it exactly once, outside loops and branches"
         )
-    question = questions[0]
-    needed = needed_of(question) if needed_of else [True] * len(jax.tree.leaves(question))
+    request = requests[0]
+    needed = needed_of(request) if needed_of else [True] * len(jax.tree.leaves(request))
     num_donated = len(jax.tree.leaves(args[:1])) if donated else 0
-    return _divided(traced, places[0], needed, num_donated, question, jax.tree.structure(result))
+    return _divided(traced, places[0], needed, num_donated, request, jax.tree.structure(result))
 
 
 def _divided(
@@ -287,24 +289,22 @@ def _divided(
     place: int,
     needed: Sequence[bool],
     num_donated: int,
-    question_types: Any,
+    request_types: Any,
     result_tree: Any,
 ) -> _Cut:
     """Splits a traced function at the equation that makes the request, the one at `place`.
 
     Args:
-      needed: which leaves of the question are used.
+      needed: which leaves of the request are used.
       num_donated: how many of the arguments, the first ones, may be donated.
     """
     jaxpr, args = traced.jaxpr, list(traced.jaxpr.invars)
-    request, later = jaxpr.eqns[place], jaxpr.eqns[place + 1 :]
-    question = [
-        x if is_needed else None for x, is_needed in zip(request.invars, needed, strict=True)
-    ]
-    answer, not_donated = list(request.outvars), args[num_donated:]
+    call, later = jaxpr.eqns[place], jaxpr.eqns[place + 1 :]
+    request = [x if is_needed else None for x, is_needed in zip(call.invars, needed, strict=True)]
+    response, not_donated = list(call.outvars), args[num_donated:]
     defined_later = {
         *jaxpr.constvars,
-        *answer,
+        *response,
         *(x for equation in later for x in equation.outvars),
     }
 
@@ -315,13 +315,13 @@ def _divided(
     free = _variables(
         [*(x for e in later for x in e.invars), *later_results], exclude=defined_later
     )
-    second, free = _needing(jaxpr, later, free, answer, later_results)
+    second, free = _needing(jaxpr, later, free, response, later_results)
 
-    results = _variables([*question, *free, *passed_on], exclude={*args, *jaxpr.constvars})
-    results += [x for x in question if x is not None and x not in {*args, *results}]
+    results = _variables([*request, *free, *passed_on], exclude={*args, *jaxpr.constvars})
+    results += [x for x in request if x is not None and x not in {*args, *results}]
     first, read = _needing(jaxpr, jaxpr.eqns[:place], args, [], results)
 
-    stays = set(_variables([*question, *passed_on]))
+    stays = set(_variables([*request, *passed_on]))
     used, read = _by_use(read, set(args[:num_donated]) - stays - set(free), results)
     used_later, read_later = _by_use(free, {*args[:num_donated], *results} - stays, later_results)
     number = {x: i for i, x in enumerate([*args, *results])}
@@ -330,20 +330,20 @@ def _divided(
     layout = ProgramLayout(
         used=of(used),
         read=of(read),
-        question=tuple(None if x is None else number[x] for x in question),
+        request=tuple(None if x is None else number[x] for x in request),
         used_later=of(used_later),
         read_later=of(read_later),
         result=tuple(
             number[x] if passed else next(later_numbers)
             for x, passed in zip(jaxpr.outvars, is_passed_on, strict=True)
         ),
-        question_types=question_types,
+        request_types=request_types,
         result_tree=result_tree,
     )
     closed = lambda part, some: core.ClosedJaxpr(part.replace(invars=some), traced.consts)
     return _Cut(
         first=closed(first, used + read),
-        second=closed(second, used_later + read_later + answer),
+        second=closed(second, used_later + read_later + response),
         results=[_type(x.aval) for x in results],
         later_results=[_type(x.aval) for x in later_results],
         layout=layout,

@@ -66,45 +66,45 @@ class SeparatePrograms:
         self._history = history_of(game, evaluator.observe)
         self._prepared = executables.jit(prepared) if evaluator.prepare else lambda params: params
         inputs = _functions(game, evaluator), jax.eval_shape(prepared, params)
-        self._make_answers = functools.partial(_Answers, *inputs)
-        self._answers: dict[tuple, _Answers] = {}
-        types_of = functools.partial(_answer_types, *inputs)
+        self._make_programs = functools.partial(_EvaluationPrograms, *inputs)
+        self._programs: dict[tuple, _EvaluationPrograms] = {}
+        response_types_of = functools.partial(_response_types, *inputs)
         needed_of = functools.partial(_needed_leaves, *inputs)
         self._begin, self._step = _halves(
-            game, config, _external_evaluator, types_of, needed_of, config.leaves
+            game, config, _external_evaluator, response_types_of, needed_of, config.leaves
         )
         self._is_open = executables.jit(functools.partial(_is_open, config))
         self._beside = concurrent.futures.ThreadPoolExecutor(1)
 
     def begin(self, params, key, states, tree) -> Running:
         begin = self._begin.at(tree, key, states)
-        question, arrays = begin.before(tree, key, states)
-        answers = self._answers_to(begin.question)
-        return begin.after(arrays, answers(jax.tree.leaves(self._prepared(params)), question))
+        request, arrays = begin.before(tree, key, states)
+        programs = self._programs_for(begin.request)
+        return begin.after(arrays, programs(jax.tree.leaves(self._prepared(params)), request))
 
     def advance(self, running: Running, params, num_steps, last_step) -> Running:
         params, early = jax.tree.leaves(self._prepared(params)), self._config.early_stop
         begun, step = int(running.steps), self._step.at(running)
-        answers = self._answers_to(step.question)
+        programs = self._programs_for(step.request)
         for i in range(begun, min(begun + int(num_steps), int(last_step))):
             if early and not self._is_open(running.tree, np.int32(last_step - i)):
                 break
-            question, arrays = step.before(running)
-            running = step.after(arrays, answers(params, question, self._beside))
+            request, arrays = step.before(running)
+            running = step.after(arrays, programs(params, request, self._beside))
         return running
 
-    def _answers_to(self, question: Any) -> _Answers:
-        leaves, tree = jax.tree.flatten(question)
+    def _programs_for(self, request: Any) -> _EvaluationPrograms:
+        leaves, tree = jax.tree.flatten(request)
         kind = tuple(leaves), tree
-        if kind not in self._answers:
-            self._answers[kind] = self._make_answers(question)
-        return self._answers[kind]
+        if kind not in self._programs:
+            self._programs[kind] = self._make_programs(request)
+        return self._programs[kind]
 
-    def _question_types(self, key: jax.Array, states: Any) -> tuple:
+    def _request_types(self, key: jax.Array, states: Any) -> tuple:
         """The types of (key, contexts, positions, trail) in a step, known before it is traced."""
         leaves, max_plies = self._config.leaves, self._config.path_limit
 
-        def question(key, states):
+        def request(key, states):
             contexts, roots = jax.vmap(self._history.root)(states)
             contexts, roots = jax.tree.map(
                 lambda x: jnp.repeat(x, leaves, axis=0), (contexts, roots)
@@ -113,7 +113,7 @@ class SeparatePrograms:
             length = jnp.zeros(jax.tree.leaves(along)[0].shape[0], jnp.int32)
             return key, contexts, roots, Trail(along, length)
 
-        return jax.eval_shape(question, key, states)
+        return jax.eval_shape(request, key, states)
 
     def prepare(self, finish: executables.CachedFunction, params, key, states, tree) -> None:
         """As `runner.TwoPrograms.prepare`; starts with the evaluator."""
@@ -122,13 +122,13 @@ class SeparatePrograms:
             return
         # XLA compiles most of a program on one core: compile two at a time, the longest first.
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            answers = self._answers_to(self._question_types(key, states))
-            futures = [pool.submit(answers.evaluate.prepare)]
+            programs = self._programs_for(self._request_types(key, states))
+            futures = [pool.submit(programs.evaluate.prepare)]
             step = self._step.at(running := begin.result)
             futures.append(pool.submit(step.prepare_before))
-            futures += [pool.submit(program.prepare) for program in answers.others]
-            futures.append(pool.submit(step.prepare_after, answers.types))
-            futures.append(pool.submit(begin.prepare_after, answers.types))
+            futures += [pool.submit(program.prepare) for program in programs.others]
+            futures.append(pool.submit(step.prepare_after, programs.types))
+            futures.append(pool.submit(begin.prepare_after, programs.types))
             futures.append(pool.submit(begin.prepare_before))
             without_tree = running._replace(tree=None)
             futures.append(pool.submit(finish.prepare, running.tree, without_tree))
@@ -166,7 +166,7 @@ def _halves(
     game: Game,
     config: SearchConfig,
     make_evaluator: Callable[[Callable], Any],
-    types_of: Callable,
+    response_types_of: Callable,
     needed_of: Callable | None = None,
     num_copies: int = 1,
 ) -> tuple[SplitFunction, SplitFunction]:
@@ -174,30 +174,32 @@ def _halves(
 
     Args:
       game, config: as for `search`.
-      make_evaluator: (ask) -> a replacement for the evaluator, which calls `ask`.
-      types_of, needed_of: see `SplitFunction`.
+      make_evaluator: (send) -> a replacement for the evaluator, which calls `send`.
+      response_types_of, needed_of: see `SplitFunction`.
       num_copies: the roots are padded to `num_copies` times as many positions.
     """
     begin = functools.partial(_begin, game, config, make_evaluator, num_copies)
     step = functools.partial(_step, game, config, make_evaluator)
-    begin = SplitFunction(begin, types_of, needed_of, True, stages.unoptimized_options)
-    return begin, SplitFunction(step, types_of, needed_of, True, stages.fast_compile_options)
+    begin = SplitFunction(begin, response_types_of, needed_of, True, stages.unoptimized_options)
+    return begin, SplitFunction(
+        step, response_types_of, needed_of, True, stages.fast_compile_options
+    )
 
 
 def _begin(
-    game: Game, config: SearchConfig, make_evaluator, num_copies: int, ask, tree, key, states
+    game: Game, config: SearchConfig, make_evaluator, num_copies: int, send, tree, key, states
 ) -> Running:
-    def ask_padded(question):
-        key, *rest = question
+    def send_padded(request):
+        key, *rest = request
         (count,) = {len(x) for x in jax.tree.leaves(rest)}
         padded = jax.tree.map(lambda x: pad(x, (num_copies - 1) * count), rest)
-        return jax.tree.map(lambda x: x[:count], ask((key, *padded)))
+        return jax.tree.map(lambda x: x[:count], send((key, *padded)))
 
-    return pieces.begin(game, make_evaluator(ask_padded), key, states, config, tree)
+    return pieces.begin(game, make_evaluator(send_padded), key, states, config, tree)
 
 
-def _step(game: Game, config: SearchConfig, make_evaluator, ask, running: Running) -> Running:
-    evaluator, steps = make_evaluator(ask), running.steps + 1
+def _step(game: Game, config: SearchConfig, make_evaluator, send, running: Running) -> Running:
+    evaluator, steps = make_evaluator(send), running.steps + 1
     history = history_of(game, evaluator.observe)
     key = jax.random.fold_in(running.evaluation_key, steps)
     inputs = key, running.contexts, config, running.draws, running.tree, running.ok
@@ -205,18 +207,18 @@ def _step(game: Game, config: SearchConfig, make_evaluator, ask, running: Runnin
     return running._replace(tree=tree, ok=ok, steps=steps)
 
 
-def _external_evaluator(ask: Callable) -> ExternalEvaluator:
-    def answer(*question: Any) -> tuple[RulesResult, Evaluation]:
-        rules_result, evaluation, heuristic = ask(question)
+def _external_evaluator(send: Callable) -> ExternalEvaluator:
+    def evaluate(*request: Any) -> tuple[RulesResult, Evaluation]:
+        rules_result, evaluation, heuristic = send(request)
         return rules_result, evaluation if heuristic is None else add_heuristic(
             heuristic, evaluation
         )
 
-    return ExternalEvaluator(answer)
+    return ExternalEvaluator(evaluate)
 
 
-def _by_observations(observe: Callable | None, ask: Callable) -> Evaluator:
-    return Evaluator(lambda params, *question: ask(question), observe=observe)
+def _by_observations(observe: Callable | None, send: Callable) -> Evaluator:
+    return Evaluator(lambda params, *request: send(request), observe=observe)
 
 
 class _Functions(NamedTuple):
@@ -237,21 +239,21 @@ def _functions(game: Game, evaluator: Evaluator) -> _Functions:
     return _Functions(functools.partial(apply_rules, history), evaluate, heuristic)
 
 
-class _Answers:
-    """The programs that answer questions (key, contexts, positions, trail) of given types.
+class _EvaluationPrograms:
+    """The programs that serve requests (key, contexts, positions, trail) of given types.
 
     Args:
       functions: the functions that they compute.
       params: the types of the evaluator's parameters.
-      question: the types of the question.
+      request: the types of the request.
     """
 
-    def __init__(self, functions: _Functions, params: Any, question: tuple):
-        _, contexts, positions, trail = question
+    def __init__(self, functions: _Functions, params: Any, request: tuple):
+        _, contexts, positions, trail = request
         self._num_params = len(jax.tree.leaves(params))
         self._num_before = 1 + len(jax.tree.leaves(contexts))  # 1 for the key
         self._num_positions = len(jax.tree.leaves(positions))
-        args = params, *question
+        args = params, *request
         self.evaluate = TrimmedProgram(functions.evaluate, args, stages.fast_compile_options)
         deep = functools.partial(stages.fast_compile_options, fuses_deeply=True)
         heuristic = functions.heuristic
@@ -261,28 +263,28 @@ class _Answers:
         rules_input = contexts, new_positions if self._changes_positions else positions, trail
         self.rules = TrimmedProgram(functions.apply_rules, rules_input, stages.unoptimized_options)
 
-    def __call__(self, params: Leaves, question: Leaves, pool: Any = None) -> tuple:
+    def __call__(self, params: Leaves, request: Leaves, pool: Any = None) -> tuple:
         """(`RulesResult`, `Evaluation`, `Heuristic` or None).
 
         Args:
-          params, question: leaves of the parameters and of the question.
-          pool: a thread pool for the evaluation, so that answers that do not depend on it are
+          params, request: leaves of the parameters and of the request.
+          pool: a thread pool for the evaluation, so that responses that do not depend on it are
             computed meanwhile.
         """
-        leaves = [*params, *question]
+        leaves = [*params, *request]
         future = None if pool is None else pool.submit(self.evaluate, leaves)
         heuristic = self.heuristic and self.heuristic(leaves)
-        rules_result = None if self._changes_positions else self.rules(self._rules_input(question))
+        rules_result = None if self._changes_positions else self.rules(self._rules_input(request))
         evaluation = self.evaluate(leaves) if future is None else future.result()
         if rules_result is None:
-            rules_result = self.rules(self._rules_input(question, evaluation.positions))
+            rules_result = self.rules(self._rules_input(request, evaluation.positions))
         return rules_result, evaluation, heuristic
 
-    def _rules_input(self, question: Leaves, positions: Any = None) -> Leaves:
+    def _rules_input(self, request: Leaves, positions: Any = None) -> Leaves:
         """The input leaves of `rules`."""
         begin, end = self._num_before, self._num_before + self._num_positions
-        positions = question[begin:end] if positions is None else jax.tree.leaves(positions)
-        return [*question[1:begin], *positions, *question[end:]]
+        positions = request[begin:end] if positions is None else jax.tree.leaves(positions)
+        return [*request[1:begin], *positions, *request[end:]]
 
     @property
     def others(self) -> list[TrimmedProgram]:
@@ -291,13 +293,13 @@ class _Answers:
 
     @property
     def types(self) -> tuple:
-        """The types of the answers."""
+        """The types of the response."""
         heuristic_types = self.heuristic and self.heuristic.result_types
         return self.rules.result_types, self.evaluate.result_types, heuristic_types
 
     @property
     def needed(self) -> list[bool]:
-        """Which of the question's leaves any of the programs needs."""
+        """Which of the request's leaves any of the programs needs."""
         by_program = [x.needed[self._num_params :] for x in (self.evaluate, self.heuristic) if x]
         used, end = self.rules.needed, self._num_before - 1 + self._num_positions
         own = (
@@ -309,12 +311,12 @@ class _Answers:
         return [any(each) for each in zip(*by_program, strict=True)]
 
 
-def _answer_types(functions: _Functions, params: Any, question: tuple) -> tuple:
-    return _Answers(functions, params, question).types
+def _response_types(functions: _Functions, params: Any, request: tuple) -> tuple:
+    return _EvaluationPrograms(functions, params, request).types
 
 
-def _needed_leaves(functions: _Functions, params: Any, question: tuple) -> list[bool]:
-    return _Answers(functions, params, question).needed
+def _needed_leaves(functions: _Functions, params: Any, request: tuple) -> list[bool]:
+    return _EvaluationPrograms(functions, params, request).needed
 
 
 def _evaluate(history: History, evaluate: Evaluate, second: bool, params, key, *positions):
@@ -373,7 +375,7 @@ class Overlapped:
             )
         self.config, self.groups, self._evaluate = config, groups, evaluate
         self._types_of = functools.partial(
-            _host_answer_types, game.num_actions, config.amaf is not None
+            _host_response_types, game.num_actions, config.amaf is not None
         )
         make_evaluator = functools.partial(_by_observations, observe)
         self._begin, self._step = _halves(game, config, make_evaluator, self._types_of)
@@ -427,28 +429,28 @@ class Overlapped:
 
     def _joined(self, programs: Halves) -> Callable[..., Running]:
         """The function that these programs are halves of, with the host's evaluation between."""
-        structure = jax.tree.structure(programs.question)
-        types = self._types_of(programs.question)
+        structure = jax.tree.structure(programs.request)
+        types = self._types_of(programs.request)
 
         def run(*args: Any) -> Running:
-            question, arrays = programs.before(*args)
-            question = jax.tree.unflatten(structure, question)
-            return programs.after(arrays, self._evaluate_on_host(types, question))
+            request, arrays = programs.before(*args)
+            request = jax.tree.unflatten(structure, request)
+            return programs.after(arrays, self._evaluate_on_host(types, request))
 
         return run
 
-    def _evaluate_on_host(self, types: Evaluation, question: Any) -> Evaluation:
+    def _evaluate_on_host(self, types: Evaluation, request: Any) -> Evaluation:
         """The host's evaluation of (key, observations), converted to the programs' types."""
-        evaluation = self._evaluate(question[1])
+        evaluation = self._evaluate(request[1])
         if types.first_play is not None and evaluation.first_play is None:
             evaluation = evaluation._replace(first_play=np.zeros(types.first_play.shape, bool))
         check_evaluation(evaluation, types.prior_logits.shape)
         return jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), evaluation, types)
 
 
-def _host_answer_types(num_actions: int, first_plays: bool, question: Any) -> Evaluation:
+def _host_response_types(num_actions: int, first_plays: bool, request: Any) -> Evaluation:
     """The types of the evaluation of (key, observations)."""
-    count = len(jax.tree.leaves(question[1])[0])
+    count = len(jax.tree.leaves(request[1])[0])
     logits, value = jnp.zeros((count, num_actions)), jnp.zeros(count)
     first_play = jnp.zeros((count, 2, num_actions), bool) if first_plays else None
     return jax.eval_shape(lambda: Evaluation(logits, value, first_play))

@@ -53,7 +53,7 @@ class RulesResult(NamedTuple):
 class ExternalEvaluator(NamedTuple):
     """Replaces an evaluator where other programs apply the rules and evaluate (`compile.split`)."""
 
-    answer: Callable[..., tuple[RulesResult, Evaluation]]
+    evaluate: Callable[..., tuple[RulesResult, Evaluation]]
     """(key, contexts, positions, trail) -> the results of `apply_rules` and `evaluation_of`."""
     observe: None = None
 
@@ -66,7 +66,7 @@ def evaluate_positions(
 ) -> Evaluated:
     """Legality, result and evaluation of B positions."""
     if isinstance(evaluator, ExternalEvaluator):
-        rules_result, evaluation = evaluator.answer(key, contexts, positions, trail)
+        rules_result, evaluation = evaluator.evaluate(key, contexts, positions, trail)
         check_evaluation(evaluation, rules_result.legal.shape)
     else:
         rules_result = apply_rules(game, contexts, positions, trail)

@@ -7,10 +7,10 @@ A rule's choice at a node changes only when a value is backed up through the nod
 made during the backup and stored in the tree; a descent follows the stored choices and reads one
 number per level.
 
-How the loop updates the trees in place (invariant 2 of the design): no loop carries a tree under a
-batched predicate. A descent reads the tree and carries only node indices and the path; a step
-then writes each array once, at rows that depend on what was read, so that XLA has no reason
-to keep the old copy.
+How the loop updates the trees in place (invariant 2 in CONTRIBUTING.md): no loop carries a tree
+under a batched predicate. A descent reads the tree and carries only node indices and the path; a
+step then writes each array once, at rows that depend on what was read, so that XLA has no reason to
+keep the old copy.
 
 On a TPU, small trees are converted to a layout in vector lanes while they are searched, see
 `lanes`.

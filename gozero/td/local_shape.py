@@ -30,7 +30,7 @@ from gozero.td.shapes import BLACK, WHITE, Shapes
 
 def table(shapes: Shapes, weights: Any) -> jax.Array:
     """f32[E]: the value of each entry, from weights f32[K + 1]. Reuse it for many positions."""
-    return jnp.asarray(local.expand(local.sharing(shapes).weight, weights))
+    return jnp.asarray(local.expand(local.sharing(shapes).weight_index, weights))
 
 
 def entries(shapes: Shapes, black: bb.Board, white: bb.Board) -> jax.Array:

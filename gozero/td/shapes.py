@@ -85,7 +85,7 @@ class Slots(NamedTuple):
 class Sharing(NamedTuple):
     """Which weights each entry uses."""
 
-    weight: Any
+    weight_index: Any
     """i32[S, E]: +k for weight k, -k for weight k with the opposite sign, 0 for none.
 
     Row 0 is for the location dependent weights, row 1 (if any) for the location independent ones.
@@ -210,13 +210,13 @@ def _classes(side: int, turns: list[np.ndarray]) -> tuple[np.ndarray, int]:
     return sign * (np.searchsorted(class_codes, canonical) + 1), len(class_codes)
 
 
-def expand(weight: Any, weights: Any) -> Any:
+def expand(weight_index: Any, weights: Any) -> Any:
     """f32[E]: the value of each entry, the signed sum of its weights.
 
     Args:
-      weight: i32[S, E], from `Sharing`.
+      weight_index: i32[S, E], from `Sharing`.
       weights: f32[K + 1], the first 0.
     """
     xp = np if isinstance(weights, np.ndarray) else jnp
-    parts = [xp.sign(row).astype(weights.dtype) * weights[abs(row)] for row in weight]
+    parts = [xp.sign(row).astype(weights.dtype) * weights[abs(row)] for row in weight_index]
     return functools.reduce(lambda a, b: a + b, parts)

@@ -65,7 +65,7 @@ class TdConfig:
 class Task(NamedTuple):
     """What all lanes share."""
 
-    weight: jax.Array  # i32[S, E]: the weights of each entry, see `shapes.Sharing`
+    weight_index: jax.Array  # i32[S, E]: the weights of each entry, see `shapes.Sharing`
     komi: jax.Array  # f32[]
     root: go.Position  # of one game: the position where games begin
 
@@ -120,7 +120,7 @@ def step(
       (the lanes, the weights, the statistics of the move).
     """
     rules = config.rules
-    table = local.expand(task.weight, weights)
+    table = local.expand(task.weight_index, weights)
     logits = local_shape.action_logits(rules, config.shapes, table, lanes.positions)
     allowed = candidates(rules, lanes.positions)
     actions = choose(allowed, lanes.positions, logits, config.epsilon, key)
@@ -137,7 +137,7 @@ def step(
     earlier = lanes.active[-1]
     learns = moves >= config.plies  # the root counts as a position
     error = jnp.where(learns, target - value_of(earlier), 0.0)
-    weights = update(task.weight, weights, earlier, error, rate)
+    weights = update(task.weight_index, weights, earlier, error, rate)
     stats = StepStats(
         squared_error=jnp.sum(error**2),
         updates=jnp.sum(learns, dtype=jnp.int32),
@@ -171,7 +171,11 @@ def _results(rules: go.Rules, positions: go.Position, over: jax.Array, komi) -> 
 
 
 def update(
-    weight: jax.Array, weights: jax.Array, active: jax.Array, error: jax.Array, rate: jax.Array
+    weight_index: jax.Array,
+    weights: jax.Array,
+    active: jax.Array,
+    error: jax.Array,
+    rate: jax.Array,
 ) -> jax.Array:
     """The weights after B positions have learnt.
 
@@ -183,7 +187,7 @@ def update(
     times.
 
     Args:
-      weight: i32[S, E], from `shapes.Sharing`.
+      weight_index: i32[S, E], from `shapes.Sharing`.
       weights: f32[K + 1].
       active: i32[B, P]; the active entries of each position.
       error: f32[B]; delta; 0 where nothing is learnt.
@@ -192,7 +196,7 @@ def update(
     Returns:
       f32[K + 1], the first 0.
     """
-    which = weight.at[:, active].get(mode="promise_in_bounds")  # [S, B, P]
+    which = weight_index.at[:, active].get(mode="promise_in_bounds")  # [S, B, P]
     sign = jnp.sign(which).astype(jnp.float32)
     learns = (error != 0).astype(jnp.float32)
     number = jnp.maximum(jnp.sum(jnp.abs(sign), axis=(0, 2)), 1.0)

@@ -32,7 +32,7 @@ from gozero.td.shapes import Shapes
 class TdParams(NamedTuple):
     """The player's parameters."""
 
-    weight: jax.Array  # i32[S, E]: the weights of each entry, see `shapes.Sharing`
+    weight_index: jax.Array  # i32[S, E]: the weights of each entry, see `shapes.Sharing`
     weights: jax.Array  # f32[K + 1]
 
 
@@ -64,7 +64,7 @@ def params(shapes: Shapes, weights: np.ndarray | None = None) -> TdParams:
     share = local.sharing(shapes)
     if weights is None:
         weights = np.zeros(share.num_weights + 1, np.float32)
-    return TdParams(jnp.asarray(share.weight), jnp.asarray(weights))
+    return TdParams(jnp.asarray(share.weight_index), jnp.asarray(weights))
 
 
 class Best(NamedTuple):
@@ -111,7 +111,7 @@ def best(config: TdSearchConfig, params: TdParams, key: jax.Array, state: go.Gam
     """The best move in one game by the given weights; ties are broken at random."""
     rules, shapes = config.td.rules, config.td.shapes
     positions = jax.tree.map(lambda x: x[None], state.position)
-    table = local.expand(params.weight, params.weights)
+    table = local.expand(params.weight_index, params.weights)
     logits = local_shape.action_logits(rules, shapes, table, positions)
     legal = go.legal_actions(rules, state)[None, :-1]
     allowed = td.no_own_eyes(rules, positions, legal)
@@ -130,7 +130,7 @@ def learn(
     """
     if config.simulations == 0:
         return params.weights
-    task = td.Task(params.weight, state.komi, state.position)
+    task = td.Task(params.weight_index, state.komi, state.position)
     step = functools.partial(td.step, config.td, task)
 
     def one_move(carry):

@@ -1,4 +1,4 @@
-"""Functions that make a request, as two programs, against one program that computes the answer."""
+"""Functions that make a request, as two programs, against one that computes the response too."""
 
 import jax
 import jax.numpy as jnp
@@ -12,21 +12,21 @@ from gozero.compile.split import SplitFunction, TrimmedProgram
 TABLE = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
 
 
-def answer(question):
-    return {"twice": 2 * question["x"], "count": jnp.sum(question["x"] > 0)}
+def respond(request):
+    return {"twice": 2 * request["x"], "count": jnp.sum(request["x"] > 0)}
 
 
-def types_of(question):
-    return jax.eval_shape(answer, question)
+def response_types_of(request):
+    return jax.eval_shape(respond, request)
 
 
-def whole(ask, table, row, x):
-    """With a constant, a key, an argument passed through, a loop on each side of the question."""
+def whole(send, table, row, x):
+    """With a constant, a key, an argument passed through, a loop on each side of the request."""
     drawn = jax.random.uniform(jax.random.key(3), x.shape) + jnp.array([1.0, 2.0, 3.0, 4.0])
     x = lax.fori_loop(0, 3, lambda i, x: x + drawn, x)
-    reply = ask({"x": x, "row": row})
-    table = lax.fori_loop(0, 2, lambda i, table: table.at[i].add(reply["twice"]), table)
-    return {"table": table.at[row].set(x), "row": row, "count": reply["count"], "one": 1}
+    received = send({"x": x, "row": row})
+    table = lax.fori_loop(0, 2, lambda i, table: table.at[i].add(received["twice"]), table)
+    return {"table": table.at[row].set(x), "row": row, "count": received["count"], "one": 1}
 
 
 def run(cut, *args):
@@ -35,14 +35,14 @@ def run(cut, *args):
 
 def run_at(programs, *args):
     asked, held = programs.before(*args)
-    question = jax.tree.unflatten(jax.tree.structure(programs.question), asked)
-    return programs.after(held, answer(question))
+    request = jax.tree.unflatten(jax.tree.structure(programs.request), asked)
+    return programs.after(held, respond(request))
 
 
 def test_two_programs_equal_one():
     x = jnp.array([0.5, -7.0, 0.25, 3.0])
-    expected = whole(answer, TABLE, jnp.int32(2), x)
-    cut = SplitFunction(whole, types_of)
+    expected = whole(respond, TABLE, jnp.int32(2), x)
+    cut = SplitFunction(whole, response_types_of)
     actual = run(cut, TABLE, jnp.int32(2), x)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), actual, expected)
     assert jax.tree.structure(actual) == jax.tree.structure(expected)
@@ -54,8 +54,8 @@ def test_two_programs_equal_one():
 
 def test_donated_buffers_are_reused():
     table, row, x = TABLE + 1, jnp.int32(0), jnp.ones(4)
-    expected = whole(answer, TABLE + 1, row, x)
-    cut = SplitFunction(whole, types_of, donated=True)
+    expected = whole(respond, TABLE + 1, row, x)
+    cut = SplitFunction(whole, response_types_of, donated=True)
     place = table.unsafe_buffer_pointer()
     actual = run(cut, table, row, x)
     assert table.is_deleted()
@@ -67,22 +67,22 @@ def test_donated_buffers_are_reused():
 @pytest.mark.parametrize(
     ("function", "times"),
     [
-        (lambda ask, x: x, 0),
-        (lambda ask, x: ask({"x": ask({"x": x})["twice"]}), 2),
-        (lambda ask, x: lax.fori_loop(0, 2, lambda i, x: ask({"x": x})["twice"], x), 1),
+        (lambda send, x: x, 0),
+        (lambda send, x: send({"x": send({"x": x})["twice"]}), 2),
+        (lambda send, x: lax.fori_loop(0, 2, lambda i, x: send({"x": x})["twice"], x), 1),
     ],
 )
 def test_a_function_asks_once_and_not_in_a_loop(function, times):
-    with pytest.raises(ValueError, match=f"it called `ask` {times} times"):
-        SplitFunction(function, types_of).at(jnp.ones(4))
+    with pytest.raises(ValueError, match=f"it called `send` {times} times"):
+        SplitFunction(function, response_types_of).at(jnp.ones(4))
 
 
 def test_a_trimmed_program_takes_only_used_leaves():
     given = {"x": jnp.array([1.0, -1.0]), "row": jnp.int32(1)}
-    program = TrimmedProgram(answer, (given,), dict)
+    program = TrimmedProgram(respond, (given,), dict)
     assert program.needed == [False, True]  # of row, x
-    reply = program([None, given["x"]])
-    np.testing.assert_array_equal(reply["twice"], [2.0, -2.0])
+    received = program([None, given["x"]])
+    np.testing.assert_array_equal(received["twice"], [2.0, -2.0])
     assert jax.tree.map(lambda x: x.dtype, program.result_types) == {
         "count": "int32",
         "twice": "float32",
@@ -90,21 +90,21 @@ def test_a_trimmed_program_takes_only_used_leaves():
 
 
 def test_unused_leaves_are_not_computed_nor_passed_through():
-    def function(ask, carried, x):
-        reply = ask({"x": x + 1, "row": x[0] * 7})
-        return {"kept": carried["kept"], "sum": carried["sum"] + reply["twice"]}, x, x
+    def function(send, carried, x):
+        received = send({"x": x + 1, "row": x[0] * 7})
+        return {"kept": carried["kept"], "sum": carried["sum"] + received["twice"]}, x, x
 
-    needed = lambda question: [False, True]
+    needed = lambda request: [False, True]
     carried = {"kept": jnp.arange(3.0), "sum": jnp.zeros(4)}
     x = jnp.ones(4)
-    halves = SplitFunction(function, types_of, needed, donated=True).at(carried, x)
+    halves = SplitFunction(function, response_types_of, needed, donated=True).at(carried, x)
     asked, held = halves.before(carried, x)
     assert asked[0] is None
     text = halves._first.jitted.lower(*halves._types_first()).as_text()
     assert "7.0" not in text
     assert "3xf32" not in text
-    reply = answer({"x": asked[1]})
-    after, one, other = halves.after(held, reply)
+    received = respond({"x": asked[1]})
+    after, one, other = halves.after(held, received)
     assert after["kept"] is carried["kept"]  # the caller's own array, since it is donated
     assert carried["sum"].is_deleted()
     np.testing.assert_array_equal(after["sum"], [4.0] * 4)

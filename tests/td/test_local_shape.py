@@ -68,7 +68,7 @@ def test_windows_share_weights_as_the_plain_features_do(size, largest, only):
         board[points] = np.array([0, 1, -1])[code // 3 ** np.arange(len(points)) % 3]
         entry = places.base[w] + (DIGIT[board][places.points[w]] * places.powers[w]).sum()
         result = plain.both_features(board, size, points)
-        for row, (name, sign) in zip(share.weight, result, strict=True):
+        for row, (name, sign) in zip(share.weight_index, result, strict=True):
             weight = int(row[entry])
             assert (weight == 0) == (sign == 0)
             if sign:
@@ -101,7 +101,7 @@ class ByName(dict):
         active = (digits[places.points] * places.powers).sum(1) + places.base
         for entry, points in zip(active, plain.windows(chosen.size, chosen.largest), strict=True):
             result = plain.both_features(board, chosen.size, points)
-            for row, (name, sign) in zip(share.weight, result, strict=True):
+            for row, (name, sign) in zip(share.weight_index, result, strict=True):
                 number = int(row[entry])
                 self[name] = sign * np.sign(number) * float(weights_of(chosen)[abs(number)])
         return plain.features(board, chosen.size, chosen.largest)
@@ -209,7 +209,7 @@ def test_a_stone_is_worth_its_windows_by_hand():
     assert sorted(sign for _, sign in by_place) == [-1, -1, 1, 1]
     position = jax.tree.map(lambda x: x[0], positions_of(3, [board], [BLACK]))
     active = local_shape.entries(chosen, position.black, position.white)
-    held = np.abs(share.weight[0][np.asarray(active)])
+    held = np.abs(share.weight_index[0][np.asarray(active)])
     assert np.count_nonzero(held) == 4
     assert len(set(held[held > 0])) == 2
     weights[held[held > 0]] = [1.0, 1.0, 0.5, 0.5]

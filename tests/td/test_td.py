@@ -33,7 +33,7 @@ def test_one_update_equals_the_reference():
     some = random_boards(5, COUNT, seed=8)
     errors = np.random.default_rng(0).normal(size=COUNT).astype(np.float32) / 4
     errors[3] = 0.0
-    weight = jnp.asarray(shapes.sharing(SHAPES).weight)
+    weight = jnp.asarray(shapes.sharing(SHAPES).weight_index)
     active = active_of(SHAPES, some)
     weights = jax.jit(td.update)(weight, jnp.asarray(weights_of(SHAPES)), active, errors, 0.5)
     assert weights[0] == 0
@@ -51,7 +51,7 @@ def test_one_update_equals_the_reference():
 def test_one_position_follows_the_papers_rule_except_for_shared_weights():
     """1x1 on 3x3: with n active features each weight moves by alpha delta / n."""
     chosen = Shapes(3, largest=1, anywhere=False)
-    weight = jnp.asarray(shapes.sharing(chosen).weight)
+    weight = jnp.asarray(shapes.sharing(chosen).weight_index)
     active = active_of(chosen, [[BLACK, 0, 0, 0, 0, 0, 0, 0, WHITE]])
     weights = td.update(weight, jnp.zeros(4), active, jnp.array([0.5]), jnp.float32(0.1))
     assert weights.tolist() == [0.0] * 4  # the two corners ask for opposite changes
@@ -112,13 +112,13 @@ def begin(config: TdConfig, count: int):
     """Initial (task, lanes, weights), komi 0."""
     share = shapes.sharing(config.shapes)
     root = go.empty_position(config.rules)
-    task = td.Task(jnp.asarray(share.weight), jnp.float32(0.0), root)
+    task = td.Task(jnp.asarray(share.weight_index), jnp.float32(0.0), root)
     return task, td.start(config, root, count), jnp.zeros(share.num_weights + 1)
 
 
 def step_and_actions(config, task, lanes, weights, rate, key):
     """(the actions that a step takes, the step's result)."""
-    table = shapes.expand(task.weight, weights)
+    table = shapes.expand(task.weight_index, weights)
     logits = local_shape.action_logits(config.rules, config.shapes, table, lanes.positions)
     legal = td.candidates(config.rules, lanes.positions)
     actions = td.choose(legal, lanes.positions, logits, config.epsilon, key)

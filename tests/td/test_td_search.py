@@ -62,7 +62,7 @@ def test_simulations_learn_who_is_winning():
     learn = jax.jit(functools.partial(td_search.learn, SEARCH))
     weights = learn(ZEROS, jax.random.key(1), lead)
     assert weights[0] == 0
-    table = shapes.expand(ZEROS.weight, weights)
+    table = shapes.expand(ZEROS.weight_index, weights)
     value = lambda position: float(local_shape.value(SHAPES, table, position))
     assert value(lead.position) > 0.7
     swapped = lead.position.replace(black=lead.position.white, white=lead.position.black)

@@ -194,7 +194,7 @@ def make_run(
 ) -> Callable[[Any, ImitationState, jax.Array], ImitationState]:
     """(the network's params, state, key) -> state, jitted: takes some steps, up to the options'
     number in all; its stats are the means of these."""
-    sharing = jnp.asarray(local.sharing(shapes).weight)
+    sharing = jnp.asarray(local.sharing(shapes).weight_index)
     optimizer, fresh = _optimizer(options), _new_games(rules, options)
     observe = evaluator.observe
     assert observe is not None  # evaluators of Go have their own

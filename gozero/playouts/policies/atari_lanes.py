@@ -7,7 +7,7 @@ a lane is
     choose   a move, unless one is pending                      (the policy)
     grow     the chains that it touches, some sweeps further    (`chains`)
     result   play it, reject it, or go on: one word of flags    (`chains`)
-    judge    what else the policy rejects, if it does           (the policy)
+    reject   what else the policy rejects, if it does           (the policy)
     update   the lane by the flags
 
 where `grow` and `result` are separately compiled stages (`stages.once`), and policies choose in
@@ -145,7 +145,7 @@ def legal_points(lay: bb.Layout, now: Situation) -> bb.Board:
 
 def step(
     choose: Callable,
-    judge: Callable | None,
+    reject: Callable | None,
     rules: go.Rules,
     cap: int,
     params: Any,
@@ -157,8 +157,8 @@ def step(
       choose: (layout, params, lanes) -> (packed moves u32[B], the rules that chose them u32[B]),
         for lanes without a pending move. A move by the rule SAVE is rejected if it saves nothing;
         other numbers, such as 0 for no rule, are only passed on.
-      judge: (params, clock, flags u32[B]) -> flags, in which it may turn PLAY into REJECT; None: it
-        turns none.
+      reject: (params, clock, flags u32[B]) -> flags, in which it may turn PLAY into REJECT; None:
+        it rejects no move.
       rules: the rules; only their size matters.
       cap: the number of moves that ends a playout.
       params: the policy's parameters.
@@ -181,8 +181,8 @@ def step(
     planes = (stacked.stack(planes[0]), stacked.stack(planes[1]))
     playing = engine.playing(clock, cap)
     flags = stages.once(decide, board, now.endangered, planes, tried, rule == SAVE, playing)
-    if judge is not None:
-        flags = judge(params, clock, flags)
+    if reject is not None:
+        flags = reject(params, clock, flags)
     played = (flags & playable.PLAY) != 0
     return _update(lanes, move, rule, planes, flags), PlayedByRule(played, move, rule)
 

@@ -144,7 +144,7 @@ def _choose(lay: bb.Layout, policy: Softmax, lanes: AtariLanes) -> tuple[jax.Arr
     return move, jnp.zeros_like(move)
 
 
-def _judge(policy: Softmax, clock: Clock, flags: jax.Array) -> jax.Array:
+def _reject(policy: Softmax, clock: Clock, flags: jax.Array) -> jax.Array:
     """The flags u32[B], where some self-ataris are rejected, to be drawn again."""
     if policy.self_atari is None:
         return flags
@@ -157,7 +157,7 @@ def _judge(policy: Softmax, clock: Clock, flags: jax.Array) -> jax.Array:
 
 def as_policy(policy: Softmax) -> PlayoutPolicy:
     """The playout policy for these strengths."""
-    advance = engine.repeated(functools.partial(atari_lanes.step, _choose, _judge))
+    advance = engine.repeated(functools.partial(atari_lanes.step, _choose, _reject))
     return PlayoutPolicy(atari_lanes.init, advance, cpu_lanes=128, params=policy, takes_last=True)
 
 
@@ -189,7 +189,7 @@ class _Extensions(NamedTuple):
 def weights(policy: Softmax, lay: bb.Layout, now: Situation) -> jax.Array:
     """u32[size, size, B]: the weights of the points that may be played, 0 elsewhere.
 
-    They leave out self-atari, which `_judge` accounts for. `now.atari` must be exact.
+    They leave out self-atari, which `_reject` accounts for. `now.atari` must be exact.
     """
     around = _look_around(lay, policy, now)
     return _weights(lay, around, _codes(lay, around), policy)
