@@ -79,7 +79,12 @@ evaluator = gozero.network_evaluator(rules, config, params)
 # %%
 def self_play(lanes, moves):
     settings = SelfPlayConfig(
-        game, lanes, gumbel_search(SIMULATIONS), komi=9.0, temperature=Temperature(12), stagger=0
+        game,
+        lanes,
+        gumbel_search(SIMULATIONS),
+        komi=9.0,
+        temperature=Temperature(moves=12),
+        stagger=0,
     )
     return selfplay.start(settings, SEED), selfplay.make_play_moves(settings, evaluator, moves)
 

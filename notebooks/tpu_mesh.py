@@ -86,7 +86,12 @@ evaluator = gozero.network_evaluator(rules, config, params)
 
 def settings(batch):
     return SelfPlayConfig(
-        game, batch, gumbel_search(SIMULATIONS), komi=9.0, temperature=Temperature(12), stagger=0
+        game,
+        batch,
+        gumbel_search(SIMULATIONS),
+        komi=9.0,
+        temperature=Temperature(moves=12),
+        stagger=0,
     )
 
 

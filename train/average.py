@@ -33,7 +33,8 @@ class AverageConfig:
     EXAMPLES = (
         "python -m train average --weights first.safetensors second.safetensors "
         "--out mean.safetensors",
-        "python -m train average --weights runs/zero/weights/*.safetensors --out mean.safetensors",
+        "python -m train average --weights runs/zero/weights/003[6-9]*.safetensors "
+        "--out mean.safetensors",
     )
 
     def __post_init__(self):
@@ -55,10 +56,14 @@ def run(config: AverageConfig, command: Sequence[str]) -> pathlib.Path:
     """Do what `main` does; returns the file, which records the command.
 
     Raises:
-      ValueError: weights that cannot be read, are KataGo's, or have another shape or board size
-        than the first; the message names them.
+      ValueError: weights that cannot be read, are KataGo's, are a run's first, which are random, or
+        have another shape or board size than the first; the message names them.
     """
-    first, *others = [(path, *weights.load_own(path)) for path in config.weights]
+    networks = [(path, *weights.load_own(path)) for path in config.weights]
+    for path, _, _, about in networks:
+        if about.get("iteration") == 0:
+            raise ValueError(f"--weights {path}: random weights, from which a run began; omit them")
+    first, *others = networks
     path, shape, params, about = first
     for other, other_shape, *_ in others:
         if _form(other_shape) != _form(shape):

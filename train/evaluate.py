@@ -11,7 +11,7 @@ import csv
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -216,16 +216,28 @@ def _play_all(config, terms, networks, others) -> list[Result[str]]:
             match_settings = _match_settings(pairing, terms)
             line = played.get(_key(match_settings))
             if line is None:
-                names = f"{pairing.first.name}, {pairing.second.name}"
-                progress.show(done * terms.games, {"": names})
                 players = pairing.first.player, pairing.second.player
-                match = matches.play(terms, *players, pairing.numbers)
+                show = _shown(progress, pairing, done * terms.games, terms.games)
+                match = matches.play(terms, *players, pairing.numbers, progress=show)
                 line = match_settings | matches.line_of(match, terms)
                 files.add_line(path, line)
             points = line["won"] + line["drawn"] / 2
             results.append(Result(pairing.first.name, pairing.second.name, points, terms.games))
         progress.show(total)
     return results
+
+
+def _shown(
+    progress: Progress, pairing: Pairing, done: int, games: int
+) -> Callable[[int, int], None]:
+    """For the `progress` of a match of some games, after `done` games of other matches."""
+    names = f"{pairing.first.name}, {pairing.second.name}"
+    progress.show(done, {"": names})
+
+    def show(ply: int, num_open: int) -> None:
+        progress.show(done + games - num_open, {"": f"{names}, ply {ply}"})
+
+    return show
 
 
 def _match_settings(pairing: Pairing, terms: Terms) -> dict:
@@ -261,23 +273,27 @@ def sprt(path: pathlib.Path, terms: Terms, newest: Contender, older: Contender) 
     lower, upper = test.bounds
     openings = matches.draw_openings(terms, (newest.number, _FIRST_PIECE))
     max_games = 2 * len(openings)
-    while decision is None and points.size < max_games:
-        games = min(SPRT_PIECE, max_games - points.size)
-        numbers = (newest.number, _FIRST_PIECE + piece)
-        part = dataclasses.replace(terms, games=games)
-        match_settings = _match_settings(Pairing(newest, older, numbers), part)
-        piece_points = played.get(_key(match_settings))
-        if piece_points is None:
-            lines = openings[points.size // 2 :][: games // 2]
-            match = matches.play(part, newest.player, older.player, numbers, lines)
-            piece_points = match.points.tolist()
-            files.add_line(path, match_settings | {"points": piece_points})
-        points, piece = np.concatenate([points, piece_points]), piece + 1
-        pairs = statistics.pair_scores(points)
-        ratio, decision = test.log_likelihood_ratio(pairs), test.decision(pairs)
-        line = f"{newest.name} against {older.name}: {statistics.Tally.of(points)} of {points.size}"
-        line += f", log-likelihood ratio {ratio:+.2f} of {lower:+.2f} to {upper:+.2f}"
-        print(line, file=sys.stderr)
+    with Progress("sequential test", max_games) as progress:
+        while decision is None and points.size < max_games:
+            games = min(SPRT_PIECE, max_games - points.size)
+            numbers = (newest.number, _FIRST_PIECE + piece)
+            part = dataclasses.replace(terms, games=games)
+            pairing = Pairing(newest, older, numbers)
+            match_settings = _match_settings(pairing, part)
+            piece_points = played.get(_key(match_settings))
+            if piece_points is None:
+                lines = openings[points.size // 2 :][: games // 2]
+                show = _shown(progress, pairing, points.size, games)
+                match = matches.play(part, newest.player, older.player, numbers, lines, show)
+                piece_points = match.points.tolist()
+                files.add_line(path, match_settings | {"points": piece_points})
+            points, piece = np.concatenate([points, piece_points]), piece + 1
+            pairs = statistics.pair_scores(points)
+            ratio, decision = test.log_likelihood_ratio(pairs), test.decision(pairs)
+            tally = f"{statistics.Tally.of(points)} of {points.size}"
+            line = f"{newest.name} against {older.name}: {tally}"
+            line += f", log-likelihood ratio {ratio:+.2f} of {lower:+.2f} to {upper:+.2f}"
+            print(line, file=sys.stderr)
     low, high = statistics.pair_interval(pairs)
     score = points.mean()
     advice = "; give a larger --games"

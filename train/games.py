@@ -22,7 +22,7 @@ from jax import lax
 
 from gozero import struct
 from gozero.compile import indexing
-from gozero.play import selfplay
+from gozero.play import resignation, selfplay
 from gozero.play.rows import Rows, of_game, stored_policy
 from gozero.play.selfplay import Move, SelfPlayConfig, SelfPlayLanes
 from gozero.search.game import Evaluator, Game, Points, Trail, history_of
@@ -125,16 +125,23 @@ def make_play(
     """`play_moves` jitted: ``play(params, playing, num_simulations=None)``.
 
     `playing` is donated, and returned in the same shapes. `num_simulations` is a keyword argument;
-    each value is compiled once.
+    each value is compiled once. Each call ends by calibrating the threshold of resignation.
     """
 
     @functools.partial(jax.jit, donate_argnums=1, static_argnames="num_simulations")
     def play(params: Any, playing: Playing, num_simulations: int | None = None):
-        return play_moves(
+        playing, events = play_moves(
             config, buffer_config, evaluator, num_moves, params, playing, num_simulations
         )
+        return recalibrated(playing), events
 
     return play
+
+
+def recalibrated(playing: Playing, axis: str | None = None) -> Playing:
+    """With the threshold of resignation that the games so far allow, see `resignation`."""
+    state = resignation.recalibrate(playing.lanes.resignation, axis)
+    return playing.replace(lanes=playing.lanes.replace(resignation=state))
 
 
 def play_moves(

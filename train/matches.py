@@ -248,6 +248,7 @@ def play(
     second: Player,
     numbers: Iterable[int],
     lines: np.ndarray | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> MatchResult:
     """Play a match in pairs of games, each pair from its own opening. Pairs use the komi in turn.
 
@@ -257,6 +258,7 @@ def play(
       numbers: for the PRNG keys; other numbers draw other openings.
       lines: i32[pairs, plies], the openings; None to draw distinct ones. If there are too few, some
         are played again.
+      progress: called at each ply with the number of plies and of games that have not ended.
     """
     pairs = terms.games // 2
     lines = draw_openings(terms, numbers) if lines is None else lines
@@ -269,7 +271,7 @@ def play(
     start = openings.after(as_game(terms.rules), np.resize(lines, (pairs, terms.openings)))
     komi = np.repeat(np.resize(terms.komi, pairs), 2) if terms.komi else None
     _, key = _keys(terms, numbers)
-    return arena.play_match(terms.rules, first, second, key, terms.games, komi, start)
+    return arena.play_match(terms.rules, first, second, key, terms.games, komi, start, progress)
 
 
 def draw_openings(terms: Terms, numbers: Iterable[int]) -> np.ndarray:

@@ -157,14 +157,20 @@ PRESETS = {config.preset: config for config in _ALL}
 
 
 def preset_of(argv: Sequence[str], prog: str) -> TrainConfig:
-    """The preset that a command line names; ends the program in one line if there is none."""
-    preset, game = _last("--preset", argv), _last("--game", argv)
-    name = preset or game
-    if name not in PRESETS and game and not preset:
-        flags.fail(prog, f"--game {game}: has no preset; give one too, --preset connect4 say")
+    """The preset that a command line names; ends the program in one line if there is none. For
+    another game than Go it is without what only Go has: komi, and heads for ownership and score."""
+    preset_name, game = _last("--preset", argv), _last("--game", argv)
+    name = preset_name or game
+    if name not in PRESETS and game and not preset_name:
+        example = "9x9-cpu" if game == "go" else "connect4"
+        flags.fail(prog, f"--game {game}: has no preset; give one too, --preset {example} say")
     if name not in PRESETS:
         flags.fail(prog, f"--preset{name and ' '}{name}: expected one of {', '.join(PRESETS)}")
-    return PRESETS[name]
+    preset = PRESETS[name]
+    if game in ("", "go", preset.game):
+        return preset
+    size = preset.size if game == "hex" else None
+    return dataclasses.replace(preset, game=game, size=size, komi=(), auxiliary=False)
 
 
 def _last(flag: str, argv: Sequence[str]) -> str:

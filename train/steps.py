@@ -118,13 +118,12 @@ def _play(plan: Plan, num_simulations: int, params: Any, playing: Playing):
         teacher = teacher._replace(params=teacher_params)
     settings = plan.play, plan.buffer, plan.evaluator, config.moves
     own, events = games.play_moves(*settings, params, own, num_simulations, teacher)
+    own = games.recalibrated(own, AXIS)
     resign, rates = own.lanes.resignation, None
     threshold = jnp.float32(resignation.NEVER)
     if resign is not None:
-        threshold = resignation.calibrate_together(resign.records, AXIS)
+        threshold = resign.threshold
         rates = lax.psum(resignation.rates(resign.records), AXIS)
-        resign = resign.replace(threshold=threshold)
-        own = own.replace(lanes=own.lanes.replace(resignation=resign))
     tallies = _tally(plan, own.buffer, events)._replace(threshold=threshold, rates=rates)
     return stack(own), tallies
 

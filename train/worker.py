@@ -32,7 +32,7 @@ from jax.sharding import Mesh
 from gozero.apps import flags, runtime
 from gozero.compile import mode
 from gozero.nets import weights
-from gozero.play import resignation, shards
+from gozero.play import shards
 from gozero.play.devices import (
     AXIS,
     DIVIDED,
@@ -302,11 +302,7 @@ def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing)
         playing.replace(buffer=emptied),
         num_simulations,
     )
-    state = playing.lanes.resignation
-    if state is None:
-        return playing
-    state = state.replace(threshold=resignation.calibrate(state.records))
-    return playing.replace(lanes=playing.lanes.replace(resignation=state))
+    return games.recalibrated(playing)
 
 
 def rounded(rows: Rows) -> Rows:

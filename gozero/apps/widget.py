@@ -10,8 +10,11 @@ import pathlib
 import threading
 from typing import Any
 
-import anywidget
-import traitlets
+try:
+    import anywidget
+    import traitlets
+except ImportError as error:
+    raise ImportError("the board in a notebook needs: pip install 'gozero[notebook]'") from error
 
 from gozero.apps.web.config import ThinkingConfig
 from gozero.apps.web.session import Session

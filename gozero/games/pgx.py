@@ -15,6 +15,21 @@ import numpy as np
 from gozero.search.game import Game
 
 MAX_MOVES = 512
+"""The limit of games that are not in `LIMITS`."""
+
+LIMITS = {
+    "tic_tac_toe": 9,
+    "connect_four": 42,
+    "othello": 121,  # 60 discs, a pass after each, and the pass that ends the game
+    "hex": 122,  # 11x11 and a swap
+    "go_9x9": 162,
+    "go_19x19": 722,
+    "animal_shogi": 256,
+    "gardner_chess": 256,
+    "chess": 512,
+    "shogi": 512,
+}
+"""The most moves of pgx's games, by `env.id`: what the board holds, or pgx's own limit."""
 
 _CHANCE_OR_HIDDEN = ("backgammon", "kuhn_poker", "leduc_holdem", "bridge_bidding")
 
@@ -34,7 +49,7 @@ def make(name: str) -> Any:
     return pgx.make(name)
 
 
-def pgx_game(env: Any, max_moves: int = MAX_MOVES, trial_seed: int | None = 0) -> Game:
+def pgx_game(env: Any, max_moves: int | None = None, trial_seed: int | None = 0) -> Game:
     """A two-player `Game` from a pgx environment.
 
     Assumed, and checked in one random game: the players alternate until the end (a pass is an
@@ -44,7 +59,8 @@ def pgx_game(env: Any, max_moves: int = MAX_MOVES, trial_seed: int | None = 0) -
     Args:
       env: from `pgx.make`, or an object with the same methods.
       max_moves: a game is over after this many moves, and drawn if it has not ended by then.
-        Self-play allocates room for this many.
+        Self-play allocates room for this many, and by default samples the moves of the first
+        quarter. None: that of `LIMITS`, or `MAX_MOVES`.
       trial_seed: the seed of the random game; None: no game is played and nothing is compiled.
 
     Raises:
@@ -57,6 +73,8 @@ def pgx_game(env: Any, max_moves: int = MAX_MOVES, trial_seed: int | None = 0) -
         raise ValueError(
             f"env: {env.id} has chance or hidden information; a search supports neither"
         )
+    if max_moves is None:
+        max_moves = LIMITS.get(env.id, MAX_MOVES)
     if trial_seed is not None:
         _check_random_game(env, trial_seed, max_moves)
 

@@ -44,7 +44,8 @@ def save(
       about: anything else worth keeping: the command, the steps, the seed.
 
     Raises:
-      ValueError: the path has another suffix, or the size is given nowhere.
+      ValueError: the path has another suffix, the size is given nowhere, or the parameters are not
+        those of such a network, or not finite.
     """
     path = arrays.check_name(path, "weights")
     size = size or config.board_size or (config.observation or [None])[0]
@@ -56,8 +57,14 @@ def save(
         "planes": config.num_planes,
         **about,
     }
+    stored = _named_arrays(params)
+    try:
+        arrays.check_shapes(stored, _by_name(network.shapes(config)))
+        arrays.check_finite(stored)
+    except ValueError as error:
+        raise ValueError(f"params: {error}") from error
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays.write(path, "weights", _named_arrays(params), description, durable=True)
+    arrays.write(path, "weights", stored, description, durable=True)
     return path
 
 
@@ -162,7 +169,8 @@ def _config(about: dict) -> NetworkConfig:
 
 
 def _named_arrays(params: dict) -> dict[str, np.ndarray]:
-    return {name: np.asarray(leaf, np.float32) for name, leaf in _by_name(params).items()}
+    named = _by_name(network.plain(params))
+    return {name: np.asarray(leaf, np.float32) for name, leaf in named.items()}
 
 
 def _by_name(params: dict) -> dict[str, Any]:

@@ -29,8 +29,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.games.hex import HexBoard
 from gozero.go.coords import KOMI_EXPECTED, is_komi
-from gozero.go.rules import BLACK, Rules
+from gozero.go.rules import BLACK, GameState, Rules
 from gozero.play.openings import draw, is_over
 from gozero.play.player import NO_ACTION, Choice, Choose, Player, Turn, as_game
 from gozero.runs import statistics
@@ -128,9 +129,9 @@ def play_match(
       key: PRNG key. The same key and players play the same games.
       num_games: B, an even number; optional if `openings` are states.
       komi: in Go, points for White, one number or [B]; None: 7, or that of the given openings.
-      openings: the number of random plies for each pair, see `openings.any_play` (with few plies,
-        deterministic players repeat games). Or your own states [B / 2]; in Go either player may be
-        to move.
+      openings: the number of random plies for each pair from a new game of its own, see
+        `openings.any_play` (with few plies, deterministic players repeat games). Or your own states
+        [B / 2]; in Go and Hex either player may be to move.
       progress: called at each ply with the number of plies and of games that have not ended.
 
     Raises:
@@ -141,7 +142,7 @@ def play_match(
     _check_komi(game, komi, 2 * num_pairs)
     opening_key, play_key = jax.random.split(key)
     if isinstance(openings, int | np.integer):
-        start = _new_games(game, num_pairs)
+        start = _new_games(game, num_pairs, jax.random.fold_in(opening_key, num_pairs))
         after_opening, opening = draw(game, opening_key, start, int(openings))
     else:
         start = after_opening = jax.tree.map(jnp.asarray, openings)
@@ -398,14 +399,16 @@ def _ends(game: Game, lanes: MatchLanes) -> _Ends:
 
 
 @functools.partial(jax.jit, static_argnames=("game", "num_games"))
-def _new_games(game: Game, num_games: int) -> Any:
-    return jax.vmap(lambda _: game.init(jax.random.key(0)))(jnp.arange(num_games))
+def _new_games(game: Game, num_games: int, key: jax.Array) -> Any:
+    return jax.vmap(game.init)(jax.random.split(key, num_games))
 
 
 def _colours(states: Any) -> np.ndarray:
-    """i8[B]: the colour to move; 0 if the states have no `to_play`."""
-    count = len(jax.tree.leaves(states)[0])
-    return np.asarray(getattr(states, "to_play", np.zeros(count, np.int8)))
+    """i8[B]: the colour to move, for games that may start with either. Of other states 0: whatever
+    they call `to_play` may be coded in another way."""
+    if isinstance(states, GameState | HexBoard):
+        return np.asarray(states.to_play)
+    return np.zeros(len(jax.tree.leaves(states)[0]), np.int8)
 
 
 def _with_komi(states: Any, komi: Any, numbers: np.ndarray) -> Any:

@@ -71,7 +71,11 @@ def over_mesh(player: Player, mesh: Mesh) -> Player:
 
     Args:
       player: the player; its memory, if any, consists of arrays [n * k, ...] for n games.
-      mesh: a mesh with one axis, `AXIS`, whose size divides the number of games.
+      mesh: a mesh with one axis, `AXIS`, whose size divides the number of games, in `play_match`
+        half of the match's.
+
+    Raises:
+      ValueError: by `begin` and `choose`, if the mesh's size does not divide the number of games.
     """
     if mesh.size == 1:
         return player
@@ -84,12 +88,32 @@ def _choose_over(choose: Choose, mesh: Mesh) -> Choose:
     def of_one_device(params, key, turn: Turn, memory) -> Choice:
         return choose(params, own_key(key), turn, memory)
 
-    return over_devices(of_one_device, mesh, (EVERYWHERE, EVERYWHERE, TURN, DIVIDED))
+    divided = over_devices(of_one_device, mesh, (EVERYWHERE, EVERYWHERE, TURN, DIVIDED))
+
+    def checked(params, key, turn: Turn, memory) -> Choice:
+        _check_divides(mesh, turn.legal.shape[0])
+        return divided(params, key, turn, memory)
+
+    return checked
 
 
 @functools.lru_cache(maxsize=64)
 def _begin_over(begin: Any, mesh: Mesh) -> Any:
-    return jax.jit(begin, out_shardings=NamedSharding(mesh, DIVIDED))
+    divided = jax.jit(begin, out_shardings=NamedSharding(mesh, DIVIDED))
+
+    def checked(params, states: Any) -> Any:
+        _check_divides(mesh, len(jax.tree.leaves(states)[0]))
+        return divided(params, states)
+
+    return checked
+
+
+def _check_divides(mesh: Mesh, games: int) -> None:
+    if games % mesh.size:
+        raise ValueError(
+            f"mesh: {mesh.size} devices do not divide {games} games; a player of play_match has "
+            "half of the match's games at a time: make_mesh(num_games // 2)"
+        )
 
 
 def over_devices(function: Any, mesh: Mesh, in_specs: Any) -> Any:

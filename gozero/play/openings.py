@@ -143,7 +143,8 @@ def _compiled(game: Game) -> tuple[Callable, Callable]:
 
 
 def distinct(game: Game, plies: int, key: jax.Array, most: int) -> np.ndarray:
-    """Random openings (`any_play`) that all lead to different positions.
+    """Random openings (`any_play`) of one new game, that of key 0, that all lead to different
+    positions. `after` plays them; another random start may not allow them.
 
     Args:
       game: the game.
@@ -171,15 +172,15 @@ def distinct(game: Game, plies: int, key: jax.Array, most: int) -> np.ndarray:
 @functools.partial(jax.jit, static_argnames=("game", "plies"))
 def _draw_round(game: Game, plies: int, key: jax.Array) -> tuple[jax.Array, Any]:
     """(actions i32[_ROUND, plies], the positions [_ROUND] after them)."""
-
-    states = jax.vmap(game.init)(jax.random.split(key, _ROUND))
+    new_game = lambda _: game.init(jax.random.key(0))
+    states = jax.vmap(new_game)(jnp.arange(_ROUND))
     states, actions = draw(game, key, states, plies)
     return actions.T, positions_of(game, states)
 
 
 @functools.partial(jax.jit, static_argnames="game")
 def after(game: Game, openings: jax.Array) -> Any:
-    """States [n] after openings i32[n, plies]."""
+    """States [n] after openings i32[n, plies] of the new game of key 0."""
 
     def one(opening):
         step = lambda state, action: (game.play(state, action), None)

@@ -4,7 +4,7 @@ A player resigns when its `move_choice.standing`, the better of the root's value
 child's, falls below a threshold, v_resign. A share of the games is never resigned; in those the
 module records when the threshold would have ended the game, and who won in the end. It also keeps
 the lowest standings of winner and loser, so that any other threshold can be tried on the same
-games: `calibrate` finds the highest one that is hardly ever wrong. Silver et al. (2017), Methods.
+games: `recalibrate` finds the highest one that is hardly ever wrong. Silver et al. (2017), Methods.
 
 The threshold is data, so changing it needs no recompilation. Arrays have a leading axis [B] of
 lanes or [R] of records.
@@ -187,11 +187,19 @@ def rates(records: Records) -> Rates:
     )
 
 
-def calibrate_together(records: Records, axis: str) -> jax.Array:
-    """f32[]: `calibrate` on the games of all devices along an axis; one device has too few."""
-    gather = lambda x: lax.all_gather(x, axis, tiled=True)
-    lowest = gather(records.winner_lowest), gather(records.loser_lowest)
-    return calibrate(records.replace(winner_lowest=lowest[0], loser_lowest=lowest[1]))
+def recalibrate(state: Resignation | None, axis: str | None = None) -> Resignation | None:
+    """The state with the threshold that its records allow, see `calibrate`; None stays None.
+
+    With an axis, from the records of all devices along it; one device has too few.
+    """
+    if state is None:
+        return None
+    records = state.records
+    if axis is not None:
+        gather = lambda x: lax.all_gather(x, axis, tiled=True)
+        lowest = gather(records.winner_lowest), gather(records.loser_lowest)
+        records = records.replace(winner_lowest=lowest[0], loser_lowest=lowest[1])
+    return state.replace(threshold=calibrate(records))
 
 
 def calibrate(records: Records, most_wrong: float = 0.05, ceiling: float = -0.5) -> jax.Array:

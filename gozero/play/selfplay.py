@@ -179,6 +179,8 @@ def start_on(config: SelfPlayConfig, seed: int, mesh: Mesh) -> SelfPlayLanes:
 
 
 def _share(config: SelfPlayConfig, mesh: Mesh) -> SelfPlayConfig:
+    if config.batch % mesh.size:
+        raise ValueError(f"batch: {config.batch} is not a multiple of the {mesh.size} devices")
     return dataclasses.replace(config, batch=config.batch // mesh.size)
 
 
@@ -192,6 +194,9 @@ def make_play_moves(
       num_moves: T, the moves of each lane in a call.
       mesh: the mesh of devices that hold the lanes, as `start_on` made them. They search their
         shares without waiting for each other; device d plays games d, d + D, d + 2 D and so on.
+
+    With `SelfPlayConfig.resign`, each call ends by calibrating the threshold on the games so far,
+    those of all devices.
     """
     if mesh is None:
         play = functools.partial(_play_moves, config, evaluator, num_moves)
@@ -199,7 +204,7 @@ def make_play_moves(
     device_config = _share(config, mesh)
 
     def of_one_device(params: Any, lanes: SelfPlayLanes) -> tuple[SelfPlayLanes, Move]:
-        shard = mesh.size, lax.axis_index(devices.AXIS)
+        shard = mesh.size, lax.axis_index(devices.AXIS), devices.AXIS
         lanes, moves = _play_moves(
             device_config, evaluator, num_moves, params, devices.unstack(lanes), *shard
         )
@@ -218,6 +223,7 @@ def _play_moves(
     lanes: SelfPlayLanes,
     num_shards: int = 1,
     shard: int | jax.Array = 0,
+    axis: str | None = None,
 ) -> tuple[SelfPlayLanes, Move]:
     params = evaluator._replace(params=params).prepared().params  # once, not at every move
 
@@ -226,6 +232,7 @@ def _play_moves(
         return lanes, new_move._replace(prior=None, raw_value=None)
 
     lanes, moves = lax.scan(one, lanes, length=num_moves)
+    lanes = lanes.replace(resignation=resignation.recalibrate(lanes.resignation, axis))
     number = moves.game * num_shards + shard
     if config.num_games is not None:
         number = jnp.where(number < config.num_games, number, NO_GAME)

@@ -151,7 +151,8 @@ def read(
     Raises:
       ValueError: the file is missing, damaged, of another kind, or has other arrays.
     """
-    path, what = _resolve_converted(path) if data is None else path, kind.replace("-", " ")
+    path, what = pathlib.Path(path), kind.replace("-", " ")
+    path = _resolve_converted(path) if data is None else path
     with as_value_error(f"{what} {path}", what), ArrayFile(path, data=data) as file:
         about = _read_description(file, kind)
         names = frozenset(file.entries)
@@ -170,7 +171,7 @@ def describe(path: pathlib.Path, kind: str) -> dict[str, Any]:
     Raises:
       ValueError: as `read`, as far as the header shows it.
     """
-    path, what = _resolve_converted(path), kind.replace("-", " ")
+    path, what = _resolve_converted(pathlib.Path(path)), kind.replace("-", " ")
     with as_value_error(f"{what} {path}", what), ArrayFile(path) as file:
         return _read_description(file, kind)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gozero.games.connect_four import connect_four_game
-from gozero.games.pgx import make, pgx_game
+from gozero.games.pgx import LIMITS, make, pgx_game
 from gozero.games.registry import make_game
 from gozero.games.rollouts import rollout_evaluator
 from gozero.hashing import mix
@@ -20,7 +20,7 @@ from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 from tests.games import contract
 
-pytest.importorskip("pgx")
+pgx = pytest.importorskip("pgx")
 pytestmark = pytest.mark.usefixtures("ranks")
 
 
@@ -32,7 +32,7 @@ def ranks():
 
 
 @functools.cache
-def game(name, max_moves=512, trial_seed=None):
+def game(name, max_moves=None, trial_seed=None):
     return pgx_game(make(name), max_moves, trial_seed)
 
 
@@ -47,6 +47,31 @@ def game(name, max_moves=512, trial_seed=None):
 )
 def test_contract(name, max_moves):
     contract.check_contract(game(name, max_moves))
+
+
+def test_the_move_limit_is_the_games_own():
+    assert set(LIMITS) < set(pgx.available_envs())
+    for name in ("tic_tac_toe", "connect_four"):
+        free = game(name, 512)
+        play = jax.jit(functools.partial(uniform_play, free))
+        keys = jax.random.split(jax.random.key(0), 64)
+        most = int(jnp.max(jax.vmap(play)(keys)))
+        assert 0.9 * LIMITS[name] < most <= LIMITS[name]
+        assert game(name).max_moves == LIMITS[name]
+    assert game("chess").max_moves == pgx._src.games.chess.MAX_TERMINATION_STEPS
+
+
+def uniform_play(free, key):
+    """i32[]: the number of moves of a random game."""
+
+    def one(carry):
+        state, count = carry
+        legal = jnp.log(free.legal(state))
+        action = jax.random.categorical(jax.random.fold_in(key, count), legal)
+        return free.play(state, action), count + 1
+
+    start = free.init(key), jnp.int32(0)
+    return jax.lax.while_loop(lambda carry: ~free.outcome(carry[0])[0], one, start)[1]
 
 
 def test_the_last_mover_never_loses():

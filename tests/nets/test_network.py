@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,7 @@ from gozero.nets.network import NetworkConfig
 from gozero.runs import arrays
 
 CONFIG = NetworkConfig(blocks=2, channels=6)
+KEY = jax.random.key(0)
 
 
 def plane(planes, name):
@@ -134,9 +137,11 @@ def test_weights_of_another_size(saved):
         weights.load(saved[0], 9)
 
 
-def test_weights_with_nan(tmp_path):
+def test_weights_with_nan(tmp_path, monkeypatch):
     params = jax.tree.map(lambda x: x * jnp.nan, network.init(CONFIG, jax.random.key(0)))
-    path = weights.save(tmp_path / "w.safetensors", params, CONFIG, size=5)
+    with monkeypatch.context() as patch:  # as an earlier version, which saved them
+        patch.setattr(arrays, "check_finite", lambda arrays: None)
+        path = weights.save(tmp_path / "w.safetensors", params, CONFIG, size=5)
     with pytest.raises(ValueError, match="not finite"):
         weights.load(path, 5)
 
@@ -307,3 +312,31 @@ def test_parameters_in_the_dtype_of_the_trunk_are_exactly_equal():
     jax.tree.map(
         np.testing.assert_array_equal, network.in_dtype(config, (converted, 1.5))[0], converted
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda params: network.init(dataclasses.replace(CONFIG, channels=8), KEY),
+            "expected float32",
+        ),
+        (lambda params: jax.tree.map(lambda x: x + np.nan, params), "not finite"),
+        (lambda params: params | {"more": np.zeros(3, np.float32)}, "'more'"),
+    ],
+)
+def test_parameters_that_could_not_be_loaded_are_not_saved(tmp_path, change, message):
+    path = tmp_path / "w.safetensors"
+    with pytest.raises(ValueError, match=f"^params: .*{message}"):
+        weights.save(path, change(network.init(CONFIG, KEY)), CONFIG, size=5)
+    assert not path.exists()
+
+
+def test_prepared_parameters_are_saved_as_they_were(tmp_path):
+    config = NetworkConfig(blocks=1, channels=32)
+    params = network.init(config, KEY)
+    prepared = network.prepared(config, params, (9, 9))
+    assert network.IN_TILES in prepared
+    path = weights.save(tmp_path / "w.safetensors", prepared, config, size=9)
+    chex.assert_trees_all_equal(weights.load(path)[1], params)
+    assert weights.digest(prepared) == weights.digest(params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import jax
@@ -68,6 +69,8 @@ def a_match_is_the_same_on_any_number():
     actions = np.asarray(choice.action)
     shares = actions.reshape(mesh.size, -1)
     assert len({tuple(share) for share in shares.tolist()}) == mesh.size
+    with pytest.raises(ValueError, match=r"^mesh: 4 devices do not divide 50 games"):
+        arena.play_match(RULES, *on_all, jax.random.key(0), 100)
 
 
 def turn_of_new_games():
@@ -122,6 +125,8 @@ def self_play_is_divided():
     )
     mesh = devices.make_mesh(32)
     play = selfplay.make_play_moves(config, evaluator, 5, mesh)
+    with pytest.raises(ValueError, match=r"^batch: 30 is not a multiple of the 4 devices$"):
+        selfplay.start_on(dataclasses.replace(config, batch=30), 0, mesh)
     lanes, games = selfplay.start_on(config, 0, mesh), {}
     while sum(bool(rows[-1].ended) for rows in games.values()) < 40:
         lanes, rows = play(None, lanes)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,7 @@ from gozero.games.registry import make_game
 from gozero.games.rollouts import rollout_evaluator
 from gozero.go import rules as go
 from gozero.go import scoring
-from gozero.play import arena, player
+from gozero.play import arena, openings, player
 from gozero.play.evaluators import playout_evaluator
 from gozero.play.player import NO_ACTION, Choice, Player, policy_player, random_player
 from gozero.search.config import Ensemble, SearchConfig
@@ -452,3 +454,55 @@ def test_an_opening_may_end_a_game():
         for_first = value if lengths[number] % 2 == match.first_colour[number] else -value
         assert (match.outcome[number], match.plies[number]) == (for_first, lengths[number])
     assert match.ok.all()
+
+
+class Coded(NamedTuple):
+    """A state of Connect Four whose `to_play` is +1 or -1, after a random first move."""
+
+    board: Any
+    to_play: jax.Array
+
+
+@functools.cache
+def coded_game():
+    game = make_game("connect4")
+
+    def init(key):
+        action = jax.random.randint(key, (), 0, game.num_actions)
+        return Coded(game.play(game.init(key), action), jnp.int8(1))
+
+    return game._replace(
+        init=init,
+        play=lambda state, action: Coded(game.play(state.board, action), -state.to_play),
+        legal=lambda state: game.legal(state.board),
+        outcome=lambda state: game.outcome(state.board),
+        observe=lambda state: game.observe(state.board),
+        symmetries=None,
+    )
+
+
+def test_pairs_have_random_starts_and_states_of_any_code():
+    chance = player.random_player(coded_game())
+    match = arena.play_match(coded_game(), chance, chance, jax.random.key(5), 16, openings=1)
+    leaves = jax.tree.leaves(match.start)
+    starts = [b"".join(x[n].tobytes() for x in leaves) for n in range(16)]
+    assert starts[0::2] == starts[1::2]
+    assert len(set(starts)) > 2
+    assert match.first_colour.tolist() == [1, 0] * 8  # after one ply, the second moves
+    assert [colour for colour, _ in match.moves(3)][:4] == [0, 1, 0, 1]
+    assert match.ok.all()
+
+
+def test_distinct_openings_are_of_one_start():
+    drawn = openings.distinct(coded_game(), 2, jax.random.key(1), 64)
+    game = coded_game()
+    state = game.init(jax.random.key(0))
+    reached = set()
+    for actions in drawn:
+        now = state
+        for action in actions:
+            assert bool(game.legal(now)[action])
+            now = game.play(now, action)
+        reached.add(b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(now)))
+    assert len(reached) == len(drawn) > 8
+    chex.assert_trees_all_equal(jax.tree.map(lambda x: x[-1], openings.after(game, drawn)), now)

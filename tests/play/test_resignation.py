@@ -68,8 +68,16 @@ def test_devices_calibrate_together():
     shards = [records_of(winner, [-0.9] * 10, size=16) for winner in low]
     assert all(float(calibrate(shard)) == NEVER for shard in shards)
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *shards)
-    together = jax.vmap(lambda x: resignation.calibrate_together(x, "device"), axis_name="device")
-    assert together(stacked).tolist() == [np.float32(-0.8)] * 4
+    state = resignation.start(ResignConfig(), jax.random.key(0), 3)
+
+    def together(records):
+        return resignation.recalibrate(state.replace(records=records), "device").threshold
+
+    thresholds = jax.vmap(together, axis_name="device")(stacked)
+    assert thresholds.tolist() == [np.float32(-0.8)] * 4
+    alone = resignation.recalibrate(state.replace(records=records_of(low.ravel(), [-0.9] * 40)))
+    assert alone.threshold == np.float32(-0.8)
+    assert resignation.recalibrate(None) is None
 
 
 def test_nobody_resigns_without_a_threshold():

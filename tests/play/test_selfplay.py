@@ -15,7 +15,7 @@ from gozero.games.go import go_game
 from gozero.games.rollouts import rollout_evaluator
 from gozero.go import bitboard as bb
 from gozero.go.rules import Rules
-from gozero.play import selfplay
+from gozero.play import resignation, selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.play.openings import Openings
 from gozero.play.resignation import ResignConfig
@@ -265,6 +265,21 @@ FOUR = SelfPlayConfig(
     resign=ResignConfig(0.5, 8),
     stagger=0,
 )
+
+
+def test_each_call_calibrates_the_threshold_of_resignation():
+    config = dataclasses.replace(FOUR, resign=ResignConfig(1.0, 64))
+    lanes = selfplay.start(config, 1)
+    records = lanes.resignation.records
+    assert records.winner_lowest.shape == (64,)
+    lowest = np.where(np.arange(64) < 40, np.float32(-0.8), np.float32(np.inf))
+    known = records.replace(
+        winner_lowest=jnp.where(lowest < 0, 1.0, jnp.inf), loser_lowest=jnp.asarray(lowest)
+    )
+    lanes = lanes.replace(resignation=lanes.resignation.replace(records=known))
+    assert float(lanes.resignation.threshold) == resignation.NEVER
+    lanes, _ = selfplay.make_play_moves(config, FOUR_EVALUATOR, 1)(None, lanes)
+    assert float(lanes.resignation.threshold) == -0.5
 
 
 @pytest.mark.thorough

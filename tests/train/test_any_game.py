@@ -77,6 +77,17 @@ def test_a_game_by_its_name_is_a_preset_and_is_made_once():
     assert plan.play.komi == ()
 
 
+def test_a_preset_of_go_serves_other_games():
+    config = run.parse(["--preset", "5x5", "--game", "hex"])
+    assert (config.size, config.komi, config.auxiliary) == (5, (), False)
+    assert config.reuse == PRESETS["5x5"].reuse
+    assert make_plan(config).play.game.num_actions == 25
+    config = run.parse(["--preset=9x9-cpu", "--game=connect4", "--reuse", "1"])
+    assert (config.size, config.komi, config.reuse) == (None, (), 1.0)
+    assert run.parse(["--preset", "hex", "--game", "pgx:othello"]).size is None
+    assert run.parse(["--preset", "5x5", "--game", "go"]) == PRESETS["5x5"]
+
+
 @pytest.mark.thorough
 def test_a_run_learns_resumes_and_is_rated(tmp_path, capsys, monkeypatch):
     config, iterate = config_in(tmp_path / "run"), Loop.iterate

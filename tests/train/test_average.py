@@ -58,3 +58,12 @@ def test_one_network_has_no_mean(saved, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         average.main(["--weights", str(saved(1)[0]), "--out", str(tmp_path / "mean.safetensors")])
     assert "--weights: 1 given; expected at least 2" in capsys.readouterr().err
+
+
+def test_random_weights_are_refused(saved, tmp_path, capsys):
+    paths = [str(saved(seed)[0]) for seed in (1, 0)]
+    with pytest.raises(SystemExit, match="2"):
+        average.main(["--weights", *paths, "--out", str(tmp_path / "mean.safetensors")])
+    assert (
+        f"--weights {paths[1]}: random weights, from which a run began" in capsys.readouterr().err
+    )

@@ -85,7 +85,7 @@ def config_of(options: TdFlags) -> TdConfig:
 
 
 def task_of(config: TdConfig, komi: float) -> td.Task:
-    weight = jnp.asarray(local.sharing(config.shapes).weight)
+    weight = jnp.asarray(local.sharing(config.shapes).weight_index)
     return td.Task(weight, jnp.float32(komi), go.empty_position(config.rules))
 
 
@@ -157,7 +157,7 @@ def wins_against_random(
         allowed = td.no_own_eyes(rules, positions, turn.legal[:, :-1])
         return td.choose(allowed, positions, logits, 0.0, key)
 
-    player = policy_player(best, local.expand(task.weight, weights))
+    player = policy_player(best, local.expand(task.weight_index, weights))
     komi, other = float(task.komi), random_player(rules)
     return float(play_match(rules, player, other, key, RANDOM_GAMES, komi).points.mean())
 
