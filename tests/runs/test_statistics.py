@@ -47,6 +47,9 @@ def test_wilson_by_hand():
     # All of 10: the lower end is n / (n + z^2) = 10 / 13.8415.
     assert statistics.wilson(1.0, 10) == pytest.approx((0.72247, 1.0), abs=1e-5)
     assert statistics.wilson(0.0, 10) == pytest.approx((0.0, 0.27753), abs=1e-5)
+    for count in range(1, 400):  # exact in spite of rounding, so that Elo is infinite there
+        assert statistics.wilson(0.0, count)[0] == 0.0
+        assert statistics.wilson(1.0, count)[1] == 1.0
     narrow, wide = statistics.wilson(0.3, 50, 0.5), statistics.wilson(0.3, 50, 0.99)
     assert wide[0] < narrow[0] < 0.3 < narrow[1] < wide[1]
 
@@ -60,14 +63,14 @@ def test_wilson_refuses(arguments, named):
 
 
 def test_pair_interval_by_hand():
-    # 100 pairs, 60 at 1/2 and 20 each at 0 and 1: m = 1/2, S = 40 / 4 = 10, and
-    # r = (10 / (1/4) + 1) / 100 = 0.41: as many as 100 / 0.41 independent games.
+    # 100 pairs, 60 at 1/2 and 20 each at 0 and 1, and two more at 0 and 1: m' = 1/2, S' = 42 / 4, and
+    # r = 10.5 / (102 / 4) = 7 / 17: as many as 100 * 17 / 7 independent games.
     pairs = [0.5] * 60 + [0.0] * 20 + [1.0] * 20
-    half = Z / (2 * math.sqrt(100 / 0.41 + Z * Z))
+    half = Z / (2 * math.sqrt(100 * 17 / 7 + Z * Z))
     assert statistics.pair_interval(pairs) == pytest.approx((0.5 - half, 0.5 + half))
-    # All won: the same as that many games. All halves: r = 1 / n.
+    # All won: the same as that many games. All halves: r = 2 / (n + 2).
     assert statistics.pair_interval([1.0] * 10) == pytest.approx((0.72247, 1.0), abs=1e-5)
-    half = Z / (2 * math.sqrt(20**2 + Z * Z))
+    half = Z / (2 * math.sqrt(20 * 11 + Z * Z))
     assert statistics.pair_interval([0.5] * 20) == pytest.approx((0.5 - half, 0.5 + half))
     with pytest.raises(ValueError, match="pairs"):
         statistics.pair_interval([])
@@ -75,9 +78,11 @@ def test_pair_interval_by_hand():
 
 def test_half_pairs_by_hand():
     # Weights 2, 2, 1: m = (1 + 2 + 0) / 5 = 0.6, n = 25 / 9, and the sum of squares is
-    # S = 25/9 (4 * 0.01 + 4 * 0.16 + 0.36) / 9 = 0.320988: r = (S / 0.24 + 1) / n = 0.841481.
+    # S = 25/9 (4 * 0.01 + 4 * 0.16 + 0.36) / 9 = 0.320988. With two more, n' = 43 / 9 and
+    # m' = (15/9 + 1) / n' = 24/43: S' = S + 25/9 (0.6 - 24/43)^2 + (24/43)^2 + (19/43)^2 = 0.832616,
+    # and r = S' / (n' (24/43) (19/43)) = 0.706628.
     result = statistics.pair_interval([0.5, 1.0, 0.0], games=[2, 2, 1])
-    assert result == pytest.approx(statistics.wilson(0.6, 25 / 9 / 0.841481), abs=1e-6)
+    assert result == pytest.approx(statistics.wilson(0.6, 25 / 9 / 0.706628), abs=1e-6)
     two = statistics.pair_interval([0.5, 1.0])
     assert statistics.pair_interval([0.5, 1.0], games=[2, 2]) == two
     # Single games: Wilson's interval.
@@ -113,6 +118,8 @@ def test_pairs_of_independent_games_are_as_wide_as_games():
 @pytest.mark.parametrize(
     ("shares", "count"),
     [
+        ([0, 0, 0.9, 0, 0.1], 20),
+        ([0, 0, 0.95, 0, 0.05], 60),
         ([0.05, 0.1, 0.6, 0.15, 0.1], 8),
         ([0.05, 0.1, 0.6, 0.15, 0.1], 60),
         ([0, 0, 0.1, 0, 0.9], 8),
