@@ -304,7 +304,9 @@ def sprt(path: pathlib.Path, terms: Terms, newest: Contender, older: Contender) 
         "H0": f"not stronger, {test.elo0:+g} Elo rather than {test.elo1:+g}",
         None: f"undecided{advice}",
     }
-    return f"{line}; {score:.1%} [{low:.1%}, {high:.1%}]: {conclusions[decision]}"
+    # Stopped by its result, the test overstates the difference, so there is no honest interval.
+    numbers = f"{score:.1%}" if decision else f"{score:.1%} [{low:.1%}, {high:.1%}]"
+    return f"{line}; {numbers}: {conclusions[decision]}"
 
 
 def table(rated: dict[str, Rating]) -> str:

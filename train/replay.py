@@ -83,7 +83,8 @@ def example(
       row: one row.
       k: i32[], the symmetry, from 0 to 7; for another game with S symmetries, k modulo S.
       outcome_share: lambda; the value target is lambda z + (1 - lambda) v, with z the game's
-        outcome and v the root value of the search.
+        outcome and v the root value of the search. In a game that the move limit ended it is v, with
+        weight 1 - lambda.
 
     Raises:
       ValueError: the features use more past boards than the row has.
@@ -114,9 +115,8 @@ def example(
     return inputs, Targets(
         legal=symmetry.map_actions(rules.size, legal, k),
         policy_target=symmetry.map_actions(rules.size, policy_shares(jnp, row.policy_target), k),
-        outcome=_value_target(row, outcome_share),
         ownership=symmetry.map_points(rules.size, _ownership(rules, row), k),
-        **numbers,
+        **numbers | _value_target(row, outcome_share),
     )
 
 
@@ -135,14 +135,21 @@ def _of_game(
     return planes, Targets(
         legal=legal > 0,
         policy_target=policy,
-        outcome=_value_target(row, outcome_share),
         policy_weight=row.policy_weight.astype(jnp.float32),
-        value_weight=row.value_weight.astype(jnp.float32),
+        **_value_target(row, outcome_share),
     )
 
 
-def _value_target(row: Rows, outcome_share: float | jax.Array) -> jax.Array:
-    return outcome_share * row.outcome + (1 - outcome_share) * row.root_value
+def _value_target(row: Rows, outcome_share: float | jax.Array) -> dict[str, jax.Array]:
+    """The value's target and weight. Where the outcome does not count, since the move limit ended
+    the game, the root value is learned alone, with the weight that is its share."""
+    weight, rest = row.value_weight.astype(jnp.float32), 1 - outcome_share
+    counts = weight > 0
+    share = jnp.where(counts, outcome_share, 0.0)
+    return {
+        "outcome": share * row.outcome + (1 - share) * row.root_value,
+        "value_weight": jnp.where(counts, weight, rest),
+    }
 
 
 _NUMBERS = ("score", "policy_weight", "value_weight", "score_weight", "ownership_weight")

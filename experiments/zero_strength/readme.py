@@ -67,11 +67,12 @@ def learning(*paths: pathlib.Path) -> str:
 
 def openings(against_itself: pathlib.Path, *matches: pathlib.Path) -> str:
     """Scores by who wins a pair's opening when one player has both sides: White or Black in both
-    games, or neither. The last column leaves out games whose opening the other side wins."""
+    games, or neither. The last column leaves out games whose opening the other side wins; to be
+    read beside that of the first row, of the player against itself."""
     wins = [{one["result"][0] for one in pair} for pair in _pairs(against_itself)]
     kinds = ["White" if won == {"W"} else "Black" if won == {"B"} else "neither" for won in wins]
     names, rows = sorted(set(kinds)), []
-    for path in matches:
+    for path in (against_itself, *matches):
         scores: dict[tuple[str, str], list[float]] = {}
         for kind, pair in zip(kinds, _pairs(path), strict=True):
             for one in pair:

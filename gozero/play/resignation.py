@@ -5,6 +5,7 @@ child's, falls below a threshold, v_resign. A share of the games is never resign
 module records when the threshold would have ended the game, and who won in the end. It also keeps
 the lowest standings of winner and loser, so that any other threshold can be tried on the same
 games: `recalibrate` finds the highest one that is hardly ever wrong. Silver et al. (2017), Methods.
+To resign a game that would have been drawn is wrong too.
 
 The threshold is data, so changing it needs no recompilation. Arrays have a leading axis [B] of
 lanes or [R] of records.
@@ -55,10 +56,10 @@ class ResignConfig:
 class Records(struct.PyTreeNode):
     """The last games that were never resigned, in a ring buffer: game i is at index i % R."""
 
-    winner_lowest: jax.Array  # f32[R]: the winner's lowest standing; infinity in a drawn game
-    loser_lowest: jax.Array  # f32[R]: the loser's; the lower of both in a drawn game
+    winner_lowest: jax.Array  # f32[R]: the winner's lowest standing; of a drawn game the lower one
+    loser_lowest: jax.Array  # f32[R]: the loser's; of a drawn game the lower one
     ply: jax.Array  # i16[R]: when the threshold would have ended the game, or NO_PLY
-    wrong: jax.Array  # bool[R]: the player who would have resigned then won
+    wrong: jax.Array  # bool[R]: the player who would have resigned then won, or drew
     count: jax.Array  # i32[]: games recorded so far
 
 
@@ -78,7 +79,7 @@ class Rates(NamedTuple):
 
     games: jax.Array  # i32[]: games on record
     resigned: jax.Array  # i32[]: of these, games that the threshold would have ended
-    wrong: jax.Array  # i32[]: of those, games that the resigning player won
+    wrong: jax.Array  # i32[]: of those, games that the resigning player did not lose
 
 
 def start(config: ResignConfig, key: jax.Array, num_lanes: int) -> Resignation:
@@ -154,15 +155,13 @@ def close(
     index = jnp.where(counts, (state.records.count + rank) % size, size)  # writes at `size` drop
 
     black, white = state.lowest[:, 0], state.lowest[:, 1]
-    black_won, drawn = outcome > 0, outcome == 0
+    black_won, drawn, either = outcome > 0, outcome == 0, jnp.minimum(black, white)
     resigner_won = jnp.where(state.colour == 0, outcome > 0, outcome < 0)
     values = {
-        "winner_lowest": jnp.where(drawn, jnp.inf, jnp.where(black_won, black, white)),
-        "loser_lowest": jnp.where(
-            drawn, jnp.minimum(black, white), jnp.where(black_won, white, black)
-        ),
+        "winner_lowest": jnp.where(drawn, either, jnp.where(black_won, black, white)),
+        "loser_lowest": jnp.where(drawn, either, jnp.where(black_won, white, black)),
         "ply": state.ply,
-        "wrong": (state.ply != NO_PLY) & resigner_won,
+        "wrong": (state.ply != NO_PLY) & (resigner_won | drawn),
     }
     updated = {
         name: getattr(state.records, name).at[index].set(value, mode="drop")

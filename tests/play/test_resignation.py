@@ -103,3 +103,18 @@ def test_nobody_resigns_without_a_threshold():
 def test_bad_settings(make, field):
     with pytest.raises(ValueError, match=f"^{field}: "):
         make()
+
+
+def test_a_drawn_game_counts_as_wrongly_resigned():
+    config = ResignConfig(1.0, 4)
+    state = resignation.start(config, jax.random.key(0), 3)
+    state = state.replace(threshold=jnp.float32(-0.5), may=jnp.zeros(3, bool))
+    ply, to_play = jnp.zeros(3, jnp.int16), jnp.array([0, 0, 1], jnp.int8)
+    state, _ = resignation.consider(state, jnp.array([-0.6, -0.7, -0.8]), to_play, ply)
+    outcome = jnp.array([-1.0, 0.0, 1.0])  # Black lost, a draw, White lost
+    ended = jnp.ones(3, bool)
+    closed = resignation.close(config, state, jax.random.key(1), ended, ~ended, outcome)
+    records = closed.records
+    assert records.winner_lowest[:3].tolist() == [np.inf, np.float32(-0.7), np.inf]
+    assert records.loser_lowest[:3].tolist() == [np.float32(x) for x in (-0.6, -0.7, -0.8)]
+    assert resignation.rates(records) == (3, 3, 1)

@@ -45,6 +45,7 @@ def test_a_row_and_its_mirror_image():
         policy_target=jnp.arange(7, dtype=jnp.float16) / 21,
         outcome=jnp.float32(-1),
         root_value=jnp.float32(0.5),
+        value_weight=jnp.float16(1),
     )
     examples = [replay.example(GAME, "", row, k, 0.75) for k in range(3)]
     jax.tree.map(np.testing.assert_array_equal, examples[0], examples[2])

@@ -174,6 +174,8 @@ def test_a_row_becomes_an_example():
         np.testing.assert_array_equal(black.policy_target, expected.astype(jnp.float32))
     assert black.outcome == -0.75 + 0.25 * 0.5
     assert (black.score, black.value_weight, black.policy_weight) == (-3.5, 1, 0)
+    cut = turned(row.replace(value_weight=jnp.float16(0)), 0)  # its outcome does not count
+    assert (cut.outcome, cut.value_weight) == (0.5, 0.25)
     white = row.replace(position=row.position.replace(to_play=jnp.int8(1)))
     np.testing.assert_array_equal(turned(white, 7).ownership, -black.ownership)
     chex.assert_type([black.policy_target, black.ownership, black.value_weight], jnp.float32)

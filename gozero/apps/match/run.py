@@ -153,6 +153,8 @@ class _Match:
         lines = [match_score.table(summary, self.names, colours)]
         if num_left:
             lines.append(f"stopped with {num_left} games left; the same command plays them")
+            if summary["games"]:
+                lines.append("short games end first, so this score and its interval are biased")
         runtime.print_result("\n".join([*lines, f"games in {config.out / 'games'}"]))
         return runtime.STOPPED if num_left else 0
 
