@@ -192,7 +192,7 @@ class TrainConfig:
 
     resign: bool = setting(False)
     """Whether players resign, at a threshold where fewer than 5% of the resigned games would have
-    been won. A tenth of the games are always played to the end, to measure this."""
+    been won or drawn. A tenth of the games are always played to the end, to measure this."""
 
     outcome_share: float = setting(1.0, group="targets and replay", least=0, most=1)
     """The share of the game's outcome in the value target; the rest is the root value of the

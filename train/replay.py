@@ -83,8 +83,8 @@ def example(
       row: one row.
       k: i32[], the symmetry, from 0 to 7; for another game with S symmetries, k modulo S.
       outcome_share: lambda; the value target is lambda z + (1 - lambda) v, with z the game's
-        outcome and v the root value of the search. In a game that the move limit ended it is v, with
-        weight 1 - lambda.
+        outcome and v the root value of the search. In a game that the move limit ended it is v,
+        with weight 1 - lambda.
 
     Raises:
       ValueError: the features use more past boards than the row has.

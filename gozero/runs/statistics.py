@@ -106,9 +106,9 @@ def pair_interval(pairs: Any, confidence: float = 0.95, games: Any = None) -> In
     Wilson's, with V(mu) = r mu (1 - mu) as the variance of a pair, where r is the observed variance
     as a fraction of the largest possible, at most 1. It is that of the n observed pairs and of two
     more, one won and one lost, as in Agresti & Coull's (1998) interval: r = S' / (n' m' (1 - m')),
-    with the mean m' and the sum of squared deviations S' of these n' = n + 2 pairs. Without the two,
-    a few pairs that happen to be equal would give an interval of width 0. If every pair is won or
-    lost, r = 1: Wilson's interval. The two are for the variance only; the mean is the observed one.
+    with the mean m' and the sum of squared deviations S' of these n' = n + 2 pairs. Without the
+    two, a few pairs that happen to be equal would give an interval of width 0. If every pair is won
+    or lost, r = 1: Wilson's interval. The two are for the variance only; the mean is the observed.
 
     Of pairs that are won, lost or split, an interval of 95% holds the true mean in at least 94% of
     matches of 10 to 200 pairs, whatever their shares.

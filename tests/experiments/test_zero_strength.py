@@ -50,18 +50,18 @@ def test_a_given_network_replaces_the_committed_ones():
 
 def test_scores_by_opening_by_hand(tmp_path):
     """White wins both games of the first opening, Black of the second, each one of the third."""
-    itself, match = tmp_path / "itself.jsonl", tmp_path / "7x7" / "results.jsonl"
-    match.parent.mkdir()
+    itself, match = (tmp_path / name / "results.jsonl" for name in ("itself", "7x7"))
     lines = lambda games: "".join(json.dumps(one) + "\n" for one in games)
-    results = ["W+1", "W+R", "B+1", "B+2", "W+1", "B+1"]
-    itself.write_text(lines({"game": i, "result": x} for i, x in enumerate(results)))
-    points = [0.5, 1, 1, 0, 1, 1]
-    games = [
-        {"game": i, "black": ("player", "opponent")[i % 2], "points": x, "result": ""}
-        for i, x in enumerate(points)
-    ]
-    match.write_text(lines(games[::-1]))  # in the order in which they ended
-    head, _, row = readme.openings(itself, match).splitlines()
+    for path, points in ((itself, [0, 1, 1, 0, 0, 0]), (match, [0.5, 1, 1, 0, 1, 1])):
+        path.parent.mkdir()
+        results = ["W+1", "W+R", "B+1", "B+2", "W+1", "B+1"] if path is itself else [""] * 6
+        games = [
+            {"game": i, "black": ("player", "opponent")[i % 2], "points": x, "result": result}
+            for i, (x, result) in enumerate(zip(points, results, strict=True))
+        ]
+        path.write_text(lines(games[::-1]))  # in the order in which they ended
+    head, _, of_itself, row = readme.openings(itself, match).splitlines()
+    assert of_itself == "| `itself` | 100.0%, 0.0% | 0.0%, 100.0% | 0.0%, 0.0% | 50.0% of 4 |"
     assert "Black: 1 openings | White: 1 openings | neither: 1 openings" in head
     assert row == "| `7x7` | 100.0%, 0.0% | 50.0%, 100.0% | 100.0%, 100.0% | 100.0% of 4 |"
 

@@ -63,8 +63,8 @@ def test_wilson_refuses(arguments, named):
 
 
 def test_pair_interval_by_hand():
-    # 100 pairs, 60 at 1/2 and 20 each at 0 and 1, and two more at 0 and 1: m' = 1/2, S' = 42 / 4, and
-    # r = 10.5 / (102 / 4) = 7 / 17: as many as 100 * 17 / 7 independent games.
+    # 100 pairs, 60 at 1/2 and 20 each at 0 and 1, and two more at 0 and 1: m' = 1/2, S' = 42 / 4,
+    # and r = 10.5 / (102 / 4) = 7 / 17: as many as 100 * 17 / 7 independent games.
     pairs = [0.5] * 60 + [0.0] * 20 + [1.0] * 20
     half = Z / (2 * math.sqrt(100 * 17 / 7 + Z * Z))
     assert statistics.pair_interval(pairs) == pytest.approx((0.5 - half, 0.5 + half))
@@ -79,8 +79,8 @@ def test_pair_interval_by_hand():
 def test_half_pairs_by_hand():
     # Weights 2, 2, 1: m = (1 + 2 + 0) / 5 = 0.6, n = 25 / 9, and the sum of squares is
     # S = 25/9 (4 * 0.01 + 4 * 0.16 + 0.36) / 9 = 0.320988. With two more, n' = 43 / 9 and
-    # m' = (15/9 + 1) / n' = 24/43: S' = S + 25/9 (0.6 - 24/43)^2 + (24/43)^2 + (19/43)^2 = 0.832616,
-    # and r = S' / (n' (24/43) (19/43)) = 0.706628.
+    # m' = (15/9 + 1) / n' = 24/43: S' = S + 25/9 (0.6 - 24/43)^2 + (24/43)^2 + (19/43)^2, which is
+    # 0.832616, and r = S' / (n' (24/43) (19/43)) = 0.706628.
     result = statistics.pair_interval([0.5, 1.0, 0.0], games=[2, 2, 1])
     assert result == pytest.approx(statistics.wilson(0.6, 25 / 9 / 0.706628), abs=1e-6)
     two = statistics.pair_interval([0.5, 1.0])
