@@ -49,7 +49,7 @@ from gozero.search.rules.expert import ExpertBias
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.katago import KataGoPuct
-from gozero.search.rules.operators import MixBackup, max_backup
+from gozero.search.rules.operators import MixBackup, Operator, max_backup
 from gozero.search.rules.proportional import Boltzmann, Gaussian
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
@@ -216,10 +216,17 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         grandfather=grandfather,
         ensemble=_ensemble(config),
         final_move=config.effective_final_move,
-        backup={"mean": None, "max": max_backup, "mix": MixBackup()}[config.backup],
+        backup=_backup(rules, config),
     )
     prior_counts = config.first_action or (config.heuristic is not None and visits > 0)
     return Setup(evaluator, search, prior_counts, config.resign)
+
+
+def _backup(rules: Rules | Game, config: PlayerConfig) -> Operator | None:
+    if config.backup == "mix":
+        points = rules.num_points if isinstance(rules, Rules) else rules.num_actions
+        return MixBackup(2.0 * points)
+    return max_backup if config.backup == "max" else None
 
 
 _OF_BIAS = (

@@ -122,7 +122,8 @@ def test_forms_of_the_paper():
     literal = make_setup(RULES, PlayerConfig(**players.settings_of("literal", 9)))
     assert literal.prior_counts
     assert literal.evaluator.about["first_action"]
-    backups = [None, max_backup, MixBackup()]
+    points = RULES.num_points
+    backups = [None, max_backup, MixBackup(2.0 * points)]
     for name, backup in zip(("mean", "max", "mix"), backups, strict=True):
         assert make_setup(RULES, PlayerConfig(backup=name)).search.backup == backup
     for flags, message in (
