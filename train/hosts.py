@@ -7,6 +7,7 @@ leave the others waiting, so they agree here on whatever may differ (clocks, sig
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import time
 from collections.abc import Callable
@@ -36,6 +37,11 @@ def join(config: TrainConfig) -> None:
     """
     if config.coordinator is None or jax.distributed.is_initialized():
         return
+    # Only the first process fills JAX's compile cache. If the others' caches are apart from it,
+    # they compile at a restart where it does not, and would wait a day for its part of the
+    # autotuning.
+    if (flag := "--xla_gpu_shard_autotuning") not in (flags := os.environ.get("XLA_FLAGS", "")):
+        os.environ["XLA_FLAGS"] = f"{flags} {flag}=false".strip()
     try:
         if config.coordinator == "auto":
             jax.distributed.initialize()
@@ -67,7 +73,8 @@ def gather_from_each(facts: Any) -> list[Any]:
 def _encoded(facts: Any) -> np.ndarray:
     """Facts as u8[n], n the same on every host."""
     own = np.frombuffer(json.dumps(facts).encode(), np.uint8)
-    padded = np.zeros(greatest(len(own)), np.uint8)
+    length = max(greatest(len(own)), 1024)  # each length compiles programs, so only powers of two
+    padded = np.zeros(1 << (length - 1).bit_length(), np.uint8)
     padded[: len(own)] = own
     return padded
 

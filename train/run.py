@@ -47,7 +47,8 @@ PROG = "python -m train"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input,
-    130 for Ctrl-C. After SIGTERM and after `--minutes` it is 0, and the run can be resumed."""
+    130 for Ctrl-C, 143 if SIGTERM ended it before its last iteration. After `--minutes` it is 0. In
+    all these cases the same command resumes it."""
     config = parse(sys.argv[1:] if argv is None else argv)
     with flags.exit_on_error(PROG):
         on_cores = config.coordinator is None and runtime.cores_as_devices()
@@ -77,8 +78,10 @@ def run(config: TrainConfig, on_cores: bool = False) -> int:
     hosts.run_on_each(lambda: hosts.check_flags(config))
     if config.tensorboard:
         hosts.run_on_each(tensorboard.check)
-    _print("compiling, about 60 s the first time")
     mesh = _mesh(config, on_cores)
+    if jax.process_count() > 1:
+        _print(f"{mesh.size} devices in {jax.process_count()} processes")
+    _print("compiling, about 60 s the first time")
     with contextlib.ExitStack() as session:
         mirror = session.enter_context(Mirror(config))
         config = hosts.run_on_each(functools.partial(folder.as_begun, config))
@@ -250,8 +253,9 @@ class End(enum.IntEnum):
 
     NOT_YET = 0
     DONE = 1
-    REQUESTED = 2  # by SIGTERM, or because --minutes are over
-    INTERRUPTED = 3
+    REQUESTED = 2  # --minutes are over
+    TERMINATED = 3  # by SIGTERM
+    INTERRUPTED = 4  # by Ctrl-C
 
 
 def _display(plan: Plan) -> Display:
@@ -294,7 +298,9 @@ class _Session:
             self.settle()
         if hosts.is_first():
             print(self._summary())
-        return runtime.STOPPED if end == End.INTERRUPTED else 0
+        if self.loop.iteration >= self.config.iterations:
+            return runtime.STOPPED if end == End.INTERRUPTED else 0
+        return {End.INTERRUPTED: runtime.STOPPED, End.TERMINATED: runtime.TERMINATED}.get(end, 0)
 
     @contextlib.contextmanager
     def _waiting_for_checkpoint(self) -> Iterator[None]:
@@ -403,7 +409,9 @@ class _Session:
         """Why this host would end the run now; `NOT_YET` if it would not."""
         if stop.number == signal.SIGINT:
             return End.INTERRUPTED
-        if stop.requested or time.monotonic() > deadline:
+        if stop.requested:
+            return End.TERMINATED
+        if time.monotonic() > deadline:
             return End.REQUESTED
         return End.DONE if self.loop.iteration >= self.config.iterations else End.NOT_YET
 

@@ -37,8 +37,8 @@ from gozero.play.devices import (
     AXIS,
     DIVIDED,
     EVERYWHERE,
+    local_mesh,
     make_mesh,
-    mesh_of,
     on_each,
     stack,
     unstack,
@@ -51,6 +51,7 @@ from gozero.runs.folder import CONFIG
 from gozero.runs.settings import setting
 from gozero.runs.store import Store
 from train import exchange, folder, games, memory
+from train.buffer import Buffer
 from train.config import TrainConfig
 from train.games import Playing
 from train.plan import Plan, in_parts, make_plan, rules_of
@@ -62,6 +63,9 @@ REFRESH_S = 5.0
 """Seconds between checks for newer weights."""
 HOLD_S = 30.0
 """Seconds between shards, if there are rows."""
+MOST_PENDING = 2**28
+"""Bytes of rows after which a shard is written at once: its reader takes no more than four times
+as many (`shards.MOST_BYTES`)."""
 VALUE_PARTS = 512
 """Shards store root values as multiples of 1 / VALUE_PARTS: anything finer is noise, and takes a
 byte more for each row."""
@@ -138,7 +142,7 @@ def divided(
       on_cores: whether JAX's devices are CPU cores.
     """
     if num_devices is not None or not on_cores:
-        return mesh_of(num_devices), config
+        return local_mesh(num_devices), config
     mesh = make_mesh(config.batch)
     return mesh, in_parts(config, 1, mesh.size)
 
@@ -270,8 +274,12 @@ class SelfPlay:
 
     def collect(self) -> tuple[Rows, np.ndarray]:
         """The result of `play`, copied from the devices."""
-        ring = jax.device_get(self.playing.buffer)
-        filled = np.arange(self.plan.buffer.capacity) < ring.size[:, None]
+        buffer = self.playing.buffer
+        size = jax.device_get(buffer.size)
+        # A power of two, so that only a few lengths are compiled.
+        copied = min(1 << int(size.max()).bit_length(), self.plan.buffer.capacity)
+        ring = jax.device_get(_first_rows(buffer, copied))
+        filled = np.arange(copied) < size[:, None]
         own = lambda x: x[filled]  # a copy: the ring itself is donated to the next call
         number = np.arange(len(filled), dtype=np.int32)[:, None]  # each device counts from 0
         game = ring.rows.game * len(filled) + number
@@ -279,6 +287,13 @@ class SelfPlay:
         if ring.frequency is None:
             return rows, np.full(filled.sum(), FREQUENCY_UNIT)
         return rows, own(ring.frequency)
+
+
+@functools.partial(jax.jit, static_argnames="count")
+def _first_rows(buffer: Buffer, count: int) -> Buffer:
+    first = lambda x: x[:, :count]
+    frequency = None if buffer.frequency is None else first(buffer.frequency)
+    return buffer.replace(rows=jax.tree.map(first, buffer.rows), frequency=frequency)
 
 
 @functools.lru_cache(maxsize=8)
@@ -353,8 +368,13 @@ class Writer:
         self._newest = newest
         if len(frequency):
             self._pending.append((rounded(rows), frequency))
-        if time.monotonic() - self._last_write >= HOLD_S:
+        is_large = self._pending_bytes >= MOST_PENDING
+        if is_large or time.monotonic() - self._last_write >= HOLD_S:
             self.write()
+
+    @property
+    def _pending_bytes(self) -> int:
+        return sum(x.nbytes for rows, _ in self._pending for x in jax.tree.leaves(rows))
 
     def write(self) -> None:
         """Write all pending rows as the next shard."""

@@ -17,6 +17,8 @@ from gozero.play.player_config import num_tree_devices
 
 STOPPED = 130
 """Exit status of a program that Ctrl-C stopped."""
+TERMINATED = 143
+"""Exit status of a program that SIGTERM stopped before its end: schedulers then start it again."""
 
 VECTOR_WIDTH = "--xla_cpu_prefer_vector_width=512"
 """The option of `gozero.compile.stages.cpu_compiler_options`, as an XLA flag."""

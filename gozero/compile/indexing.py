@@ -63,12 +63,20 @@ def take(array: jax.Array, rows: jax.Array) -> jax.Array:
 def write_rows(arrays: Any, rows: jax.Array, values: Any) -> Any:
     """Writes values [n, ...] into a pytree of arrays [R, ...] at distinct rows i32[n].
 
-    Rows >= R are dropped. On a GPU each scatter takes a kernel, so one Pallas kernel writes all.
+    Rows >= R are dropped. On a GPU each scatter takes a kernel, so one Pallas kernel writes all
+    that it can address.
     """
 
     def in_kernel(arrays, rows, values):
         flat, treedef = jax.tree.flatten(arrays)
-        return treedef.unflatten(paths.write_rows(flat, rows, jax.tree.leaves(values)))
+        values, fits = jax.tree.leaves(values), [paths.addressable(x) for x in flat]
+        of_kernel = lambda all: [x for x, is_fit in zip(all, fits, strict=True) if is_fit]
+        written = iter(paths.write_rows(of_kernel(flat), rows, of_kernel(values)))
+        outputs = [
+            next(written) if is_fit else _write_rows(array, rows, value)
+            for array, value, is_fit in zip(flat, values, fits, strict=True)
+        ]
+        return treedef.unflatten(outputs)
 
     others = {"cuda": in_kernel} if mode.backend() == "gpu" else {}
     return mode.by_platform(arrays, rows, values, default=_write_rows, **others)

@@ -134,13 +134,17 @@ def prefers_fast_compile() -> bool:
 def backend() -> str:
     """The platform for which programs are compiled: "cpu", "gpu" or "tpu".
 
-    It is that of the enclosing `target`, or else JAX's own; the latter starts JAX's backend.
+    It is that of the enclosing `target`, or else of `jax.default_device`, or JAX's own; the last
+    starts JAX's backend.
     """
     if (platform := _target.get()) not in (None, _EVERY):
         return platform
     import jax
 
-    return jax.default_backend()
+    device: Any = getattr(jax.config, "jax_default_device", None)
+    if device is None:
+        return jax.default_backend()
+    return device if isinstance(device, str) else device.platform
 
 
 def cores() -> int:

@@ -11,6 +11,7 @@ import functools
 from typing import Any, cast
 
 import jax
+import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
@@ -42,6 +43,19 @@ def make_mesh(num_games: int, round_up: bool = False) -> Mesh:
     return _mesh(devices[:count])
 
 
+def local_mesh(num_devices: int | None = None) -> Mesh:
+    """A mesh of the first `num_devices` of this host's devices, or of all of them.
+
+    Raises:
+      ValueError: there are fewer.
+    """
+    devices = jax.local_devices()
+    count = len(devices) if num_devices is None else num_devices
+    if count > len(devices):
+        raise ValueError(f"--devices {count}: only {len(devices)} devices are available")
+    return _mesh(devices[:count])
+
+
 def mesh_of(num_devices: int | None = None) -> Mesh:
     """A mesh of the first `num_devices` devices, or of all, across all hosts.
 
@@ -61,7 +75,10 @@ def mesh_of(num_devices: int | None = None) -> Mesh:
 
 
 def _mesh(devices: list) -> Mesh:
-    return jax.make_mesh((len(devices),), (AXIS,), devices=devices, axis_types=(AxisType.Auto,))
+    if len(devices) == jax.device_count():  # in an order that suits their network
+        return jax.make_mesh((len(devices),), (AXIS,), axis_types=(AxisType.Auto,))
+    # JAX orders only TPUs that form a whole rectangle (0.10.1).
+    return Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
 
 
 def over_mesh(player: Player, mesh: Mesh) -> Player:

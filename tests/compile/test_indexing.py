@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gozero.compile import indexing, mode, stages
+from gozero.compile.kernels import paths
 from tests.compile.forms import form_of
 
 ROWS = jnp.arange(12.0).reshape(4, 3)
@@ -97,6 +98,23 @@ def test_rows_of_many_arrays_are_written_in_one_kernel(monkeypatch):
     with form_of("cuda", monkeypatch):
         actual = jax.jit(lambda *args: indexing.write_rows(*args))(arrays, rows, values)
     jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
+def test_rows_that_a_gpu_kernel_cannot_address_are_scattered():
+    """Bytes beyond 2^31 elements; from 2^32 bytes on, Pallas has wide offsets."""
+    of = lambda rows: (jax.ShapeDtypeStruct((rows, 362), jnp.uint8),)
+    row = jax.ShapeDtypeStruct((8, 362), jnp.uint8)
+    number = jax.ShapeDtypeStruct((8,), jnp.int32)
+    write = lambda arrays, rows, values: indexing.write_rows(arrays, rows, values)
+    with mode.target("gpu"):
+        for count, scatters in ((5_900_000, 0), (6_000_000, 1), (11_800_000, 1), (12_000_000, 0)):
+            other = jax.ShapeDtypeStruct((count,), jnp.float32)
+            of_other = jax.ShapeDtypeStruct((8,), jnp.float32)
+            args = (*of(count), other), number, (row, of_other)
+            text = str(jax.make_jaxpr(write)(*args))
+            assert (text.count("pallas_call["), text.count("scatter[")) == (1, scatters)
+    with pytest.raises(ValueError, match="cannot address arrays of bytes from 2 to 4 GiB"):
+        paths.each_tree(lambda *refs: None, 1, [], [*of(6_000_000)])
 
 
 def on_a_gpu(monkeypatch, function, *args):

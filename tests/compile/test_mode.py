@@ -44,6 +44,10 @@ def test_a_target_sets_the_backend_only_inside():
             assert mode.backend() == "gpu"
         assert mode.backend() == "tpu"
     assert mode.backend() == here
+    with jax.default_device(jax.devices("cpu")[0]):
+        assert mode.backend() == "cpu"
+    with jax.default_device("tpu"):  # data goes there, so programs do
+        assert mode.backend() == "tpu"
 
 
 def test_unknown_platforms_are_refused():

@@ -50,6 +50,12 @@ def meshes_are_of_equal_shares():
     of = lambda games, **more: devices.make_mesh(games, **more).size
     assert [of(n) for n in (1, 8, 15, 16, 30, 32, 36, 34, 31)] == [1, 1, 1, 2, 3, 4, 4, 2, 1]
     assert [of(n, round_up=True) for n in (1, 15, 17, 31, 100)] == [1, 1, 2, 3, 4]
+    for count in (1, 3, 4):
+        mesh = devices.local_mesh(count)
+        assert list(mesh.devices) == jax.devices()[:count]
+        assert mesh == devices.mesh_of(count)
+    with pytest.raises(ValueError, match="--devices 5: only 4 devices are available"):
+        devices.local_mesh(5)
 
 
 def a_match_is_the_same_on_any_number():

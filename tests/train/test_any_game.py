@@ -99,7 +99,7 @@ def test_a_run_learns_resumes_and_is_rated(tmp_path, capsys, monkeypatch):
         return iterate(loop, goes_on)
 
     monkeypatch.setattr(Loop, "iterate", told_to_stop)
-    assert run.run(config) == 0
+    assert run.run(config) == 143
     monkeypatch.undo()
     assert [one.iteration for one in checkpoint.saved_in(config.folder / "checkpoints")] == [2]
     assert run.run(config) == 0

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.apps import runtime
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.play import devices
@@ -106,7 +107,7 @@ def test_sigterm_saves_and_the_same_command_resumes(
         return numbers
 
     monkeypatch.setattr(Loop, "iterate", interrupted)
-    assert run.run(config) == 0
+    assert run.run(config) == runtime.TERMINATED
     assert f"{last} of 4 iterations" in capsys.readouterr().out
     with Mirror(config):
         saved = checkpoint.saved_in(config.folder / "checkpoints")
@@ -208,7 +209,7 @@ def test_a_signal_does_not_interrupt_the_last_save(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(Loop, "iterate", iterates)
     monkeypatch.setattr(run._Session, "_end", not_at_once)
     monkeypatch.setattr(checkpoint, "save", saves)
-    assert run.run(config) == 0
+    assert run.run(config) == (runtime.TERMINATED if minutes is None else 0)
     assert "1 of 4 iterations" in capsys.readouterr().out
     assert [one.iteration for one in checkpoint.saved_in(config.folder / "checkpoints")] == [1]
 

@@ -171,6 +171,17 @@ def write_rows(writer, version, count):
     writer.add(newest, *worker_runs.random_shard(worker_runs.CONFIG, count, count))
 
 
+def test_many_rows_are_written_at_once(tmp_path, plan, monkeypatch):
+    writer = Writer(plan, store.at(tmp_path))
+    write_rows(writer, 1, 3)  # the first at once
+    write_rows(writer, 1, 4)
+    assert writer.number == 1
+    monkeypatch.setattr(worker, "MOST_PENDING", writer._pending_bytes + 1)
+    write_rows(writer, 1, 5)
+    assert (writer.number, writer.rows) == (2, 12)
+    assert shards.MOST_BYTES >= 4 * 2**28
+
+
 def test_a_shard_holds_the_rows_of_half_a_minute_and_one_version(tmp_path, plan, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(worker, "time", types.SimpleNamespace(monotonic=lambda: now))

@@ -33,7 +33,7 @@ FLAGS = [
     *("--iterations", "1000000", "--checkpoint-every", "20"),
 ]
 PATIENCE_S = 1800
-ENDED = {0, -signal.SIGKILL, -signal.SIGTERM}  # SIGTERM: before its handler is installed
+ENDED = {0, 143, -signal.SIGKILL, -signal.SIGTERM}  # -SIGTERM: before its handler is installed
 WORKERS, WORKERS_KILLED, LEARNERS_KILLED = 3, 20, 5
 RECORD = "KILLS_RECORD"
 """Names a file to which each kind of store adds a line: `kills.jsonl` beside this file."""

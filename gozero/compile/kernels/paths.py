@@ -83,7 +83,16 @@ def each_tree(
 
     Returns:
       The arrays of `in_place`, then the new ones.
+
+    Raises:
+      ValueError: an array that is not `addressable`.
     """
+    for x in [*arrays, *in_place]:
+        if not addressable(x):
+            raise ValueError(
+                f"{x.dtype}{list(x.shape)}: a GPU kernel cannot address arrays of bytes from 2 to "
+                "4 GiB; use fewer games at once, or fewer nodes"
+            )
     from jax.experimental import pallas as pl  # slow to import, and not needed on a CPU
     from jax.experimental.pallas import triton
 
@@ -100,6 +109,12 @@ def each_tree(
         compiler_params=triton.CompilerParams(num_warps=1, num_stages=1),
     )
     return call(*arrays, *in_place)
+
+
+def addressable(array: jax.Array) -> bool:
+    """Whether a kernel reaches all of an array: Pallas (jax 0.10.1) takes 64-bit offsets from 2^32
+    bytes on, but 32-bit ones are signed and count elements, so bytes beyond 2^31 are missed."""
+    return array.size <= 2**31 or array.size * array.dtype.itemsize > 2**32
 
 
 def number() -> jax.Array:
