@@ -84,19 +84,19 @@ GELLY_SILVER = (
     ),
     Figure(
         "Table 1",
-        "heuristic MC-RAVE, 3,000 simulations, against GNU Go 3.7.10",
+        "heuristic MC-RAVE, 3,000 simulations, against GNU Go",
+        (0.69, 0.69),
+        _GNUGO,
+        {"match": "heuristic-1-leaf"},
+        "against_gnugo.run --only heuristic-1-leaf",
+    ),
+    Figure(
+        "Table 1",
+        "the same, two leaves a step, against GNU Go 3.7.10",
         (0.69, 0.69),
         _GNUGO,
         {"match": "heuristic-3.7.10"},
         "against_gnugo.run --only heuristic-3.7.10",
-    ),
-    Figure(
-        "Table 1",
-        "the same, against GNU Go 3.8",
-        (0.69, 0.69),
-        _GNUGO,
-        {"match": "heuristic"},
-        "against_gnugo.run --only heuristic",
     ),
     Figure(
         "Table 1",

@@ -9,11 +9,15 @@ import pytest
 from gozero.compile import mode
 from gozero.games.go import go_game
 from gozero.go import rules as go
+from gozero.play import devices
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import make_setup
 from gozero.playouts.policies.uniform import uniform_playouts
 from gozero.search.search import search
 from tests.compile.forms import host_with
+from tests.train import tiny
+from train import steps
+from train.plan import make_plan
 
 RULES = go.Rules(4)
 LOWERED = {"gpu": "cuda", "tpu": "tpu"}
@@ -98,3 +102,25 @@ def test_in_a_gpu_kernel_the_platform_is_known(monkeypatch):
             jnp.zeros(2), cuda=lambda x: x + 1, cpu=lambda x: x + 2, default=lambda x: x
         )
     assert chosen.tolist() == [1, 1]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("platform", LOWERED)
+@pytest.mark.parametrize(
+    "root", [{}, {"root": "puct", "leaves": 4, "virtual_loss": 3, "reuse_subtree": True}], ids=str
+)
+def test_training_is_lowered_on_a_machine_with_such_a_device(platform, root, tmp_path, monkeypatch):
+    flags = root | {"resign": True, "surprise": 0.5}
+    with host_with(platform, monkeypatch):
+        plan = make_plan(tiny.config(tmp_path, **flags))
+        mesh = devices.mesh_of(1)
+        state = jax.eval_shape(lambda: steps.begin(plan, mesh))
+        programs = (
+            (steps.make_play(plan, mesh, plan.simulations(0)), state.play_params, state.playing),
+            (steps.make_learn(plan, mesh, 1), state.learner, state.playing.buffer),
+        )
+        for program, *args in programs:
+            text = lowered(platform, program, *args)
+            assert "stablehlo.dot_general" in text or "stablehlo.convolution" in text
+            kernels = text.count("triton") + text.count("tpu_custom_call")
+            assert kernels > 0 or program is programs[1][0]
