@@ -21,6 +21,7 @@ from jax import lax
 from gozero.compile import stages
 from gozero.search import proofs, rows, score, values
 from gozero.search import tree as trees
+from gozero.search.rows import FEW, SOME
 from gozero.search.rules.operators import Operator
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 from gozero.search.values import VALUE_ONE
@@ -107,10 +108,6 @@ def add_virtual_losses(
     )
 
 
-_FEW, _SOME = 8, 32
-"""Numbers of children: the smallest that covers the widest node of a level is used."""
-
-
 class _NodeValue(NamedTuple):
     """The backed-up value and proof of one node of each tree, for the player to move there."""
 
@@ -166,7 +163,7 @@ def back_up_values(
     if tree.proven is None:
         end_proven = jnp.zeros(num_trees, jnp.int8)
     lanes = jnp.arange(num_trees, dtype=jnp.int32)
-    widths = [w for w in (_FEW, _SOME) if 2 * w <= tree.num_actions] + [tree.num_actions]
+    widths = [w for w in (FEW, SOME) if 2 * w <= tree.num_actions] + [tree.num_actions]
 
     def one_up(i, carry):
         results, below, is_new = carry

@@ -18,10 +18,8 @@ from gozero.compile import indexing, mode, stages
 from gozero.search import in_kernel, proofs, rows
 from gozero.search import tree as trees
 from gozero.search.edges import Rule, as_rule, best_edge, score_edges, tie_break
+from gozero.search.rows import FEW, SOME
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
-
-_FEW, _SOME = 8, 32
-"""Numbers of children: nodes with more than `_FEW` are handled level by level."""
 
 
 class Draws(NamedTuple):
@@ -104,11 +102,11 @@ def _next_at_once(
     level = jnp.arange(path.nodes.shape[0], dtype=jnp.int32)[:, None]
     may_choose = (level >= first_level) & (level < path.length[None])
     chosen = _choose_among_few(tree, path, select, tie_seeds)
-    if tree.num_actions > _FEW:
+    if tree.num_actions > FEW:
         node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)
         num_children = rows.read(tree.num_children, node_rows).astype(jnp.int32)
         max_children = jnp.max(jnp.where(may_choose, num_children, 0), axis=1)
-        levels = jnp.max(jnp.where(max_children > _FEW, level[:, 0] + 1, 0))
+        levels = jnp.max(jnp.where(max_children > FEW, level[:, 0] + 1, 0))
         chosen = _choose_by_level(
             tree, path, first_level, levels, max_children, select, tie_seeds, chosen
         )
@@ -125,7 +123,6 @@ def _next_packed(
     """
     num_trees = tree.num_trees
     packed = trees.packed(path.length - 1, path.nodes.shape[0], first_level)
-    widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
     place = jnp.arange(num_trees, dtype=jnp.int32)
 
     def choose_some(i, chosen_so_far):
@@ -133,9 +130,8 @@ def _next_packed(
         node = jnp.maximum(path.nodes[slots.level, slots.index], ROOT)
         row = slots.index * tree.capacity + node
         max_children = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
-        which = sum((max_children > w).astype(jnp.int32) for w in widths[:-1])
         choose = lambda width: _choose(tree, slots.index, node, width, select, tie_seeds)
-        chosen = lax.switch(which, [functools.partial(choose, width) for width in widths])
+        chosen = rows.by_width(max_children, tree.num_actions, choose)
         target = jnp.where(slots.counts, row, tree.num_rows + place)
         return rows.write(chosen_so_far, target, trees.unless_proven(tree, row, chosen))
 
@@ -152,9 +148,9 @@ def _next_in_kernel(
 
 
 def _choose_among_few(tree: Tree, path: Path, select: Rule, tie_seeds: jax.Array) -> jax.Array:
-    """i32[D + 1, B]: the choices; correct only at nodes with at most `_FEW` children."""
+    """i32[D + 1, B]: the choices; correct only at nodes with at most `FEW` children."""
     num_slots = path.nodes.size
-    width = min(_FEW, tree.num_actions)
+    width = min(FEW, tree.num_actions)
     chunk = min(tree.num_trees, stages.MAX_REDUCED // (width + 1))
     in_chunks = functools.partial(_choose_in_chunks, select)
 
@@ -188,7 +184,7 @@ def _choose_in_chunks(
     """
     num_levels, num_trees = path.nodes.shape
     ends = jnp.cumsum(path.length)
-    width = min(_FEW, tree.num_actions)
+    width = min(FEW, tree.num_actions)
 
     def choose_some(i, carry):
         slots, chosen = carry
@@ -233,7 +229,7 @@ def _choose_by_level(
     `max_children`, i32[D + 1], is that of the widest node on each level. Trip bound: D.
     """
     all_trees = jnp.arange(tree.num_trees, dtype=jnp.int32)
-    widths = [*([_SOME] if tree.num_actions > _SOME else []), tree.num_actions]
+    widths = [*([SOME] if tree.num_actions > SOME else []), tree.num_actions]
 
     def choose_level(level, chosen):
         node = jnp.maximum(path.nodes[level], ROOT)
@@ -246,7 +242,7 @@ def _choose_by_level(
             return indexing.small_kernel(at_level, inputs, node, tie_seeds, reduced=reduced)
 
         branches = [functools.partial(choose, width) for width in widths]
-        choices = lax.switch((max_children[level] > _SOME).astype(jnp.int32), branches)
+        choices = lax.switch((max_children[level] > SOME).astype(jnp.int32), branches)
         return lax.dynamic_update_slice(chosen, choices[None], (level, 0))
 
     return lax.fori_loop(first_level, end_level, choose_level, chosen)

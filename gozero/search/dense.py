@@ -22,9 +22,6 @@ from gozero.search import tree as trees
 from gozero.search.edges import Edges, Rule, as_rule, best_edge, score_edges, tie_break
 from gozero.search.tree import NO_NODE, Path, Tree
 
-_FEW, _SOME = 8, 32
-"""Numbers of children: the smallest that covers the widest node of a chunk is used."""
-
 
 def open_rows(tree: Tree, row: jax.Array) -> Tree:
     """Mark that new nodes at rows i32[B] may try actions: `untried_prior` is not -inf."""
@@ -165,8 +162,6 @@ def choose(
       amaf_source: i32[M]: the rows to read all-moves-as-first statistics from; None: the nodes'
         own rows.
     """
-    widths = [w for w in (_FEW, _SOME) if w < tree.num_actions] + [tree.num_actions]
-    which = sum((max_children > w).astype(jnp.int32) for w in widths[:-1])
     above = ["parent"] if as_rule(select).needs.above else []
     inputs = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN, *above)
     args = (
@@ -181,7 +176,7 @@ def choose(
     def choose_here(width):
         return stages.one_kernel(functools.partial(_choose, select, width), *args)
 
-    return lax.switch(which, [functools.partial(choose_here, width) for width in widths])
+    return rows.by_width(max_children, tree.num_actions, choose_here)
 
 
 def _choose(

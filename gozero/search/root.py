@@ -12,8 +12,6 @@ from typing import NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
 from gozero.compile import mode
 from gozero.search import backup, dense, in_kernel, move_choice, proofs, rows, values
@@ -218,18 +216,13 @@ def result(tree: Tree) -> RootResult:
     return RootResult(edges, proofs.exact_or(proven, edges.value), proven)
 
 
-_WIDTHS = 8, 32
-"""Numbers of children: the smallest that covers every root is used."""
-
-
 def actions(tree: Tree) -> Entries:
     """All actions of the roots, [B, A]: `trees.by_action` in a form that is fast in loops."""
     if trees.by_action_in_kernel(tree):
         return trees.by_action(tree, ROOT, tree.num_actions)
-    widths = np.array([*(width for width in _WIDTHS if width < tree.num_actions), tree.num_actions])
     max_children = jnp.max(rows.read(tree.num_children, tree.row(ROOT)))
-    branches = [functools.partial(trees.by_action, node=ROOT, width=int(width)) for width in widths]
-    return lax.switch(jnp.sum(max_children > widths), branches, tree)
+    read = lambda width, tree: trees.by_action(tree, ROOT, width)
+    return rows.by_width(max_children, tree.num_actions, read, tree)
 
 
 def final_action(
@@ -313,10 +306,8 @@ def decided(tree: Tree, remaining: jax.Array | int) -> jax.Array:
         is_best = jnp.arange(width)[None] == jnp.argmax(visits, axis=1)[:, None]
         return jnp.max(visits, axis=1) - jnp.max(jnp.where(is_best, 0, visits), axis=1)
 
-    widths = np.array([*(width for width in _WIDTHS if width < tree.num_actions), tree.num_actions])
     max_children = jnp.max(rows.read(tree.num_children, tree.row(ROOT)))
-    branches = [functools.partial(lead, int(width)) for width in widths]
-    leads = lax.switch(jnp.sum(max_children > widths), branches)
+    leads = rows.by_width(max_children, tree.num_actions, lead)
     return (leads > remaining) | rows.read(tree.over, tree.row(ROOT))
 
 

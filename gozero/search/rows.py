@@ -8,6 +8,7 @@ Scatters into these arrays depend on the platform, and that is handled here.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +18,18 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import indexing, mode
+
+FEW, SOME = 8, 32
+"""Numbers of children for which a visit of a node's children is compiled, besides all actions: most
+nodes have few."""
+
+
+def by_width(max_children: jax.Array, num_actions: int, visit: Callable, *args: Any) -> Any:
+    """``visit(width, *args)`` with the smallest width, `FEW`, `SOME` or all actions, that covers
+    `max_children`, i32[], the children of the widest node. Visits see it as a Python number."""
+    widths = [width for width in (FEW, SOME) if width < num_actions] + [num_actions]
+    which = sum((max_children > width).astype(jnp.int32) for width in widths[:-1])
+    return lax.switch(which, [functools.partial(visit, width) for width in widths], *args)
 
 
 def read(array: Any, rows: jax.Array) -> Any:
