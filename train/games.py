@@ -25,7 +25,7 @@ from gozero.compile import indexing
 from gozero.play import resignation, selfplay
 from gozero.play.rows import Rows, of_game, stored_policy
 from gozero.play.selfplay import Move, SelfPlayConfig, SelfPlayLanes
-from gozero.search.game import Evaluator, Game, Points, Trail, history_of
+from gozero.search.game import Evaluator, Game, Points, history_of, no_ancestors
 from train import buffer as buffers
 from train import calibration
 from train.buffer import Buffer, BufferConfig
@@ -209,7 +209,7 @@ def with_teacher_targets(game: Game, teacher: Evaluator, states: Any, move: Move
 
     def observe(state: Any) -> Any:
         context, position = history.root(state)
-        return history.observe(context, position, Trail(_one(position), jnp.int32(0)))
+        return history.observe(context, position, no_ancestors(position))
 
     def evaluate() -> tuple[jax.Array, jax.Array]:
         evaluation = teacher.evaluate(teacher.params, jax.random.key(0), jax.vmap(observe)(states))
@@ -223,10 +223,6 @@ def with_teacher_targets(game: Game, teacher: Evaluator, states: Any, move: Move
         surprise=selfplay.divergence(policy, move.prior),
         counts=move.counts & jnp.isfinite(value) & jnp.isfinite(policy).all(axis=1),
     )
-
-
-def _one(position: Any) -> Any:
-    return jax.tree.map(lambda x: x[None], position)
 
 
 def events(move: Move) -> Events:

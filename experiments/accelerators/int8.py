@@ -29,7 +29,7 @@ from gozero.play.networks import network_evaluator
 from gozero.play.player import search_player
 from gozero.play.players import NETWORKS
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluator, History, Trail, history_of
+from gozero.search.game import Evaluator, History, history_of, no_ancestors
 from gozero.search.rules.puct import Puct
 
 _GAMES, _PLIES, _EVERY = 64, 48, 3
@@ -98,8 +98,7 @@ def _step(history: History, game: Any, evaluate: Any) -> Any:
     @jax.jit
     def step(params: Any, key: jax.Array, states: Any) -> tuple[Any, Any, jax.Array]:
         contexts, positions = jax.vmap(history.root)(states)
-        count = jnp.zeros(_GAMES, jnp.int32)
-        alone = Trail(jax.tree.map(lambda x: x[:, None], positions), count)
+        alone = jax.vmap(no_ancestors)(positions)
         observations = jax.vmap(history.observe)(contexts, positions, alone)
         legal = jax.vmap(game.legal)(states)
         logits = jnp.where(legal, evaluate(params, key, observations).prior_logits, -jnp.inf)

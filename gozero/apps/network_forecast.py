@@ -15,7 +15,7 @@ from gozero.go import symmetry
 from gozero.go.rules import GameState, Rules
 from gozero.nets import kinds, network, weights
 from gozero.nets.features import Inputs
-from gozero.search.game import Trail
+from gozero.search.game import no_ancestors
 
 
 def raw_network(
@@ -58,8 +58,7 @@ def raw_network(
 
 def _inputs_of(rules: Rules, config: kinds.Config, state: GameState) -> Any:
     """The network's input features for a game."""
-    trail = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
-    return kinds.observer(config, rules)(state, state.position, trail)
+    return kinds.observer(config, rules)(state, state.position, no_ancestors(state.position))
 
 
 def by_network(rules: Rules, path: pathlib.Path) -> Callable | None:

@@ -28,7 +28,7 @@ from gozero.go.rules import (
     play_position,
 )
 from gozero.playouts import playable
-from gozero.search.game import Game, History, Points, Trail
+from gozero.search.game import Game, History, Points, Trail, no_ancestors
 
 
 @functools.lru_cache(maxsize=64)
@@ -61,8 +61,7 @@ def go_game(
         return scored(state, position)[:2]
 
     def observe_state(state: GameState) -> Any:
-        no_ancestors = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
-        return observe(state, state.position, no_ancestors)
+        return observe(state, state.position, no_ancestors(state.position))
 
     return Game(
         num_actions=rules.num_actions,

@@ -24,7 +24,7 @@ from gozero.search import rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges
-from gozero.search.game import Evaluation, Evaluator, Game, History, Trail
+from gozero.search.game import Evaluation, Evaluator, Game, History, Trail, where_games
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.search import SearchResult, advance, begin, finish
 from gozero.search.tree import Tree
@@ -160,17 +160,12 @@ def _evaluate(recurrent_fn: Callable, illegal_below: float | None) -> Callable:
 
         before = root_logits, nodes
         after = lax.cond(jnp.any(is_pending), step_model, lambda: before)
-        logits, after = jax.tree.map(functools.partial(_where, is_pending), after, before)
+        logits, after = where_games(is_pending, after, before)
         is_ongoing = (after.discount == -1) & (after.reward == 0)
         value = jnp.where(is_ongoing | (after.discount == 0), after.value, jnp.nan)
         return Evaluation(logits, value, positions=after)
 
     return evaluate
-
-
-def _where(condition: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-    """[M, ...]: `x` where the condition, bool[M], holds, else `y`."""
-    return jnp.where(condition.reshape(-1, *[1] * (x.ndim - 1)), x, y)
 
 
 def _cast_as(x: jax.Array, like: jax.Array) -> jax.Array:
@@ -190,7 +185,7 @@ def _as_in_tree(node: ModelNode, tree: Tree) -> ModelNode:
         jax.tree.leaves(stored.embedding), jax.tree.leaves(node.embedding), strict=True
     ):
         is_same &= jnp.all((x == y).reshape(is_same.shape[0], -1), axis=1)
-    return jax.tree.map(functools.partial(_where, is_same), stored, node)
+    return where_games(is_same, stored, node)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -35,7 +35,7 @@ from gozero.go.rules import BLACK, GameState, Rules
 from gozero.play.openings import draw, is_over
 from gozero.play.player import NO_ACTION, Choice, Choose, Player, Turn, as_game
 from gozero.runs import statistics
-from gozero.search.game import Game, positions_of
+from gozero.search.game import Game, positions_of, where_games
 
 NO_ONE = -1
 """The colour that resigned in a game without a resignation."""
@@ -365,11 +365,8 @@ def _restart(lanes: MatchLanes, fresh: jax.Array, states: Any) -> MatchLanes:
     """Begin new games in the lanes `fresh` bool[P]; their recent actions become NO_ACTION, so that
     players forget the last games."""
 
-    def choose(new, old):
-        return jnp.where(fresh.reshape(-1, *[1] * (old.ndim - 1)), new, old)
-
     new = _lanes(states, jnp.zeros_like(fresh))
-    chosen = jax.tree.map(choose, new._replace(recent=()), lanes._replace(recent=()))
+    chosen = where_games(fresh, new._replace(recent=()), lanes._replace(recent=()))
     return chosen._replace(recent=jnp.where(fresh, NO_ACTION, lanes.recent))
 
 

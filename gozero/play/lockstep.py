@@ -21,6 +21,7 @@ from gozero.go.rules import GameState, Rules, init, legal_actions
 from gozero.play import devices
 from gozero.play.devices import DIVIDED, EVERYWHERE
 from gozero.play.player import NO_ACTION, Player, Turn
+from gozero.search.game import where_games
 
 PLIES = 2
 """Plies between two turns of the player in a game: its own move and the reply."""
@@ -183,6 +184,6 @@ def _replace_where(active: jax.Array, new: Any, old: Any) -> Any:
 
     def choose(x, y):
         mask = jnp.repeat(active, x.shape[0] // active.shape[0], total_repeat_length=x.shape[0])
-        return jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, y)
+        return where_games(mask, x, y)
 
     return jax.tree.map(choose, new, old)

@@ -19,7 +19,7 @@ from gozero.nets.katago import network as katago
 from gozero.nets.katago.network import KataGoConfig
 from gozero.nets.network import NetworkConfig
 from gozero.play import openings
-from gozero.search.game import Evaluation, Evaluator, Game, History, Trail, history_of
+from gozero.search.game import Evaluation, Evaluator, Game, History, history_of, no_ancestors
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.puct import Puct
 from gozero.search.score import ScoreUtility
@@ -106,8 +106,7 @@ def _quantized(history: History, game: Game, config: NetworkConfig, params: dict
     states = jax.vmap(game.init)(jax.random.split(key, _SAMPLE))
     states, _ = openings.scatter_phases(game, key, states, game.max_moves // 2)
     contexts, positions = jax.vmap(history.root)(states)
-    no_moves = Trail(jax.tree.map(lambda x: x[:, None], positions), jnp.zeros(_SAMPLE, jnp.int32))
-    inputs = jax.vmap(history.observe)(contexts, positions, no_moves)
+    inputs = jax.vmap(history.observe)(contexts, positions, jax.vmap(no_ancestors)(positions))
     if config.observation is not None:
         inputs = inputs.astype(jnp.float32)
     return network.quantized(config, params, inputs)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search.game import Game, positions_of
+from gozero.search.game import Game, positions_of, where_games
 
 _ROUND = 512
 """Openings that `distinct` draws at once. If none of them is new, it stops drawing."""
@@ -112,11 +112,7 @@ def rewind(game: Game, where: jax.Array, earlier: Any, states: Any) -> Any:
     `Points.rewind`."""
     if game.points is not None:
         return jax.vmap(game.points.rewind)(where, earlier, states)
-
-    def choose(old, new):
-        return jnp.where(where.reshape(-1, *[1] * (new.ndim - 1)), old, new)
-
-    return jax.tree.map(choose, earlier, states)
+    return where_games(where, earlier, states)
 
 
 def of_pair(game: Game, plies: int, seed: int, pair: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import Evaluated
-from gozero.search.game import History, Trail
+from gozero.search.game import History, Trail, where_games
 from gozero.search.prior_counts import evaluation_fields
 from gozero.search.select import Leaf
 from gozero.search.tree import ROOT, Path, Tree
@@ -29,11 +29,7 @@ def new_positions(game: History, tree: Tree, leaf: Leaf, config: SearchConfig) -
 
 def positions_to_evaluate(game, parents: Any, leaf: Leaf) -> Any:
     """The positions to evaluate: those of the new nodes, or of the leaves where none is added."""
-    return jax.tree.map(
-        lambda new, old: jnp.where(leaf.grows.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-        jax.vmap(game.play)(parents, leaf.action),
-        parents,
-    )
+    return where_games(leaf.grows, jax.vmap(game.play)(parents, leaf.action), parents)
 
 
 def read_trail(

@@ -21,6 +21,20 @@ class Trail(NamedTuple):
     length: jax.Array  # i32[]: the number of ancestors, 0 at the root
 
 
+def no_ancestors(position: Any) -> Trail:
+    """The trail of a root: no ancestors, in arrays for one."""
+    return Trail(jax.tree.map(lambda x: x[None], position), jnp.int32(0))
+
+
+def where_games(mask: jax.Array, new: Any, old: Any) -> Any:
+    """Pytrees of arrays [B, ...]: `new` in the games of the mask bool[B], `old` in the others."""
+
+    def choose(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, y)
+
+    return jax.tree.map(choose, new, old)
+
+
 class History(NamedTuple):
     """How a search stores compact positions in its nodes, for a game whose past matters.
 

@@ -34,7 +34,7 @@ from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play.networks import network_evaluator
 from gozero.runs.progress import Progress
-from gozero.search.game import Evaluator, Trail
+from gozero.search.game import Evaluator, no_ancestors, where_games
 from gozero.td import local_shape, td
 from gozero.td import shapes as local
 from gozero.td import weights as shape_weights
@@ -200,8 +200,7 @@ def make_run(
     assert observe is not None  # evaluators of Go have their own
 
     def observe_root(state: go.GameState) -> Any:
-        no_ancestors = Trail(jax.tree.map(lambda x: x[None], state.position), jnp.int32(0))
-        return observe(state, state.position, no_ancestors)
+        return observe(state, state.position, no_ancestors(state.position))
 
     def one(params: Any, sharing: jax.Array, key: jax.Array, state: ImitationState):
         key = jax.random.fold_in(key, state.taken)
@@ -296,5 +295,4 @@ def _restart(key, games: go.GameState, fresh: go.GameState, value: jax.Array) ->
     decided = jnp.abs(value) > _DECIDED
     leaves = jax.random.uniform(jax.random.fold_in(key, 2), value.shape) < _LEAVES_SHARE
     over = games.ended | (decided & leaves)
-    pick = lambda new, old: jnp.where(over.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
-    return jax.tree.map(pick, fresh, games)
+    return where_games(over, fresh, games)
