@@ -55,7 +55,7 @@ def test_without_weights_the_loss_is_by_hand(options):
     lesson = Lesson(positions, policy, jnp.array([0.5, 1.0]))
     weights = jnp.zeros(SHARING.num_weights + 1)
     total, stats = command.loss(
-        RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight), lesson
+        RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight_index), lesson
     )
     divergence = math.log(25) - (0.5 * math.log(2) + 0.5 * math.log(48))
     assert float(stats.divergence) == pytest.approx(divergence / 2, rel=1e-5)
@@ -83,7 +83,7 @@ def test_the_loss_is_that_of_a_plain_reference(options):
         value_loss.append(-win * math.log(chance) - (1 - win) * math.log(1 - chance))
     lesson = Lesson(positions, jnp.asarray(policy), jnp.asarray(wins))
     total, stats = command.loss(
-        RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight), lesson
+        RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight_index), lesson
     )
     assert float(stats.divergence) == pytest.approx(np.mean(divergence), rel=1e-3)
     assert float(stats.value_loss) == pytest.approx(np.mean(value_loss), rel=1e-3)
@@ -115,7 +115,7 @@ def test_the_gradient_is_the_loss_s_slope(options):
     )
     loss = jax.jit(
         lambda weights: command.loss(
-            RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight), lesson
+            RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight_index), lesson
         )[0]
     )
     weights = 0.1 * random_weights(6)
