@@ -87,15 +87,15 @@ class Measured(NamedTuple):
 
 MEASURED = (
     Measured(
-        *("strong", 7, "GNU Go 3.8 at komi 9", 200, 0.9, 0.855759, 0.931754, 0.0881),
+        *("strong", 7, "GNU Go 3.8 at komi 9", 200, 0.9, 0.853373, 0.932964, 0.0881),
         "zero_strength/results/7x7-gnugo",
     ),
     Measured(
-        *("strong", 9, "GNU Go 3.8", 400, 0.93, 0.902475, 0.950185, 0.123),
+        *("strong", 9, "GNU Go 3.8", 400, 0.93, 0.901443, 0.950735, 0.123),
         "zero_strength/results/9x9-gnugo",
     ),
     Measured(
-        *("fast", 9, "itself with uniform playouts", 200, 0.81, 0.74647, 0.860584, 0.0157),
+        *("fast", 9, "itself with uniform playouts", 200, 0.81, 0.745881, 0.860956, 0.0157),
         "against_gnugo/results/playouts",
     ),
     Measured(
@@ -107,7 +107,7 @@ MEASURED = (
         "against_gnugo/results/uct",
     ),
     Measured(
-        *("literal", 9, "rave with --no-nakade", 200, 0.0825, 0.05329, 0.125598, 0.054),
+        *("literal", 9, "rave with --no-nakade", 200, 0.0825, 0.052096, 0.128247, 0.054),
         "against_gnugo/results/literal",
     ),
 )
