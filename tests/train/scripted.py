@@ -64,9 +64,13 @@ def search_states(game, evaluator, key, states, config, tree=None):
     Its action is the least visited of those that were visited; late in a game, passes are frequent.
     """
     legal = jax.vmap(lambda state: legal_actions(RULES, state))(states)
-    position = states.position
+    return hashed(states.position, legal, config.num_simulations), None
+
+
+def hashed(position, legal, num_simulations) -> selfplay.SearchOutput:
+    """The output of `search_states` for positions [B] and legal actions bool[B, A]."""
     code = jax.vmap(lambda p: observe_position(None, p, _Trail(jnp.int32(0))))(position)
-    code = mix(code + position.ply.astype(jnp.uint32) * np.uint32(64) + config.num_simulations)
+    code = mix(code + position.ply.astype(jnp.uint32) * np.uint32(64) + num_simulations)
     number = jnp.arange(RULES.num_actions, dtype=jnp.uint32)[None] * np.uint32(0x27D4EB2D)
     bits = mix(code[:, None] ^ number)
     visits = jnp.where(legal, (bits % np.uint32(16)).astype(jnp.int32), 0)
@@ -75,7 +79,7 @@ def search_states(game, evaluator, key, states, config, tree=None):
     q = (bits >> np.uint32(8)).astype(jnp.float32) * (2 / 2**24) - 1
     value = (mix(code) >> np.uint32(8)).astype(jnp.float32) * (2 / 2**24) - 1
     share = visits / jnp.sum(visits, axis=1, keepdims=True)
-    output = selfplay.SearchOutput(
+    return selfplay.SearchOutput(
         action=jnp.argmin(jnp.where(visits > 0, visits, 99), axis=1).astype(jnp.int32),
         visits=visits,
         q=jnp.minimum(q, value[:, None]),
@@ -85,7 +89,6 @@ def search_states(game, evaluator, key, states, config, tree=None):
         prior=jnp.where(legal, 1 / jnp.sum(legal, axis=1, keepdims=True), -jnp.inf),
         raw_value=-value,
     )
-    return output, None
 
 
 class _Trail(NamedTuple):

@@ -199,6 +199,33 @@ def test_one_draw_makes_a_search_full_for_the_batch(run):
     assert 0.2 < full.mean() < 0.6  # 0.4 of 84
 
 
+def check_searches(made, full):
+    """Each target is the scripted one of a full search or of a cheap one, as `made.full` says."""
+    flat = lambda x: x.reshape(made.full.size, *x.shape[2:])
+    scripted_output = jax.jit(scripted.hashed)
+    of = lambda number: np.asarray(
+        scripted_output(*jax.tree.map(flat, (made.position, made.legal)), number).policy_target
+    )
+    cheap, full = of(scripted.CHEAP), of(full)
+    assert (cheap != full).any(axis=-1).mean() > 0.9
+    wanted = np.where(flat(made.full)[:, None], full, cheap)
+    np.testing.assert_allclose(flat(made.policy_target), wanted, rtol=1e-6)
+    assert made.full.any()
+    assert not made.full.all()
+
+
+def test_full_searches_are_full_and_the_others_cheap(run):
+    check_searches(run[0].made, scripted.FULL)
+
+
+@pytest.mark.thorough
+def test_full_searches_have_the_simulations_that_the_caller_asks_for(monkeypatch):
+    monkeypatch.setattr(selfplay, "search_states", scripted.search_states)
+    move = functools.partial(selfplay.move, CONFIG, Evaluator(None), None, num_simulations=4)
+    scan = jax.jit(lambda lanes: jax.lax.scan(lambda x, _: move(x), lanes, length=scripted.MOVES))
+    check_searches(jax.device_get(scan(selfplay.start(CONFIG, 0))[1]), 4)
+
+
 def test_the_first_moves_are_sampled_and_the_root_rule_plays_the_others(run):
     seen, _, _ = run
     made = seen.made
