@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.compile import mode
 from gozero.go import ladders, symmetry
 from gozero.go import rules as go
 from gozero.nets import features
@@ -137,15 +138,52 @@ def check_globals(game, values):
     assert got["moves played, / (2 size^2)"] == pytest.approx(game.moves / 50)
 
 
-def test_the_zero_set_has_eight_boards():
-    for states, games, _ in random_games(RULES, 4, 14, seed=1):
-        got = np.asarray(observer("zero")(states)).reshape(4, 25, 17)
-        for b, game in enumerate(games):
-            for k in range(8):
-                board = np.array(game.history[-1 - k] if len(game.history) > k else [0] * 25)
-                np.testing.assert_array_equal(got[b, :, 2 * k], board == game.to_play)
-                np.testing.assert_array_equal(got[b, :, 2 * k + 1], board == -game.to_play)
-            assert (got[b, :, 16] == (game.to_play == BLACK)).all()
+def compact_planes(game: ReferenceGame) -> np.ndarray:
+    """f32[9, points] by the table of planes, at a komi of 6.5."""
+    board, own, white = np.array(game.board), game.to_play, game.to_play == WHITE
+    atari = np.array(game.in_atari())
+    before = list(game.history[-2])
+    ko = [not game.passes and game.board_after(p) == before for p in range(len(board))]
+    everywhere = [1, white, game.passes > 0, (6.5 if white else -6.5) / 20]
+    of_points = [board == own, board == -own, atari & (board == own), atari & (board == -own), ko]
+    rows = np.broadcast_to(np.array(everywhere)[:, None], (4, len(board)))
+    return np.concatenate([of_points, rows]).astype(np.float32)
+
+
+def zero_planes(game: ReferenceGame) -> np.ndarray:
+    """f32[17, points]: the last eight boards of each colour, and the colour to play."""
+    board = np.zeros((8, game.size**2))
+    past = game.history[-8:]
+    board[: len(past)] = past[::-1]
+    pairs = np.stack([board == game.to_play, board == -game.to_play], axis=1).reshape(16, -1)
+    return np.concatenate([pairs, np.full((1, game.size**2), game.to_play == BLACK)])
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "moves", "seed"),
+    [(5, 4, 40, 5), (9, 6, 80, 5), pytest.param(19, 1, 200, 11, marks=pytest.mark.thorough)],
+)
+def test_compact_and_zero_planes_of_whole_games(size, count, moves, seed):
+    """In the forms for a CPU and for a GPU; on 9x9 a board is several words."""
+    rules = go.Rules(size=size)
+    batches, compact, zero = [], [], []
+    for states, games, _ in random_games(rules, count, moves, seed):
+        batches.append(jax.device_get(states))
+        compact += [compact_planes(game) for game in games]
+        zero += [zero_planes(game) for game in games]
+    states = jax.tree.map(lambda *x: np.concatenate(x), *batches)
+    counts = dict(zip(features.COMPACT_PLANES, np.sum(compact, axis=(0, 2)), strict=True))
+    for name in ("own stones in atari", "opponent's stones in atari", "the ko point"):
+        assert counts[name] > 0
+    for target in ("cpu", "gpu"):
+        for name, wanted in (("compact", compact), ("zero", zero)):
+            with mode.target(target):
+                observe = lambda state, name=name: FEATURES[name].observe(
+                    rules, state, state.position
+                )
+                planes = jax.jit(jax.vmap(observe))(states)
+            found = np.moveaxis(np.asarray(planes), -1, 1).reshape(len(wanted), -1, size**2)
+            np.testing.assert_allclose(found, wanted, atol=1e-6, err_msg=f"{name}, {target}")
 
 
 @pytest.mark.parametrize("name", except_for(WITHIN_FULL))
