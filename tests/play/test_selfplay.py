@@ -73,6 +73,14 @@ def played(config, play, seed):
     raise AssertionError("the games did not end")
 
 
+def test_the_noise_of_selfplay_scales_with_the_number_of_points():
+    """0.03 on 19x19: 10.83 / 81 on 9x9, without the pass; 10.83 / 7 in Connect Four."""
+    for game, alpha in ((go_game(Rules(size=9)), 0.133704), (connect_four_game(), 1.547143)):
+        search = selfplay.search_config(game, EVALUATOR, num_simulations=8)
+        assert search.dirichlet_fraction == 0.25
+        assert search.dirichlet_alpha == pytest.approx(alpha, abs=1e-6)
+
+
 def test_every_game_is_played_once_and_to_its_end():
     found, idle = games()
     assert sorted(found) == list(range(7))

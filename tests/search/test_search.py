@@ -12,6 +12,7 @@ import pytest
 
 import gozero
 from gozero.compile import mode
+from gozero.search import root
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluation, Evaluator, Heuristic, history_of
@@ -114,22 +115,48 @@ def test_root_noise_changes_root_priors_only():
     assert set(np.asarray(plain.prior)[2].tolist()) == {np.float32(1 / 9)}
 
 
-@pytest.mark.slow
-def test_the_roots_priors_are_softened_and_no_others():
-    def lean(params, rng, observations):
-        evaluation = tictactoe.even(params, rng, observations)
-        return evaluation._replace(prior_logits=evaluation.prior_logits + jnp.arange(9)[None] / 3)
+def lean(params, rng, observations):
+    """Logits of i / 3 for action i."""
+    evaluation = tictactoe.even(params, rng, observations)
+    return evaluation._replace(prior_logits=evaluation.prior_logits + jnp.arange(9)[None] / 3)
 
-    run = searcher(SearchConfig(num_simulations=4, root_temperature=3.0), lean)
-    tree = run(POSITIONS, jax.random.key(0)).tree
-    edges = jax.jit(trees.all_edges)
-    prior = edges(tree, 0).prior[2]
-    np.testing.assert_allclose(prior, jax.nn.softmax(jnp.arange(9) / 9), rtol=1e-5)
-    below = np.asarray(edges(tree, 1).prior[2])
+
+ALIKE = tictactoe.boards(*["... ... ..."] * 8)
+
+
+@functools.cache
+def searched_alike():
+    """Games that begin alike and whose priors leave no ties: only the drawn actions differ."""
+    config = SearchConfig(num_simulations=8, root_temperature=3.0, temperature=1.0)
+    return searcher(config, lean)(ALIKE, jax.random.key(0))
+
+
+def test_the_roots_priors_are_softened_and_no_others():
+    result = searched_alike()
+    softened = jax.nn.softmax(jnp.arange(9) / 9)
+    np.testing.assert_allclose(result.prior, np.tile(softened, (8, 1)), rtol=1e-5)
+    below = np.asarray(jax.jit(trees.all_edges)(result.tree, 1).prior)
     expected = np.where(below >= 0, np.exp(np.arange(9) / 3), 0)
-    np.testing.assert_allclose(
-        below[below >= 0], (expected / expected.sum())[below >= 0], rtol=1e-5
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.maximum(below, 0), expected, rtol=1e-5)
+
+
+def test_each_game_of_a_batch_draws_its_own_action():
+    result = searched_alike()
+    assert (result.visits == result.visits[:1]).all()
+    assert len(set(result.action.tolist())) > 2
+
+
+def test_each_game_of_a_batch_has_its_own_noise():
+    history = history_of(tictactoe.GAME, None)
+    config = SearchConfig(num_simulations=1, dirichlet_fraction=0.5)
+    evaluate = jax.jit(
+        lambda key: root.evaluate_roots(
+            history, Evaluator(tictactoe.even), key, key, ALIKE, ALIKE, config
+        )
     )
+    priors = [evaluate(jax.random.key(seed)).prior for seed in range(2)]
+    assert len(np.unique(np.concatenate(priors).round(6), axis=0)) == 16
 
 
 def test_temperature_draws_in_proportion_to_visits():
