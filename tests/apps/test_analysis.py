@@ -2,12 +2,14 @@
 
 import functools
 import io
+import itertools
 import json
 import math
 import re
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from gozero.apps.analysis import answer, query, run, search
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import QueryError
 from gozero.apps.analysis.search import FullAnalysis
+from gozero.go import rules as go
 from gozero.runs import memory
 from gozero.search.game import Trail
 
@@ -351,6 +354,28 @@ def test_invalid_flags(arguments, complaint, capsys):
         cli.main(["analyze", *arguments])
     assert stopped.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_moves_are_avoided_by_one_player_and_down_to_a_depth():
+    """On an empty board of 2x2: points 0 and 1 are avoided at depths 0 and 1, point 2 at 0 only."""
+    rules = gozero.Rules(2, ko="simple")
+    game, _ = search.without_avoided(gozero.go_game(rules), gozero.playout_evaluator(rules))
+
+    @jax.jit
+    def legal(avoid, to_play, length):
+        state = go.with_to_play(go.init(rules), to_play)
+        context, position = game.history.root(search.RestrictedState(state, avoid))
+        trail = Trail(jax.tree.map(lambda x: jnp.stack([x] * 3), position), length)
+        return game.history.legal(context, position, trail)
+
+    some, everything = np.array([2, 2, 1, 0, 0]), np.full(5, 9)
+    for avoiding, to_play in itertools.product((0, 1), repeat=2):
+        for length, wanted in enumerate(([0, 0, 0, 1, 1], [0, 0, 1, 1, 1], [1] * 5, [1] * 5)):
+            found = legal(np.outer(np.arange(2) == avoiding, some), to_play, length)
+            assert found.tolist() == (wanted if to_play == avoiding else [1] * 5)
+            # If no other move is legal, all are.
+            found = legal(np.outer(np.arange(2) == avoiding, everything), to_play, length)
+            assert found.all()
 
 
 def test_the_game_without_avoided_moves_is_the_game():
