@@ -60,7 +60,7 @@ def commands(engine: Engine) -> dict[str, Command]:
         "loadsgf": Command(functools.partial(_load_sgf, engine), "FILE [MOVE]"),
         "printsgf": Command(functools.partial(_print_sgf, engine), "[FILE]"),
         "final_status_list": Command(functools.partial(_status_list, engine), "STATUS"),
-        "kgs-rules": Command(functools.partial(_set_rules, engine), "RULES"),
+        "kgs-rules": Command(functools.partial(_set_kgs_rules, engine), "RULES"),
         "kgs-time_settings": time_settings,
         "kata-set-rules": Command(functools.partial(_set_rules, engine), "RULES [...]"),
         "kata-get-rules": Command(functools.partial(_get_rules, engine)),
@@ -137,6 +137,11 @@ def _set_rules(engine: Engine, *words: str) -> str:
     except ValueError as error:
         raise GtpFailure(f"the game so far is not legal under these rules: {error}") from error
     return ""
+
+
+def _set_kgs_rules(engine: Engine, name: str) -> str:
+    """KGS forbids to repeat any position under its Chinese rules, too."""
+    return _set_rules(engine, "chinese-kgs" if name.lower() == "chinese" else name)
 
 
 def _rules_of_json(engine: Engine, text: str) -> tuple[KoRule, bool]:

@@ -152,12 +152,15 @@ def test_rules():
         "kata-set-rules chinese",
         "kgs-rules new_zealand",
         'kata-set-rules {"ko": "SIMPLE"}',
+        "kgs-rules chinese",
+        "kgs-rules aga",
     ]
     lines = [line for one in commands for line in (one, "kata-get-rules")]
     responses = responses_to("kata-get-rules", *lines)
-    assert responses[1::2] == ["="] * 3
+    assert responses[1::2] == ["="] * 5
     assert [rules_of(answer) for answer in responses[::2]] == [
         *(("POSITIONAL", False), ("SIMPLE", False), ("SITUATIONAL", True), ("SIMPLE", True)),
+        *(("POSITIONAL", False), ("SITUATIONAL", False)),
     ]
 
 
