@@ -39,6 +39,10 @@ _FLAGS = {
 _IGNORED = ("ownershipStdev", "movesOwnershipStdev", "pvEdgeVisits", "noResultValue")
 """KataGo's keys for results that are not computed here."""
 
+_SYMMETRIES = (0, 6, 4, 2, 5, 3, 1, 7)
+"""Ours (`gozero.go.symmetry`) by KataGo's numbers: +1 flips rows, then +2 columns, then +4
+transposes."""
+
 
 class AnalyzeOptions(NamedTuple):
     """The options of an analysis command."""
@@ -256,7 +260,7 @@ def _raw_network(engine: Engine, *words: str) -> str:
     options = {"colour": colour, "optimism": _optimism(optimism) if optimism else None}
     try:
         outputs = [
-            (k, engine.raw_network(k, **options))
+            (k, engine.raw_network(_SYMMETRIES[k], **options))
             for k in (range(8) if symmetry == "all" else [int(symmetry)])
         ]
     except ValueError as error:

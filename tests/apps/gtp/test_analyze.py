@@ -22,6 +22,7 @@ from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.protocol import Command, GtpFailure
 from gozero.go import rules as go
+from gozero.go import symmetry
 from gozero.play import setups
 from gozero.play.evaluators import Evaluator
 from gozero.search.config import SearchConfig
@@ -417,6 +418,22 @@ def test_a_raw_network(engine, tmp_path):
     assert total == pytest.approx(1, abs=1e-5)
     assert float(words[at["whiteWin"] + 1]) + float(words[at["whiteLoss"] + 1]) == pytest.approx(1)
     assert len(words) - at["whiteOwnership"] == 10
+
+
+def test_symmetries_have_katagos_numbers(monkeypatch):
+    """The board as the network sees it, turned over by hand: 1 flips y, 2 x, and 4 transposes."""
+    expected = ["abcdefghi", "ghidefabc", "cbafedihg", "ihgfedcba"]
+    expected += ["adgbehcfi", "gdahebifc", "cfibehadg", "ifchebgda"]
+    seen = lambda self, k, **_: {"x": [symmetry.map_points(3, np.arange(9), k)]}
+    monkeypatch.setattr(Engine, "raw_network", seen)
+    one = Engine(GtpConfig(size=3))
+    (all_,) = run_commands(one, "kata-raw-nn all")
+    (sixth,) = run_commands(one, "kata-raw-nn 6")
+    boards = all_.removeprefix("= ").split("symmetry ")[1:]
+    assert [board[0] for board in boards] == [*"01234567"]
+    letters = ["".join("abcdefghi"[int(float(x))] for x in b.split()[2:]) for b in boards]
+    assert letters == expected
+    assert sixth == f"= symmetry {boards[6]}".rstrip()
 
 
 @pytest.mark.parametrize(
