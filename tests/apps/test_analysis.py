@@ -25,6 +25,7 @@ from gozero.search.game import Trail
 
 BASE = {"id": "q", "moves": [], "boardXSize": 3, "boardYSize": 3, "komi": 0.5}
 VISITS = 24
+ALLOW = {"player": "B", "moves": ["A1"], "untilDepth": 2}
 
 
 def ask(**fields):
@@ -60,6 +61,8 @@ def ask(**fields):
         ({"rules": 7}, "rules", "a string or an object"),
         ({"avoidMoves": [{"player": "B", "moves": ["A1"]}]}, "avoidMoves", "Must be an integer"),
         ({"avoidMoves": ["A1"]}, "avoidMoves", "array of objects"),
+        ({"allowMoves": [ALLOW, ALLOW]}, "allowMoves", "more than one entry for the same player"),
+        ({"allowMoves": [ALLOW], "avoidMoves": []}, "allowMoves", "both allowMoves and avoid"),
         ({"overrideSettings": {"maxTime": "long"}}, "overrideSettings", "Must be a number"),
         ({"overrideSettings": {"maxTime": 10**400}}, "overrideSettings", "Must be a number"),
         (
@@ -134,18 +137,23 @@ def test_a_query_of_katrain():
             "id": "QUERY:1",
             "reportDuringSearchEvery": 1,
             "avoidMoves": [{"moves": ["A1", "pass"], "player": "W", "untilDepth": 1}],
-            "allowMoves": [{"moves": ["A1"], "player": "B", "untilDepth": 2}],
         }
     )
     assert (parsed.ko, parsed.suicide, parsed.mover(0), parsed.mover(2)) == ("simple", False, 1, 1)
     assert parsed.warnings == (
         ("rules", "The score is counted by area; other scoring is not supported"),
     )
-    assert {key for key in parsed.avoid if key[0] == 1} == {(1, 18 * 19), (1, 361)}
-    assert [parsed.avoid[key] for key in ((1, 361), (0, 0))] == [1, 2]
-    assert len(parsed.avoid) == 2 + 361
+    assert parsed.avoid == {(1, 18 * 19): 1, (1, 361): 1}
     assert (parsed.max_time, parsed.winrates_as, parsed.visits) == (8.0, "BLACK", 500)
     assert query.read(ask(surprise=1)).warnings[0][0] == "surprise"
+
+
+def test_each_player_may_be_allowed_other_moves():
+    allow = [ALLOW, {"player": "W", "moves": ["C3", "pass"], "untilDepth": 1}]
+    avoid = query.read(ask(allowMoves=allow)).avoid
+    black = {(0, action): 2 for action in range(10) if action != 6}
+    white = {(1, action): 1 for action in range(10) if action not in (2, 9)}
+    assert avoid == black | white
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -273,9 +273,12 @@ def _rules(rules: Any) -> tuple[KoRule | None, bool, list[tuple[str, str]]]:
 
 
 def _avoid(fields: Mapping[str, Any], size: int) -> dict[tuple[int, int], int]:
-    """{(player, action): depth}: the moves in avoidMoves and those not in allowMoves; if a move is
+    """{(player, action): depth}: the moves in avoidMoves, or those not in allowMoves; if a move is
     named more than once, the greatest depth."""
     depths: dict[tuple[int, int], int] = {}
+    if "avoidMoves" in fields and "allowMoves" in fields:
+        raise QueryError("allowMoves", "Cannot specify both allowMoves and avoidMoves")
+    allowed = set()  # players
     for name in ("avoidMoves", "allowMoves"):
         for entry in _field(fields, name, list, []):
             if not isinstance(entry, dict):
@@ -285,5 +288,8 @@ def _avoid(fields: Mapping[str, Any], size: int) -> dict[tuple[int, int], int]:
                 actions = set(range(size * size + 1)) - actions
             depth = _integer(name, entry.get("untilDepth"), 1, 10**9)
             player = _colour(name, entry.get("player"))
+            if name == "allowMoves" and player in allowed:
+                raise QueryError(name, "Cannot specify more than one entry for the same player")
+            allowed.add(player)
             depths |= {(player, a): max(depth, depths.get((player, a), 0)) for a in actions}
     return depths
