@@ -15,7 +15,7 @@ import pytest
 
 import gozero
 from gozero.apps import cli
-from gozero.apps.analysis import answer, query, run, search
+from gozero.apps.analysis import answer, positions, query, run, search
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import QueryError
 from gozero.apps.analysis.search import FullAnalysis
@@ -146,6 +146,33 @@ def test_a_query_of_katrain():
     assert parsed.avoid == {(1, 18 * 19): 1, (1, 361): 1}
     assert (parsed.max_time, parsed.winrates_as, parsed.visits) == (8.0, "BLACK", 500)
     assert query.read(ask(surprise=1)).warnings[0][0] == "surprise"
+
+
+@pytest.mark.parametrize(
+    ("first", "stones", "moves", "movers"),
+    [
+        (None, "", "", [0]),
+        ("W", "", "", [1]),
+        (None, "B", "", [0]),
+        (None, "BB", "", [1]),  # a handicap
+        (None, "BBW", "", [0]),
+        ("B", "BB", "", [0]),
+        (None, "BB", "B", [0, 1]),
+        ("W", "", "B", [1, 1]),  # asked for White, although Black moved
+        ("B", "", "WB", [0, 0, 1]),
+        (None, "", "BBW", [0, 1, 1, 0]),  # after Black's first move it is White's turn
+    ],
+)
+def test_who_is_to_play(first, stones, moves, movers):
+    """As in KataGo: initialPlayer at the start, later the opponent of the last mover."""
+    points = ["A1", "B1", "C1"]
+    initial = {} if first is None else {"initialPlayer": first}
+    initial["initialStones"] = [[colour, points[i]] for i, colour in enumerate(stones)]
+    asked = query.read(ask(moves=[[colour, "pass"] for colour in moves], **initial))
+    assert [asked.mover(turn) for turn in range(len(moves) + 1)] == movers
+    rules_key = (3, "positional", False, False)
+    searched = [positions.Positions().to_search(asked, t, rules_key) for t in range(len(movers))]
+    assert [int(x.state.to_play) for x in searched] == movers
 
 
 def test_each_player_may_be_allowed_other_moves():

@@ -83,12 +83,15 @@ class Query:
     warnings: tuple[tuple[str, str], ...]  # field, message
 
     def mover(self, turn: int) -> int:
-        """Who is to play after `turn` moves."""
-        if turn < len(self.moves):
-            return self.moves[turn][0]
+        """Who is to play after `turn` moves: the opponent of the last mover, or at the start
+        initialPlayer, else the first mover, else White if there are handicap stones."""
+        if turn > 0:
+            return 1 - self.moves[turn - 1][0]
+        if self.first is not None:
+            return self.first
         if self.moves:
-            return 1 - self.moves[-1][0]
-        return self.first or 0
+            return self.moves[0][0]
+        return int(len(self.stones) > 1 and all(colour == 0 for colour, _ in self.stones))
 
 
 def decode(line: bytes | str, is_whole: bool = True) -> dict:
