@@ -59,6 +59,9 @@ def ask(**fields):
         ({"rules": "chess"}, "rules", "Could not parse rules: chess"),
         ({"rules": {"ko": "SOMETIMES"}}, "rules", "ko must be"),
         ({"rules": 7}, "rules", "a string or an object"),
+        ({"rules": {"kos": "SIMPLE"}}, "rules", "Unknown rules option: kos"),
+        ({"rules": {"suicide": 1}}, "rules", "suicide must be true or false"),
+        ({"whiteHandicapBonus": "M"}, "whiteHandicapBonus", "must be 0, N or N-1"),
         ({"avoidMoves": [{"player": "B", "moves": ["A1"]}]}, "avoidMoves", "Must be an integer"),
         ({"avoidMoves": ["A1"]}, "avoidMoves", "array of objects"),
         ({"allowMoves": [ALLOW, ALLOW]}, "allowMoves", "more than one entry for the same player"),
@@ -173,6 +176,64 @@ def test_who_is_to_play(first, stones, moves, movers):
     rules_key = (3, "positional", False, False)
     searched = [positions.Positions().to_search(asked, t, rules_key) for t in range(len(movers))]
     assert [int(x.state.to_play) for x in searched] == movers
+
+
+AREA = "The score is counted by area; other scoring is not supported"
+TAX = "The tax {} is not supported, it is ignored"
+BUTTON = "hasButton is not supported, it is ignored"
+
+
+@pytest.mark.parametrize(
+    ("rules", "warnings", "ko", "suicide", "komi"),
+    [
+        (None, [], None, False, 7.5),
+        ("chinese", [], "simple", False, 7.5),
+        ("stone_scoring", [TAX.format("ALL")], "simple", False, 7.5),
+        ("AGA button", [BUTTON], "situational", False, 7.0),
+        ("ancient-territory", [AREA, TAX.format("ALL")], "simple", False, 6.5),
+        ("korean", [AREA], "simple", False, 6.5),
+        ("nz", [], "situational", True, 7.0),
+        ({}, [], "positional", True, 7.5),
+        ({"tax": "SEKI", "hasButton": True}, [TAX.format("SEKI"), BUTTON], "positional", True, 7.0),
+        ({"scoring": "TERRITORY", "tax": "SEKI"}, [AREA], "positional", True, 6.5),
+        ({"ko": "SIMPLE", "suicide": False, "friendlyPassOk": True}, [], "simple", False, 7.5),
+    ],
+)
+def test_rules_that_are_ignored_are_told(rules, warnings, ko, suicide, komi):
+    fields = ask(rules=rules)
+    del fields["komi"]
+    asked = query.read(fields)
+    assert asked.warnings == tuple(("rules", warning) for warning in warnings)
+    assert (asked.ko, asked.suicide, asked.komi) == (ko, suicide, komi)
+
+
+@pytest.mark.parametrize(
+    ("rules", "stones", "moves", "bonuses"),
+    [
+        ({"rules": "chinese"}, "", "", [0]),
+        ({"rules": "chinese"}, "B", "", [0]),
+        ({"rules": "chinese"}, "BB", "w", [2, 2]),
+        ({"rules": "chinese"}, "BBW", "", [0]),
+        ({"rules": "aga"}, "BBB", "", [2]),
+        ({"rules": "tromp-taylor"}, "BB", "", [0]),
+        ({"rules": "chinese", "whiteHandicapBonus": "0"}, "BB", "", [0]),
+        ({"rules": {"whiteHandicapBonus": "N-1"}}, "BB", "", [1]),
+        ({"rules": "chinese"}, "", "bbwb", [0, 0, 2, 2, 2]),  # stones that are played first
+        ({"rules": "chinese"}, "", "bpb", [0, 0, 0, 2]),  # White passes in between
+        ({"rules": "chinese"}, "", "bbww", [0, 0, 2, 2, 0]),  # no handicap: a position
+    ],
+)
+def test_whites_bonus_for_a_handicap_is_komi(rules, stones, moves, bonuses):
+    points = ["A1", "B1", "C1", "A3", "B3", "C3"]
+    initial = [[colour, points[i]] for i, colour in enumerate(stones)]
+    later = [
+        ["W" if m in "wp" else "B", "pass" if m == "p" else points[i]]
+        for i, m in enumerate(moves, start=len(stones))
+    ]
+    asked = query.read(ask(initialStones=initial, moves=later, **rules))
+    rules_key = (3, "positional", False, False)
+    searched = [positions.Positions().to_search(asked, t, rules_key) for t in range(len(bonuses))]
+    assert [float(x.state.komi) - 0.5 for x in searched] == bonuses
 
 
 def test_each_player_may_be_allowed_other_moves():

@@ -44,8 +44,10 @@ class Positions:
         self._state(query, len(query.moves), key)
 
     def to_search(self, query: Query, turn: int, key: RulesKey) -> RestrictedState:
-        """The game after `turn` moves, with the query's player to move, and the moves to avoid."""
+        """The game after `turn` moves, with the query's player to move and White's bonus for
+        handicap stones in the komi, and the moves to avoid."""
         state = with_to_play(self._state(query, turn, key), query.mover(turn))
+        state = state.replace(komi=np.float32(query.komi + query.handicap_bonus(turn)))
         avoid = np.zeros((2, query.size**2 + 1), np.int32)
         for player_and_action, depth in query.avoid.items():
             avoid[player_and_action] = depth

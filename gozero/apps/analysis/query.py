@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from gozero.apps import rule_sets
+from gozero.apps.rule_sets import RuleSet
 from gozero.go import coords
 from gozero.go.coords import MAX_SIZE, MIN_SIZE, KoRule
 from gozero.runs import files
@@ -19,21 +21,6 @@ MAX_ID = 1000
 """The most characters of an id."""
 
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
-_KO: dict[str, KoRule] = {ko.upper(): ko for ko in coords.KO_RULES}
-_RULES: dict[str, tuple[KoRule, bool, str]] = {
-    "tromp-taylor": ("positional", True, "AREA"),
-    "chinese": ("simple", False, "AREA"),
-    "chinese-ogs": ("positional", False, "AREA"),
-    "chinese-kgs": ("positional", False, "AREA"),
-    "japanese": ("simple", False, "TERRITORY"),
-    "korean": ("simple", False, "TERRITORY"),
-    "stone-scoring": ("simple", False, "AREA"),
-    "aga": ("situational", False, "AREA"),
-    "bga": ("situational", False, "AREA"),
-    "new-zealand": ("situational", True, "AREA"),
-    "aga-button": ("situational", False, "AREA"),
-}
-"""Name of the rules -> (ko, suicide, scoring)."""
 
 KNOWN = frozenset(
     (
@@ -65,6 +52,7 @@ class Query:
     komi: float
     ko: KoRule | None  # None: the engine's own
     suicide: bool
+    bonus: str  # White's points for N handicap stones: 0, N or N-1
     moves: tuple[tuple[int, int], ...]
     stones: tuple[tuple[int, int], ...]
     first: int | None  # who plays first, if the query says so
@@ -91,7 +79,28 @@ class Query:
             return self.first
         if self.moves:
             return self.moves[0][0]
-        return int(len(self.stones) > 1 and all(colour == 0 for colour, _ in self.stones))
+        return int(self._handicap(0) > 0)
+
+    def handicap_bonus(self, turn: int) -> int:
+        """White's points, besides the komi, for the handicap stones after `turn` moves."""
+        stones = self._handicap(turn)
+        return {"0": 0, "N": stones, "N-1": max(0, stones - 1)}[self.bonus]
+
+    def _handicap(self, turn: int) -> int:
+        """The number of handicap stones, 0 or at least 2: Black's initial stones, if White has
+        none, and those that Black has played while White at most passed, once at a time."""
+        count, moves = len(self.stones), self.moves[:turn]
+        if any(colour == 1 for colour, _ in self.stones):
+            return 0
+        for i, (colour, action) in enumerate(moves):
+            is_pass = action == self.size**2
+            if colour == 1 and moves[i + 1 : i + 2] and moves[i + 1][0] == 1:
+                count = len(self.stones)  # both sides set up a position
+                break
+            if colour == 1 and not is_pass:
+                break
+            count += colour == 0 and not is_pass
+        return count if count > 1 else 0
 
 
 def decode(line: bytes | str, is_whole: bool = True) -> dict:
@@ -119,8 +128,9 @@ def read(fields: Mapping[str, Any]) -> Query:
     """
     size = _size(fields)
     warnings = [(name, "Unknown field, it is ignored") for name in fields if name not in KNOWN]
-    ko, suicide, rule_warnings = _rules(fields.get("rules"))
-    warnings += rule_warnings
+    given = fields.get("rules")
+    rules = _with_bonus(RuleSet(suicide=False) if given is None else _rules(given), fields)
+    warnings += [("rules", sentence) for sentence in rules.ignored]
     moves = _moves(fields, "moves", size)
     priorities = _priorities(fields, len(moves))
     first = fields.get("initialPlayer")
@@ -133,9 +143,10 @@ def read(fields: Mapping[str, Any]) -> Query:
     return Query(
         id=_id(fields),
         size=size,
-        komi=_komi(fields),
-        ko=ko,
-        suicide=suicide,
+        komi=_komi(fields, rules.usual_komi),
+        ko=None if given is None else rules.ko,
+        suicide=rules.suicide,
+        bonus=rules.bonus,
         moves=moves,
         stones=_moves(fields, "initialStones", size, stones=True),
         first=None if first is None else _colour("initialPlayer", first),
@@ -203,8 +214,8 @@ def _number(name: str, value: Any, least: float, most: float) -> float:
     return float(value)
 
 
-def _komi(fields: Mapping[str, Any]) -> float:
-    komi = _number("komi", fields.get("komi", 7.5), -150, 150)
+def _komi(fields: Mapping[str, Any], usual: float) -> float:
+    komi = _number("komi", fields.get("komi", usual), -150, 150)
     if komi * 2 != round(komi * 2):
         raise QueryError("komi", "Must be a multiple of 0.5")
     return komi
@@ -254,25 +265,28 @@ def _priorities(fields: Mapping[str, Any], num_moves: int) -> dict[int, float]:
     return dict(sorted(dict(zip(turns, numbers, strict=True)).items()))
 
 
-def _rules(rules: Any) -> tuple[KoRule | None, bool, list[tuple[str, str]]]:
-    """(ko, whether suicide is allowed, warnings)."""
-    if rules is None:
-        return None, False, []
+def _rules(rules: Any) -> RuleSet:
     if isinstance(rules, str):
-        preset = _RULES.get(rules.lower().replace("_", "-").replace(" ", "-"))
+        preset = rule_sets.named(rules)
         if preset is None:
             raise QueryError("rules", f"Could not parse rules: {rules[:40]}")
-        ko, suicide, scoring = preset
-    elif isinstance(rules, dict):
-        ko = _KO.get(str(rules.get("ko", rules.get("koRule", "POSITIONAL"))).upper())
-        if ko is None:
-            raise QueryError("rules", "ko must be SIMPLE, POSITIONAL or SITUATIONAL")
-        suicide = rules.get("suicide", rules.get("multiStoneSuicideLegal", False)) is True
-        scoring = str(rules.get("scoring", rules.get("scoringRule", "AREA"))).upper()
-    else:
+        return preset
+    if not isinstance(rules, dict):
         raise QueryError("rules", "Must be a string or an object")
-    warning = "The score is counted by area; other scoring is not supported"
-    return ko, suicide, [] if scoring == "AREA" else [("rules", warning)]
+    try:
+        return rule_sets.of_json(rules)
+    except ValueError as error:
+        raise QueryError("rules", str(error)) from error
+
+
+def _with_bonus(rules: RuleSet, fields: Mapping[str, Any]) -> RuleSet:
+    name = "whiteHandicapBonus"
+    if name not in fields:
+        return rules
+    try:
+        return rule_sets.with_field(rules, name, fields[name])
+    except ValueError as error:
+        raise QueryError(name, str(error)) from error
 
 
 def _avoid(fields: Mapping[str, Any], size: int) -> dict[tuple[int, int], int]:
