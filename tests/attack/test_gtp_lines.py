@@ -147,7 +147,8 @@ def attack(lines: list[bytes], engine: Engine, patience: float = 0.02) -> list[s
     return responses
 
 
-SEARCHING = ("genmove", "reg_genmove", "time_settings", "time_left", "final_status_list")
+SEARCHING = ("genmove", "reg_genmove", "time_settings", "time_left")
+SEARCHING += ("final_status_list", "final_score")
 NO_SEARCH = [name for name in NAMES if name not in SEARCHING and "analyze" not in name]
 NO_SEARCH.append("gogui-analyze_commands")
 

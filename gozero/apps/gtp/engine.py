@@ -299,10 +299,11 @@ class Engine:
         self._last_search = None
 
     def dead_stones(self) -> np.ndarray:
-        """bool[size * size]: the dead stones, those that the opponent owns after most playouts."""
-        from gozero.apps.gtp import search
+        """bool[size, size]: the dead stones, those that the opponent owns after most playouts."""
+        from gozero.apps import settled
 
-        return search.dead_stones(self.game.rules, self.game.state, self.game.stones())
+        ownership = settled.by_playouts(self.game.rules, self.game.state)
+        return settled.dead_chains(self.game.stones(), ownership)
 
     def genmove(
         self,
@@ -523,8 +524,14 @@ class Engine:
         return f"{pictures.ascii_board(game.stones(), last)}\n{summary}"
 
     def score_text(self) -> str:
-        """The area score of the board as it stands."""
-        return coords.result_text(self.game.score())
+        """The area score of the board without its dead stones."""
+        from gozero.apps import settled
+
+        game = self.game
+        if not game.stones().any():
+            return coords.result_text(-self.komi)
+        owners = settled.owners(game.rules, game.stones(), self.dead_stones())
+        return coords.result_text(int(owners.sum(dtype=int)) - self.komi)
 
 
 def _only_of_katago(output: Any, sign: int) -> dict[str, float]:

@@ -123,9 +123,8 @@ def _status_list(engine: Engine, status: str) -> str:
     if status == "seki":  # area scoring does not need it
         return ""
     is_dead = engine.dead_stones()
-    stones = engine.game.stones().reshape(-1)
-    matching = (stones != 0) & (is_dead == (status == "dead"))
-    return " ".join(coords.to_gtp(engine.size, int(p)) for p in matching.nonzero()[0])
+    matching = (engine.game.stones() != 0) & (is_dead == (status == "dead"))
+    return " ".join(coords.to_gtp(engine.size, int(p)) for p in matching.reshape(-1).nonzero()[0])
 
 
 def _set_rules(engine: Engine, *words: str) -> str:

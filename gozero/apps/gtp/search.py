@@ -12,7 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +29,6 @@ from gozero.play.annealing import Annealing, Values
 from gozero.play.openings import any_sensible_play
 from gozero.play.player_config import TREELESS, num_tree_devices
 from gozero.play.setups import TD_LANES, check_memory, make_setup
-from gozero.playouts import engine
-from gozero.playouts.policies.mogo import playouts as mogo_playouts
 from gozero.search import move_choice, over_devices, reuse
 from gozero.search.by_step import SeparatePrograms, unsupported_reason
 from gozero.search.config import SearchConfig
@@ -397,36 +395,3 @@ class RandomSearcher(Searcher):
 
 
 _stream = executables.jit(jax.random.fold_in)
-
-_PLAYOUTS = 256
-_DEAD = -0.5
-"""A chain is dead if the mean ownership of its points, for its own colour, is below this."""
-
-
-def dead_stones(rules: Rules, state: GameState, stones: np.ndarray) -> np.ndarray:
-    """bool[size * size]: stones of chains that the opponent owns at the end of most playouts.
-
-    Args:
-      rules, state: the game; each player begins half of the playouts.
-      stones: i8[size, size], the game's stones.
-    """
-    from scipy import ndimage  # importing it takes an eighth of a second
-
-    ownership = np.asarray(_mean_ownership(rules, state))
-    dead = np.zeros(stones.shape, bool)
-    for colour in (1, -1):
-        chains, number = cast(tuple[np.ndarray, int], ndimage.label(stones == colour))
-        mean_ownership = ndimage.mean(colour * ownership, chains, range(1, number + 1))
-        dead |= np.isin(chains, 1 + np.flatnonzero(np.asarray(mean_ownership) < _DEAD))
-    return dead.reshape(-1)
-
-
-@functools.partial(executables.jit, static_argnums=(0,))
-def _mean_ownership(rules: Rules, state: GameState) -> jax.Array:
-    """f32[size, size] in [-1, 1]: mean ownership at the end of playouts; +1 Black's."""
-    movers = jnp.arange(_PLAYOUTS) % 2
-    start = lambda mover: with_to_play(state, mover).position.replace(passes=jnp.int8(0))
-    positions = jax.vmap(start)(movers)
-    policy = mogo_playouts.policy(rules.layout)
-    playouts = engine.play_out(policy, rules, positions, jax.random.key(0), ends=True)
-    return engine.ownership(rules, playouts).astype(jnp.float32).mean(0)
