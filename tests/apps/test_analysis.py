@@ -288,6 +288,13 @@ def answers():
                 overrideSettings={"reportAnalysisWinratesAs": "WHITE"},
             ),
             ask(id="allow", allowMoves=[{"player": "B", "moves": ["C3"], "untilDepth": 1}]),
+            ask(
+                id="over",
+                komi=5.5,
+                initialStones=[["B", "A2"], ["B", "B2"], ["B", "C2"], ["W", "A1"]],
+                moves=[["B", "pass"], ["W", "pass"]],
+                analyzeTurns=[1, 2],
+            ),
             ask(id="occupied", moves=[["B", "B2"], ["W", "B2"]]),
             ask(id="dead", initialStones=[["B", f"{x}{y}"] for x in "ABC" for y in (1, 2, 3)]),
             "no json",
@@ -302,7 +309,7 @@ def answers():
 
 def test_every_query_is_answered_once(answers):
     by_id, messages = answers
-    assert len(by_id) == len(messages) == 14
+    assert len(by_id) == len(messages) == 16
     assert by_id["v", None]["version"] == run.__version__
     assert "Illegal move 1: B2 (B2 is occupied)" in by_id["occupied", None]["error"]
     assert by_id["dead", None]["field"] == "initialStones"
@@ -351,6 +358,15 @@ def test_moves_are_avoided_or_allowed(answers):
     assert [info["move"] for info in answers[0]["allow", 0]["moveInfos"]] == ["C3"]
     black = answers[0]["turns", 0]["rootInfo"]["scoreLead"]
     assert answers[0]["avoid", 0]["rootInfo"]["scoreLead"] == pytest.approx(-black, abs=9)
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_finished_games_are_analysed(answers, turn):
+    """White's stone is dead: Black wins by 9 - 5.5 points, although the board as it stands, where
+    White's pass would end the game, is White's by half a point."""
+    one = answers[0]["over", turn]
+    assert sum(info["visits"] for info in one["moveInfos"]) == VISITS
+    assert (one["rootInfo"]["winrate"] > 0.6) == (one["rootInfo"]["scoreLead"] > 0) is True
 
 
 def _search_view():

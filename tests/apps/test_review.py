@@ -39,6 +39,14 @@ def moves(*vertices, first=0):
 # Black fills an eye of its living group, and White captures it: C1 is the mistake.
 ALIVE = {"black_stones": tuple(map(at, ["A2", "B2", "C2", "B1"])), "komi": 0.5}
 BLUNDER = sgf.GameRecord(3, moves=moves("C1", "pass", "A1"), **ALIVE)
+# White's stone is dead: Black has 6 points and White 1 as the board stands, and Black 9 without it.
+LEFT_DEAD = sgf.GameRecord(
+    3,
+    5.5,
+    moves("pass", "pass"),
+    black_stones=tuple(map(at, ["A2", "B2", "C2"])),
+    white_stones=(at("A1"),),
+)
 QUIET = sgf.GameRecord(3, moves=moves("pass", "pass"), result="B+8.5", black="Ann", **ALIVE)
 
 
@@ -59,15 +67,32 @@ def compiled():
 
 
 @pytest.fixture(scope="module")
-def reviewed():
+def all_reviewed():
     some = {"simulations": 64, "batch": 4, "score_playouts": 8}
     config = ReviewConfig(games=("a", "b"), search="puct", **some)
     messages = []
     games = analyse.analyse(
-        config, [("blunder", BLUNDER), ("quiet", QUIET)], lambda *x: messages.append(x)
+        config,
+        [("blunder", BLUNDER), ("quiet", QUIET), ("dead", LEFT_DEAD)],
+        lambda *x: messages.append(x),
     )
-    assert messages == [(4, 7), (7, 7)]
+    assert messages == [(4, 10), (8, 10), (10, 10)]
     return games
+
+
+@pytest.fixture(scope="module")
+def reviewed(all_reviewed):
+    return all_reviewed[:2]
+
+
+def test_passes_with_dead_stones_on_the_board_lose_nothing(all_reviewed):
+    """Black's pass offers no win to White, who is behind although the board as it stands is
+    White's by half a point; nor does White's pass win anything for Black."""
+    game = all_reviewed[2]
+    assert [one.win > 0.7 for one in game.positions] == [True] * 3
+    assert max(one.lost for one in game.positions) < 0.25
+    end = game.positions[-1]
+    assert (end.win, end.lead, end.ownership.tolist()) == (1.0, 3.5, [1.0] * 9)
 
 
 def test_positions_are_those_of_the_games(reviewed):
@@ -98,7 +123,6 @@ def test_a_black_board_is_won_and_owned(reviewed):
 def test_losses_belong_to_the_player_who_moved():
     make_result = lambda value, first: types.SimpleNamespace(
         stones=np.zeros((3, 3)),
-        ended=False,
         value=value,
         visits=np.zeros(10),
         variation=np.array([first, NO_ACTION]),

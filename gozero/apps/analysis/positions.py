@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from gozero.apps.analysis.query import Query, QueryError
-from gozero.apps.analysis.search import RestrictedState
+from gozero.apps.analysis.search import RestrictedState, to_analyse
 from gozero.apps.host_game import HostGame, IllegalMove, ample_move_limit
 from gozero.go import coords
 from gozero.go.coords import KoRule
@@ -44,9 +44,9 @@ class Positions:
         self._state(query, len(query.moves), key)
 
     def to_search(self, query: Query, turn: int, key: RulesKey) -> RestrictedState:
-        """The game after `turn` moves, with the query's player to move and White's bonus for
-        handicap stones in the komi, and the moves to avoid."""
-        state = with_to_play(self._state(query, turn, key), query.mover(turn))
+        """The game after `turn` moves, `to_analyse`, with the query's player to move and White's
+        bonus for handicap stones in the komi, and the moves to avoid."""
+        state = to_analyse(with_to_play(self._state(query, turn, key), query.mover(turn)))
         state = state.replace(komi=np.float32(query.komi + query.handicap_bonus(turn)))
         avoid = np.zeros((2, query.size**2 + 1), np.int32)
         for player_and_action, depth in query.avoid.items():

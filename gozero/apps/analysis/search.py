@@ -66,6 +66,13 @@ class FullAnalysis(NamedTuple):
     ownerships: Any  # f32[B, M, N]
 
 
+def to_analyse(state: GameState) -> GameState:
+    """The game as if it had gone on instead of the latest passes: one at the root of an analysis
+    ends nothing, and the final position is analysed like any other (as in KataGo, by its
+    `conservativePass` and `forceNonTerminal`)."""
+    return state.replace(position=state.position.replace(passes=np.int8(0)))
+
+
 def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
     """The game and its evaluator for `RestrictedState`s: avoided moves are illegal in the search,
     unless no other move is legal."""

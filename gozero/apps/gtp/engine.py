@@ -409,13 +409,13 @@ class Engine:
 
     def analyse(self, colour: int, avoid: np.ndarray, reports: Reports, talk: Talk) -> None:
         """Search for a colour until input arrives; see `Analyst.analyse`."""
-        from gozero.apps.analysis.search import RestrictedState
+        from gozero.apps.analysis.search import RestrictedState, to_analyse
 
         self._num_searches += 1
-        while self.game.ended:  # there is nothing to report
+        while self.game.truncated:  # at the move limit; there is nothing to report
             if talk.is_interrupted(seconds=1.0):
                 return
-        state = RestrictedState(_state_for(self.game, colour), avoid)
+        state = RestrictedState(to_analyse(_state_for(self.game, colour)), avoid)
         self.analyst.analyse(state, self._num_searches, reports, talk)
 
     def ponder(self, is_interrupted: Callable[[], bool]) -> None:

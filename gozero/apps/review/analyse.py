@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from gozero.apps import settled
+from gozero.apps.analysis.search import to_analyse
 from gozero.apps.forecast import forecast
 from gozero.apps.host_game import HostGame, IllegalMove, ample_move_limit
 from gozero.apps.review.config import ReviewConfig
 from gozero.apps.sgf import GameRecord
 from gozero.compile import executables
 from gozero.games.go import go_game
-from gozero.go import scoring
 from gozero.go.rules import GameState, Rules, position_stones, with_to_play
 from gozero.go.setup import from_points
 from gozero.play.setups import check_memory, make_setup
 from gozero.search.search import search
-from gozero.search.variations import principal_variation
+from gozero.search.variations import NO_ACTION, principal_variation
 
 VARIATION = 10
 """The most moves of a variation."""
@@ -33,7 +33,7 @@ class ReviewedPosition(NamedTuple):
     stones: np.ndarray  # i8[size, size]: +1 Black, -1 White
     to_play: int  # 0 Black, 1 White
     win: float  # Black's winning probability by the search; 0, 1/2 or 1 once the game is over
-    lead: float  # Black's expected final score: points after komi
+    lead: float  # Black's expected final score, points after komi; in the end without dead stones
     ownership: np.ndarray  # f32[size * size]: +1 Black's at the end, -1 White's
     visits: np.ndarray  # i32[A]
     variation: tuple[int, ...]  # the expected moves by the search; empty once the game is over
@@ -87,7 +87,7 @@ def analyse(
     for start in range(0, len(states), batch):
         chunk = states[start : start + batch]
         padded = chunk + chunk[-1:] * (batch - len(chunk))
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *map(to_analyse, padded))
         chunk_results = jax.device_get(
             review(jax.random.fold_in(jax.random.key(config.seed), start), stacked)
         )
@@ -98,7 +98,10 @@ def analyse(
         raise ValueError("the evaluator returned values that are not finite, or not in [-1, 1]")
     reviewed, first = [], 0
     for (name, record), line in zip(games, lines, strict=True):
-        game_results = results[first : first + len(line)]
+        game_results = [
+            _settled(rules, state, result) if state.ended else result
+            for state, result in zip(line, results[first : first + len(line)], strict=True)
+        ]
         reviewed.append(ReviewedGame(name, record, _reviewed_positions(record, line, game_results)))
         first += len(line)
     return reviewed
@@ -126,7 +129,6 @@ class _DeviceResults(NamedTuple):
     """The device's results for positions [B]; values are for the player to move."""
 
     stones: jax.Array
-    ended: jax.Array
     value: jax.Array
     visits: jax.Array
     ok: jax.Array
@@ -148,23 +150,35 @@ def _make_review(
         search_key, score_key = jax.random.split(key)
         own = evaluator._replace(params=params)
         result = search(game, own, search_key, states, setup.search)
-        ended, score = states.ended, jax.vmap(lambda s: scoring.area_score(rules, s))(states)
-        outcome = jnp.sign(jnp.where(states.to_play == 0, score, -score))
         lead, owners = forecast_games(score_key, states)
-        area = jax.vmap(lambda s: scoring.ownership(rules, s))(states).reshape(owners.shape)
         return _DeviceResults(
             jax.vmap(lambda s: position_stones(rules, s.position))(states),
-            ended,
-            jnp.where(ended, outcome, result.value),
-            jnp.where(ended[:, None], 0, result.visits),
-            result.ok | ended,
+            result.value,
+            result.visits,
+            result.ok,
             principal_variation(result.tree, VARIATION)[::trees],
-            jnp.where(ended, score, lead),
-            jnp.where(ended[:, None], area.astype(jnp.float32), owners),
+            lead,
+            owners,
         )
 
     trees_of_batch = check_memory(rules, setup, False, config.batch)
     return functools.partial(executables.jit(review), params), trees_of_batch
+
+
+def _settled(rules: Rules, state: GameState, result: _DeviceResults) -> _DeviceResults:
+    """The result of a finished game: the board's area without the stones that are expected to
+    die, in place of the search's results."""
+    stones, ownership = np.asarray(result.stones), np.asarray(result.ownership)
+    dead = settled.dead_chains(stones, ownership.reshape(stones.shape))
+    owners = settled.owners(rules, stones, dead).astype(np.float32)
+    score = owners.sum() - float(state.komi)
+    return result._replace(
+        value=np.sign(score if int(state.position.to_play) == 0 else -score),
+        visits=np.zeros_like(result.visits),
+        variation=np.full_like(result.variation, NO_ACTION),
+        lead=score,
+        ownership=owners.reshape(-1),
+    )
 
 
 def _reviewed_positions(
@@ -178,7 +192,7 @@ def _reviewed_positions(
     positions = []
     for i, result in enumerate(results):
         played = record.moves[i][1] if i < len(record.moves) else None
-        variation = tuple(int(a) for a in result.variation if a >= 0) if not result.ended else ()
+        variation = tuple(int(a) for a in result.variation if a >= 0)
         is_best = played is None or variation[:1] == (played,)
         lost = 0.0 if is_best else max(0.0, signs[i] * (wins[i] - wins[i + 1]))
         positions.append(

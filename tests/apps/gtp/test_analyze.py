@@ -6,6 +6,7 @@ import math
 import os
 import re
 import threading
+import types
 
 import jax
 import numpy as np
@@ -296,6 +297,19 @@ def test_an_analysis_runs_in_chunks_and_reports_in_time(when):
     if when == 9.0:  # all simulations are done
         assert visits[-1] >= 1_000
         assert slow.now == pytest.approx(9.0, abs=0.5)
+
+
+def test_the_final_position_is_analysed(monkeypatch):
+    """As if the passes that ended the game had not been played."""
+    one, seen = Engine(GtpConfig(size=3)), []
+    analyst = types.SimpleNamespace(analyse=lambda state, *_: seen.append(state.state))
+    monkeypatch.setattr(Engine, "analyst", analyst)
+    for colour, action in ((0, 4), (1, 9), (0, 9)):
+        one.game.play(colour, action)
+    one.analyse(1, np.zeros((2, 10), np.int32), None, FakeTalk(FakeSearches(), 2.0))
+    (state,) = seen
+    assert one.game.ended
+    assert (int(state.position.passes), bool(state.ended), int(state.to_play)) == (0, False, 1)
 
 
 # --- small searches --------------------------------------------------------------------
