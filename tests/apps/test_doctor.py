@@ -49,7 +49,7 @@ def test_players(capsys):
     assert cli.main(["players"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "strong  network katago 200 (the default)"
-    assert lines[1].strip().startswith("93.0% [90.2%, 95.0%] of 400 games against GNU Go 3.8, 0.12")
+    assert lines[1].strip().startswith("93.0% [90.1%, 95.1%] of 400 games against GNU Go 3.8, 0.12")
     assert lines[-2:] == ["random  random moves", "        not measured on this board"]
 
 
