@@ -253,9 +253,8 @@ def _compiled_once():
 
 
 def serve(lines, **settings):
-    config = AnalyzeConfig(
-        json=True, simulations=VISITS, batch=1, score_playouts=2, search="puct", **settings
-    )
+    fields = {"simulations": VISITS, "batch": 1, "score_playouts": 2, "search": "puct"} | settings
+    config = AnalyzeConfig(json=True, **fields)
     out = io.StringIO()
     server = run.Server(config, out)
     server.listen(io.StringIO("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines)))
@@ -412,6 +411,22 @@ def test_numbers_are_from_the_requested_perspective(moves, view, winrate, lead, 
     worse = best["lcb"] < best["winrate"]
     mover = "B" if not moves else "W"
     assert worse == ((mover == "B") == black)
+
+
+@pytest.mark.thorough  # compiles for itself
+def test_each_of_a_batch_of_queries_gets_its_own_answer():
+    """Their only legal moves, or their visits, say which search an answer is from."""
+    moves = {"a": "A1", "b": "C3", "c": "pass"}
+    allow = lambda move: [{"player": "B", "moves": [move], "untilDepth": 1}]
+    one_move = [ask(id=id, allowMoves=allow(move), maxVisits=6) for id, move in moves.items()]
+    white = ask(id="d", moves=[["B", "B2"]], maxVisits=12)
+    found = {one["id"]: one for one in serve([*one_move, white], batch=4)}
+    for name, move in moves.items():
+        assert [one["move"] for one in found[name]["moveInfos"]] == [move]
+        assert found[name]["rootInfo"]["visits"] == 1 + 6
+    assert found["d"]["rootInfo"]["visits"] == 1 + 12
+    assert found["d"]["rootInfo"]["currentPlayer"] == "W"
+    assert "B2" not in {one["move"] for one in found["d"]["moveInfos"]}
 
 
 def test_reports_during_a_search_and_its_time_limit():
