@@ -184,18 +184,24 @@ def test_unsupported_rules_are_refused():
         dataclasses.replace(old, tax="seki")
 
 
-def test_played_stones_count_in_territory_scoring_and_the_button_once():
-    """Black plays, White passes, Black plays, White plays, Black passes; also on a tree's trail."""
+@pytest.mark.parametrize(
+    ("moves", "bonus", "half"),
+    [
+        ((0, 9, 4, 2, 9), (0, 1, 1, 2, 1, 1), (0, 0, 0.5, 0.5, 0.5, 0.5)),  # White passes first
+        ((0, 4, 9, 2, 9), (0, 1, 0, 0, -1, -1), (0, 0, 0, -0.5, -0.5, -0.5)),  # Black does
+    ],
+)
+def test_played_stones_count_in_territory_scoring_and_the_button_once(moves, bonus, half):
+    """Points for White before the first move and after each; also on a tree's trail."""
     rules = go.Rules(3, max_moves=50)
     territory, button = (
         dataclasses.replace(CONFIG, **change)
         for change in ({"scoring": "territory"}, {"button": True})
     )
     states = [go.init(rules, 6.0)]
-    for move in (0, 9, 4, 2, 9):
+    for move in moves:
         states.append(go.play(rules, states[-1], jnp.int32(move)))
-    bonus = [0, 1, 1, 2, 1, 1]
-    half = [0, 0, 0.5, 0.5, 0.5, 0.5]
+    taken = 1 + moves.index(9)
     for split in (0, 2):
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *[s.position for s in states[split:]])
         for at in range(split, 6):
@@ -203,8 +209,8 @@ def test_played_stones_count_in_territory_scoring_and_the_button_once():
             arguments = rules, states[split], states[at].position, trail
             assert inputs._bonus(territory, *arguments)[0] == bonus[at]
             points, kept = inputs._bonus(button, *arguments)
-            assert (float(points), bool(kept.available)) == (half[at], at < 2)
-            assert int(kept.in_row) == (at == 2)
+            assert (float(points), bool(kept.available)) == (half[at], at < taken)
+            assert int(kept.in_row) == (at == taken)
 
 
 def test_the_pass_that_takes_the_button_hides_nothing():
