@@ -25,7 +25,9 @@ from gozero.apps.selfplay.config import SelfPlayFlags
 from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import shards
+from gozero.play.player import as_game
 from gozero.runs import memory
+from gozero.search.move_choice import Temperature
 from tests.attack.selfplay_runs import compile_once
 from tests.reference.go import ReferenceGame
 
@@ -57,6 +59,42 @@ def run_folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("selfplay") / "run"
     assert selfplay(out) == 0
     return out
+
+
+def test_every_flag_reaches_the_settings_and_the_rules(monkeypatch):
+    asked = []
+    monkeypatch.setattr(app, "make_evaluator", lambda *args, **more: asked.append((args, more)))
+    monkeypatch.setattr(app.selfplay, "search_config", lambda *args: args)
+    monkeypatch.setattr(app.selfplay, "SelfPlayConfig", dict)
+    flags = {
+        **{"games": 6, "batch": 4, "seed": 3, "size": 5, "komi": 5.5, "ko": "situational"},
+        **{"suicide": True, "max_moves": 30, "features": "zero", "dtype": "bfloat16"},
+        **{"simulations": 8, "reuse_subtree": True, "temperature_moves": 7},
+    }
+    config = SelfPlayFlags(**flags)
+    rules = app._rules(config)
+    assert rules == Rules(5, ko="situational", suicide=True, max_moves=30, remember=True)
+    settings, _ = app._settings(config, rules)
+    game = as_game(rules)
+    assert asked == [((rules, "network", None, 3, "zero"), {"dtype": "bfloat16"})]
+    assert settings == {
+        **{"game": game, "batch": 4, "search": (game, None, 8, True), "komi": 5.5, "num_games": 6},
+        **{"temperature": Temperature(moves=7), "reuse_subtree": True, "stagger": 0},
+    }
+    other = dataclasses.replace(config, batch=9, ko="simple", features=None)
+    assert app._rules(other) == Rules(5, ko="simple", suicide=True, max_moves=30, remember=False)
+    assert app._settings(other, rules)[0]["batch"] == 6  # no more than there are games
+    hex_flags = SelfPlayFlags(game="hex", size=4)
+    assert app._settings(hex_flags, app._rules(hex_flags))[0]["komi"] == ()
+
+
+@pytest.mark.thorough
+def test_no_game_is_longer_than_the_move_limit(tmp_path):
+    assert selfplay(tmp_path / "run", "--max-moves", "6") == 0
+    games = [sgf.Sgf_game.from_bytes(x.read_bytes()) for x in (tmp_path / "run/games").iterdir()]
+    lengths = [len(game.get_main_sequence()) - 1 for game in games]
+    assert len(lengths) == GAMES
+    assert max(lengths) == 6
 
 
 @pytest.mark.thorough
