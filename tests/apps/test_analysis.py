@@ -382,7 +382,7 @@ def _search_view():
         actions=np.array([0, 1]),
         lines=np.array([[1, 9, -1], [-1, -1, -1]]),
         line_visits=np.array([[2, 1, 0], [0, 0, 0]]),
-        leads=np.array([-3.0, 4.0]),
+        leads=np.array([-3.0, 4.0] + [np.nan] * 8),
         ownerships=zeros((2, 9)),
     )
 

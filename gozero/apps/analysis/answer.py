@@ -101,7 +101,7 @@ def _info(
     """The moveInfo of one move, the i-th of those with lines; None: it has none."""
     name = lambda action: coords.to_gtp(size, int(action))
     line, visits = _line(analysis, i, parts.pv_length)
-    lead = analysis.lead if i is None else analysis.leads[i]
+    lead = float(analysis.leads[action])
     count = int(analysis.visits[action])
     q = float(analysis.q[action]) if count else float(analysis.value)
     info = {
@@ -114,7 +114,7 @@ def _info(
         "prior": _round(max(0.0, float(analysis.prior[action]))),
         "lcb": _round(_bound((1 + to_side * q) / 2, max(count, 1), to_side)),
         "pv": [name(action), *map(name, line)][: parts.pv_length],
-        **_leads(of_black * float(lead)),
+        **({} if math.isnan(lead) else _leads(of_black * lead)),
     }
     if parts.pv_visits:
         info["pvVisits"] = [count, *visits][: parts.pv_length]

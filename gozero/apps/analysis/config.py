@@ -40,7 +40,8 @@ class AnalyzeConfig(AnalystConfig):
     """The player whose winrates, leads and ownership are reported; a query may name another."""
 
     score_playouts: int = setting(16, least=1, most=2**16)
-    """Playouts per position that forecast score and ownership, if the network does not."""
+    """Playouts per position that forecast score and ownership, also after each visited move, if
+    the network does not."""
 
     ko: KoRule = setting("positional")
     """The ko rule of queries that name no rules."""

@@ -297,7 +297,7 @@ class Server:
         from gozero.search.runner import next_chunk
 
         leaves, open_jobs = searches.settings.leaves, dict(enumerate(self._running))
-        done, steps = 0, 4
+        done, steps, analyses = 0, 4, None
         while open_jobs:
             next_visits = min(self._visits(job) for job in open_jobs.values())
             steps = max(1, min(steps, -(-(next_visits - done) // leaves)))
@@ -310,7 +310,8 @@ class Server:
             due = over | {
                 i for i, job in open_jobs.items() if now - job.reported >= job.query.report_every
             }
-            analyses = searches.analyse_fully(running, states) if due else None
+            if due:
+                analyses = searches.analyse_fully(running, states, analyses)
             for i in sorted(due):
                 self._send_result(open_jobs[i], analyses, i, during=i not in over)
                 open_jobs[i].reported = now

@@ -23,7 +23,7 @@ from gozero.search.game import Evaluator, Game, Trail
 from gozero.search.variations import lines_below
 
 DETAILED = 12
-"""The number of a position's moves that get a line and a forecast."""
+"""The number of a position's moves that get a line, and that are forecast in one call."""
 
 LINE = 15
 """The number of moves of a line, after its first."""
@@ -62,8 +62,8 @@ class FullAnalysis(NamedTuple):
     line_visits: jax.Array
     lead: jax.Array  # f32[B]: Black's
     ownership: jax.Array  # f32[B, N]: +1 Black's
-    leads: Any  # f32[B, M]: Black's, after each of the actions
-    ownerships: Any  # f32[B, M, N]
+    leads: Any  # f32[B, A]: Black's, after each action; NaN: there is no forecast
+    ownerships: Any  # f32[B, M, N]: after each of `actions`; NaN: there is no forecast
 
 
 def to_analyse(state: GameState) -> GameState:
@@ -144,26 +144,24 @@ class Searches:
             with_params = evaluator._replace(params=params)
             return pieces.advance(game, with_params, running, settings, steps)
 
-        def analyse_fully(
+        def analyse_root(
             running: pieces.Running, key: jax.Array, states: GameState
-        ) -> FullAnalysis:
-            analysis = analysis_of(settings, running)
-            num_moves = analysis.actions.shape[1]
-            play_each = jax.vmap(lambda s, a: play(rules, s, a), in_axes=(None, 0))
-            after = jax.vmap(play_each)(states, analysis.actions)
-            flattened = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), after)
-            keys = jax.random.split(key)
-            lead, owners = forecast_games(keys[0], states)
-            leads, all_owners = forecast_games(keys[1], flattened)
-            return FullAnalysis(
-                *analysis,
-                lead,
-                owners,
-                leads.reshape(-1, num_moves),
-                all_owners.reshape(-1, num_moves, rules.num_points),
-            )
+        ) -> tuple[Analysis, jax.Array, jax.Array]:
+            return analysis_of(settings, running), *forecast_games(key, states)
 
-        self._begin, self._analyse_fully = executables.jit(begin), executables.jit(analyse_fully)
+        def forecast_after(
+            key: jax.Array, states: GameState, actions: jax.Array
+        ) -> tuple[jax.Array, jax.Array]:
+            """(leads f32[B, M], ownerships f32[B, M, N]) after each of actions [B, M]."""
+            num_moves = actions.shape[1]
+            play_each = jax.vmap(lambda s, a: play(rules, s, a), in_axes=(None, 0))
+            after = jax.vmap(play_each)(states, actions)
+            flattened = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), after)
+            leads, owners = forecast_games(key, flattened)
+            return leads.reshape(-1, num_moves), owners.reshape(-1, num_moves, rules.num_points)
+
+        self._begin, self._analyse_root = executables.jit(begin), executables.jit(analyse_root)
+        self._forecast_after = executables.jit(forecast_after)
         self.analyse = executables.jit(functools.partial(analysis_of, settings))
         self._advance = executables.jit(advance, donate_argnums=1)
         self._key = jax.random.key(seed)
@@ -192,6 +190,31 @@ class Searches:
         running = self._advance(self._params, running, jnp.int32(steps))
         return jax.block_until_ready(running)
 
-    def analyse_fully(self, running: pieces.Running, states: GameState) -> FullAnalysis:
-        """The results so far with forecasts, on the host."""
-        return jax.device_get(self._analyse_fully(running, self._key, states))
+    def analyse_fully(
+        self, running: pieces.Running, states: GameState, earlier: FullAnalysis | None = None
+    ) -> FullAnalysis:
+        """The results so far with forecasts of all visited moves, on the host.
+
+        Args:
+          running, states: the search, and its games.
+          earlier: earlier results of this search, whose leads need not be forecast again.
+        """
+        keys = jax.random.split(self._key)
+        at_root: Any = jax.device_get(self._analyse_root(running, keys[0], states))
+        analysis, lead, ownership = at_root
+        after = lambda moves: jax.device_get(self._forecast_after(keys[1], states, moves))
+        leads_after, ownerships = after(analysis.actions)
+        shape, width = analysis.visits.shape, analysis.actions.shape[1]
+        leads = np.full(shape, np.nan, np.float32) if earlier is None else earlier.leads.copy()
+        np.put_along_axis(leads, analysis.actions, leads_after, axis=1)
+        missing = (analysis.visits > 0) & np.isnan(leads)
+        last = shape[1] - 1
+        order = np.argsort(~missing, axis=1, kind="stable")  # the missing ones first
+        order = np.pad(order, ((0, 0), (0, width)), constant_values=last)
+        for start in range(0, int(missing.sum(axis=1).max()), width):
+            moves = order[:, start : start + width]
+            asked = np.take_along_axis(missing, moves, axis=1)
+            leads_after, _ = after(np.where(asked, moves, last).astype(np.int32))
+            known = np.take_along_axis(leads, moves, axis=1)
+            np.put_along_axis(leads, moves, np.where(asked, leads_after, known), axis=1)
+        return FullAnalysis(*analysis, lead, ownership, leads, ownerships)

@@ -71,20 +71,18 @@ class Outlook:
         return lead[0], owners[0]
 
     def learn(self, analysis: Analysis) -> bool:
-        """Forecast the game after one more of the search's visited moves; False if all are done."""
-        visited = analysis.actions[analysis.visits[analysis.actions] > 0]
-        action = next((int(a) for a in visited if int(a) not in self._forecasts), None)
+        """Forecast the game after one more of the search's visited moves, the most visited first;
+        False if all are done."""
+        by_visits = np.argsort(-analysis.visits, kind="stable")[: np.sum(analysis.visits > 0)]
+        action = next((int(a) for a in by_visits if int(a) not in self._forecasts), None)
         if action is None:
             return False
         self._forecasts[action] = self._forecast(self._play(self._state, jnp.int32(action)))
         return True
 
     def add_forecasts(self, analysis: Analysis) -> FullAnalysis:
-        """The search's results with the forecasts; a missing lead is that of the root, a missing
-        ownership NaN."""
-        unknown = self._root[0], np.full_like(self._root[1], np.nan)
-        forecasts = [self._forecasts.get(int(action), unknown) for action in analysis.actions]
-        return _combine(analysis, self._root, forecasts)
+        """The search's results with the forecasts; missing ones are NaN."""
+        return _combine(analysis, self._root, self._forecasts)
 
 
 class Analyst:
@@ -185,7 +183,7 @@ class Analyst:
                 outlook.begin(state)
             if is_over or self._clock() - reported >= reports.interval:
                 analysis = _first(self._analysers[searcher](running))
-                if outlook is not None and not hurried:
+                if outlook is not None:
                     outlook.learn(analysis)
                 reports.show(_with_forecasts(analysis, outlook))
                 reported = self._clock()
@@ -240,10 +238,11 @@ def _with_forecasts(analysis: Analysis, outlook: Outlook | None) -> FullAnalysis
     """The result with the forecasts, or with empty ones (0 and NaN) if there is no outlook."""
     if outlook is not None:
         return outlook.add_forecasts(analysis)
-    unknown = np.float32(0), np.full(1, np.nan)
-    return _combine(analysis, unknown, [unknown] * len(analysis.actions))
+    return _combine(analysis, (np.float32(0), np.full(1, np.nan)), {})
 
 
-def _combine(analysis: Analysis, root: tuple, after_moves: list[tuple]) -> FullAnalysis:
-    (lead, owners), (leads, ownerships) = root, map(np.array, zip(*after_moves, strict=True))
+def _combine(analysis: Analysis, root: tuple, after: dict[int, tuple]) -> FullAnalysis:
+    (lead, owners), unknown = root, (np.nan, np.full_like(root[1], np.nan))
+    leads = np.array([after.get(action, unknown)[0] for action in range(len(analysis.visits))])
+    ownerships = np.array([after.get(int(action), unknown)[1] for action in analysis.actions])
     return FullAnalysis(*analysis, lead, owners, leads, ownerships)

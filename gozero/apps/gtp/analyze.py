@@ -230,7 +230,7 @@ def _lz_info(info: dict) -> Iterator[str]:
 def _kata_info(info: dict) -> Iterator[str]:
     yield f"info move {info['move']} visits {info['visits']} edgeVisits {info['edgeVisits']}"
     yield f"utility {_number(info['utility'])} winrate {_number(info['winrate'])}"
-    yield from (f"{name} {_number(info[name])}" for name in _SCORES)
+    yield from (f"{name} {_number(info[name])}" for name in _SCORES if name in info)
     yield f"prior {_number(info['prior'])} lcb {_number(info['lcb'])}"
     yield f"utilityLcb {_number(2 * info['lcb'] - 1)} weight {_number(info['weight'])}"
     yield f"order {info['order']} pv {' '.join(info['pv'])}"

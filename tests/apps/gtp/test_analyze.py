@@ -9,6 +9,7 @@ import threading
 import types
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -31,6 +32,7 @@ from gozero.search.rules.puct import Puct
 from tests.apps.test_analysis import _search_view
 from tests.search.evaluators import hash_evaluate, observe_position
 
+RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
 WHOLE = "avoid b A1,pass 3 minmoves 2 maxmoves 5 interval 7 pvVisits true ownershipStdev true"
 
 
@@ -312,9 +314,60 @@ def test_the_final_position_is_analysed(monkeypatch):
     assert (int(state.position.passes), bool(state.ended), int(state.to_play)) == (0, False, 1)
 
 
-# --- small searches --------------------------------------------------------------------
+def by_stones(rules, *_):
+    """A forecast by hand: Black leads by the sum of 1, ..., 9 over the points of his stones."""
 
-RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
+    def forecast(key, states):
+        stones = jax.vmap(lambda s: go.position_stones(rules, s.position))(states).reshape(-1, 9)
+        return ((stones == 1) @ jnp.arange(1, 10)).astype(jnp.float32), stones.astype(jnp.float32)
+
+    return forecast
+
+
+def test_every_visited_move_is_forecast(monkeypatch):
+    """Three at a time; a second report forecasts only what is new."""
+    evaluator = Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
+    setup = lambda rules, config, seed: setups.Setup(evaluator, SearchConfig(config.simulations))
+    monkeypatch.setattr(analysis, "make_setup", setup)
+    monkeypatch.setattr(analysis, "forecast", by_stones)
+    monkeypatch.setattr(analysis, "DETAILED", 3)
+    searches = analysis.Searches(RULES, GtpConfig(size=3, simulations=40), 0, 1)
+    calls, forecast = [], searches._forecast_after
+    searches._forecast_after = lambda *args: calls.append(0) or forecast(*args)
+    state = jax.device_get(go.init(RULES))
+    restricted = analysis.RestrictedState(state, np.zeros((2, 10), np.int32))
+    running, games = searches.begin(1, [restricted])
+    running = searches.advance(running, 40)
+    full = searches.analyse_fully(running, games)
+    visited = np.flatnonzero(full.visits[0])
+    assert len(visited) > 6
+    np.testing.assert_array_equal(full.leads[0, visited], np.where(visited == 9, 0, visited + 1))
+    assert len(calls) == -(-len(visited) // 3)
+    searches.analyse_fully(running, games, full)
+    assert len(calls) == -(-len(visited) // 3) + 1
+
+
+def test_moves_without_a_forecast_have_no_score(monkeypatch):
+    monkeypatch.setattr(gtp_analyst, "forecast", by_stones)
+    outlook = gtp_analyst.Outlook(RULES, GtpConfig(size=3))
+    state = jax.device_get(go.init(RULES))
+    outlook.begin(state)
+    searched = analysis.Analysis(*(x[0] for x in FakeSearches().analyse(0)))
+    visits = np.array([0, 2, 0, 0, 7, 0, 0, 0, 0, 1])
+    searched = searched._replace(visits=visits, actions=np.array([4]))
+    scores = []
+    for _ in range(4):
+        full = outlook.add_forecasts(searched)
+        line = analyze.info_line(3, "kata", AnalyzeOptions(), 1, full)
+        scores.append([re.findall(r"scoreLead (\S+)", part) for part in line.split("info ")[1:]])
+        outlook.learn(searched)
+    five, two, none = ["-5.000000"], ["-2.000000"], []
+    zero = ["-0.000000"]
+    assert scores == [[none] * 3, [five, none, none], [five, two, none], [five, two, zero]]
+    assert not outlook.learn(searched)
+
+
+# --- small searches --------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
