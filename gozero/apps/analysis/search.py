@@ -200,8 +200,9 @@ class Searches:
           earlier: earlier results of this search, whose leads need not be forecast again.
         """
         keys = jax.random.split(self._key)
-        at_root: Any = jax.device_get(self._analyse_root(running, keys[0], states))
-        analysis, lead, ownership = at_root
+        at_root = jax.device_get(self._analyse_root(running, keys[0], states))
+        analysis: Analysis = at_root[0]
+        lead, ownership = at_root[1:]
         after = lambda moves: jax.device_get(self._forecast_after(keys[1], states, moves))
         leads_after, ownerships = after(analysis.actions)
         shape, width = analysis.visits.shape, analysis.actions.shape[1]
