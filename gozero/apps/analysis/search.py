@@ -203,12 +203,13 @@ class Searches:
         at_root = jax.device_get(self._analyse_root(running, keys[0], states))
         analysis: Analysis = at_root[0]
         lead, ownership = at_root[1:]
+        visits, actions = np.asarray(analysis.visits), np.asarray(analysis.actions)
         after = lambda moves: jax.device_get(self._forecast_after(keys[1], states, moves))
-        leads_after, ownerships = after(analysis.actions)
-        shape, width = analysis.visits.shape, analysis.actions.shape[1]
+        leads_after, ownerships = after(actions)
+        shape, width = visits.shape, actions.shape[1]
         leads = np.full(shape, np.nan, np.float32) if earlier is None else earlier.leads.copy()
-        np.put_along_axis(leads, analysis.actions, leads_after, axis=1)
-        missing = (analysis.visits > 0) & np.isnan(leads)
+        np.put_along_axis(leads, actions, leads_after, axis=1)
+        missing = (visits > 0) & np.isnan(leads)
         last = shape[1] - 1
         order = np.argsort(~missing, axis=1, kind="stable")  # the missing ones first
         order = np.pad(order, ((0, 0), (0, width)), constant_values=last)
