@@ -12,10 +12,11 @@ import pytest
 
 from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.play import arena, devices, selfplay
+from gozero.play import arena, devices, resignation, selfplay
 from gozero.play.evaluators import Evaluator
 from gozero.play.lockstep import LockstepPlayer
 from gozero.play.player import Choice, Player, random_player
+from gozero.play.resignation import ResignConfig
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.puct import Puct
 from tests.search.evaluators import hash_evaluate, observe_position
@@ -114,6 +115,21 @@ def lanes_go_on_alike(fewest: int):
     return widths
 
 
+def with_games_given_up(state: resignation.Resignation) -> resignation.Resignation:
+    """The state of four devices [4], each with 10 records of games that were rightly given up: too
+    few for a threshold, but those of all are enough."""
+    records = state.records
+    latest = np.arange(records.ply.shape[1]) >= records.ply.shape[1] - 10  # overwritten last
+    planted = {"winner_lowest": 1.0, "loser_lowest": -0.8}
+    planted = {name: np.where(latest, value, np.inf) for name, value in planted.items()}
+    like = lambda new, old: jax.device_put(
+        np.broadcast_to(new.astype(np.float32), old.shape), old.sharding
+    )
+    known = {name: like(x, getattr(records, name)) for name, x in planted.items()}
+    never = jax.device_put(np.full(4, np.float32(resignation.NEVER)), state.threshold.sharding)
+    return state.replace(records=records.replace(**known), threshold=never)
+
+
 def self_play_is_divided():
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
     evaluator = Evaluator(evaluate, None, observe_position, Puct())
@@ -127,6 +143,7 @@ def self_play_is_divided():
         num_games=40,
         temperature=Temperature(moves=20),
         reuse_subtree=True,
+        resign=ResignConfig(1.0, 64),  # no game is resigned, all are recorded
         stagger=0,
     )
     mesh = devices.make_mesh(32)
@@ -134,8 +151,11 @@ def self_play_is_divided():
     with pytest.raises(ValueError, match=r"^batch: 30 is not a multiple of the 4 devices$"):
         selfplay.start_on(dataclasses.replace(config, batch=30), 0, mesh)
     lanes, games = selfplay.start_on(config, 0, mesh), {}
+    lanes = lanes.replace(resignation=with_games_given_up(lanes.resignation))
     while sum(bool(rows[-1].ended) for rows in games.values()) < 40:
         lanes, rows = play(None, lanes)
+        if not games:  # the first call: it has calibrated on the games of all devices
+            assert lanes.resignation.threshold.tolist() == [-0.5] * 4
         shape = lanes.tree.visits.sharding.shard_shape(lanes.tree.visits.shape)
         assert shape == (1, LANES // 4 * config.search.num_nodes)
         rows = jax.device_get(rows)

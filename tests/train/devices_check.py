@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.play import devices
+from gozero.play import devices, resignation
+from tests.play.devices_check import with_games_given_up
 from tests.train import tiny
 from train import buffer as buffers
 from train import folder, learner, run, steps
@@ -40,7 +41,8 @@ def main(out: pathlib.Path) -> None:
     counted_once(plan, loop, lines)
     alike_everywhere(loop)
     goes_on(config, loop, lines)
-    step_of_the_union(loop)
+    calibrated_on_the_games_of_all(loop)
+    step_of_the_union(loop)  # the last: the learner's state is donated
 
 
 def compile_once() -> None:
@@ -138,6 +140,17 @@ def step_of_the_union(loop) -> None:
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4), metrics, seen)
     with pytest.raises(AssertionError):  # a check that can fail
         jax.tree.map(close, of_one_device.params, expected.params)
+
+
+def calibrated_on_the_games_of_all(loop) -> None:
+    playing = loop.state.playing
+    planted = with_games_given_up(playing.lanes.resignation)
+    playing = playing.replace(lanes=playing.lanes.replace(resignation=planted))
+    loop.state = loop.state.replace(playing=playing)
+    _, tallies = loop._begin()
+    thresholds = loop.state.playing.lanes.resignation.threshold.tolist()
+    assert thresholds == [float(tallies.threshold)] * DEVICES
+    assert thresholds[0] > resignation.NEVER
 
 
 def plain(x):
