@@ -133,7 +133,8 @@ def _compare(game, mill, legal, view):
 
 
 def _bans(game: ReferenceGame, legal: list[bool]) -> Counter:
-    """The number of points that superko bans and simple ko does not, and of suicides among them."""
+    """The number of points that superko bans and simple ko does not, and of suicides among them;
+    and of points that simple ko bans too."""
     if game.ko_rule == "simple" or game.passes >= 2:
         return Counter()
     ko_rule, game.ko_rule = game.ko_rule, "simple"
@@ -141,7 +142,10 @@ def _bans(game: ReferenceGame, legal: list[bool]) -> Counter:
     game.ko_rule = ko_rule
     stones = game.board.count(game.to_play)
     suicides = sum(game.board_after(p).count(game.to_play) < stones for p in banned)
-    return Counter(bans=len(banned), suicide_bans=suicides)
+    before = game.history[-2] if len(game.history) > 1 else game.board
+    taken = [p for p, stone in enumerate(before) if stone and not game.board[p]]
+    kos = sum(game.board_after(p) == list(before) for p in taken)
+    return Counter(bans=len(banned), suicide_bans=suicides, kos=kos)
 
 
 def in_chunks(function, chunk, *arguments):

@@ -27,6 +27,7 @@ QUICK = [
     pytest.param(7, "situational", True, 12, 120, marks=pytest.mark.thorough),
     (9, "positional", False, 4, 220),
     pytest.param(13, "simple", False, 3, 300, marks=pytest.mark.slow),
+    pytest.param(19, "positional", False, 1, 360, marks=pytest.mark.thorough),
     pytest.param(19, "positional", False, 2, 260, marks=pytest.mark.slow),
     pytest.param(25, "situational", False, 1, 30, marks=pytest.mark.slow),
 ]
@@ -43,6 +44,8 @@ def test_random_games_agree_with_reference_and_sgfmill(size, ko, suicide, games,
         assert counts["suicides"] > 0
     if ko != "simple" and size <= 5:
         assert counts["bans"] > 0
+    if moves == 360:
+        assert counts["kos"] > 0
     if ko != "simple" and suicide and size <= 3:
         assert counts["suicide_bans"] > 0
 

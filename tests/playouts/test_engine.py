@@ -1,7 +1,9 @@
 """Uniform playouts against the plain reference: eyes, moves, whole games, known averages."""
 
+import copy
 import functools
 import math
+import random
 
 import jax
 import jax.numpy as jnp
@@ -228,6 +230,55 @@ def check_policies_agree(size: int, count: int, flood_sweeps: int = window.FLOOD
             patch.setattr(window, "fits", lambda lay, fits=fits: fits)
             results.append(jax.jit(lambda *args: run(*args))(positions, key))
     assert_same(*results)
+
+
+def captures(size: int, count: int, seed: int):
+    """(games before a play that captures, as boards with `ko_point`, and the plays), with the
+    games after them."""
+    rng, before, plays, after = random.Random(seed), [], [], []
+    for _ in range(count):
+        game = ReferenceGame(size, ko="simple")
+        for _ in range(2 * size * size):
+            empty = [p for p in range(size * size) if not game.board[p]]
+            play = game.first_legal(rng.sample(empty, len(empty)))
+            if play is None:
+                break
+            old = copy.copy(game)
+            old.history = game.history[-2:]
+            game.play(play)
+            if sum(map(bool, game.board)) <= sum(map(bool, old.board)):
+                before.append(old)
+                plays.append(play)
+                after.append(copy.copy(game))
+                after[-1].history = game.history[-2:]
+    return before, plays, after
+
+
+@pytest.mark.thorough
+def test_a_capture_in_a_window_takes_the_stones_and_makes_a_ko(monkeypatch):
+    """On 16x16, where a row of the board is a word; each lane tries the play of its game."""
+    rules, cap = go.Rules(16), engine.move_cap(go.Rules(16))
+    before, plays, after = captures(16, 2, seed=4)
+    moves = jax.vmap(functools.partial(playable.packed_point, rules.layout))(jnp.array(plays))
+    monkeypatch.setattr(engine, "random_bits", lambda clock: moves)
+    monkeypatch.setattr(playable, "pick", lambda lay, candidates, random: random)
+
+    @jax.jit
+    def tried(positions):
+        clock = engine.init_clock(positions, jax.random.key(0), engine.lane_ids(len(plays)))
+        return window.try_in_window(rules, cap, window.init(rules, positions, clock, False))
+
+    lanes, played = tried(positions_of(before))
+    decided = np.flatnonzero(played.played)
+    assert len(decided) > len(plays) / 2
+    expected = positions_of(after)
+    black, white = (boards(rules.layout, board) for board in lanes.stones())
+    for i in decided:
+        np.testing.assert_array_equal(black[i].astype(int) - white[i], after[i].board)
+    kos = jax.vmap(functools.partial(playable.packed_point, rules.layout))(jnp.array(expected.ko))
+    np.testing.assert_array_equal(lanes.ko[decided], kos[decided])
+    movers = {(before[i].to_play, bool(kos[i])) for i in decided}
+    assert movers == {(BLACK, False), (BLACK, True), (WHITE, False), (WHITE, True)}
 
 
 @pytest.mark.slow
