@@ -39,7 +39,13 @@ def ask(**fields):
         ({"boardXSize": None}, "boardXSize", "Must be an integer from 2 to 25"),
         ({"boardXSize": True}, "boardXSize", "Must be an integer"),
         ({"boardYSize": 4}, "boardYSize", "Only square boards"),
-        ({"komi": "7"}, "komi", "Must be a number from -150 to 150"),
+        ({"komi": "7"}, "komi", "Must be a number from -1000 to 1000"),
+        ({"rules": {"komi": 7.1}}, "rules", "a multiple of 0.5"),
+        ({"priority": 2**62 + 1}, "priority", "from -2.62 to 2.62"),
+        ({"priority": True}, "priority", "Must be a number"),
+        ({"moves": [["B", "(3,0)"]]}, "moves", "Could not parse board location: .3,0."),
+        ({"moves": [["B", "(0,-1)"]]}, "moves", "Could not parse board location"),
+        ({"firstReportDuringSearchAfter": 0}, "firstReportDuringSearchAfter", "from 0.001"),
         ({"komi": math.nan}, "komi", "Must be a number"),
         ({"komi": 7.25}, "komi", "a multiple of 0.5"),
         ({"moves": None}, "moves", "Must be an array"),
@@ -95,6 +101,22 @@ def test_priorities_belong_to_their_turns(turns, priorities, expected):
     asked = query.read(ask(moves=moves, analyzeTurns=turns, priority=7, **own))
     assert dict(zip(asked.turns, asked.priorities, strict=True)) == expected
     assert list(asked.turns) == sorted(asked.turns)
+
+
+def test_what_katago_accepts():
+    asked = query.read(ask(komi=-400, priority=2**62 - 1, moves=[["B", "(2,0)"], ["W", "( 0, 2)"]]))
+    assert (asked.komi, asked.priorities) == (-400.0, (2**62 - 1,))
+    assert asked.moves == ((0, 2), (1, 6))  # C3 and A1
+    assert (asked.first_report, asked.report_every) == (1e9, 1e9)
+    asked = query.read(ask(reportDuringSearchEvery=2))
+    assert (asked.first_report, asked.report_every) == (2.0, 2.0)
+    asked = query.read(ask(reportDuringSearchEvery=2, firstReportDuringSearchAfter=0.5))
+    assert (asked.first_report, asked.report_every) == (0.5, 2.0)
+    assert asked.warnings == ()
+    fields = ask(rules={"komi": 5.5, "ko": "SIMPLE"})
+    assert query.read(fields).komi == 0.5
+    del fields["komi"]
+    assert query.read(fields).komi == 5.5
 
 
 def test_a_board_that_the_flags_do_not_allow_is_answered():
@@ -429,18 +451,22 @@ def test_each_of_a_batch_of_queries_gets_its_own_answer():
     assert "B2" not in {one["move"] for one in found["d"]["moveInfos"]}
 
 
-def test_reports_during_a_search_and_its_time_limit():
+@pytest.mark.parametrize(
+    ("fields", "least", "most"),
+    [({"reportDuringSearchEvery": 3}, 2, 99), ({"firstReportDuringSearchAfter": 3}, 2, 2)],
+)
+def test_reports_during_a_search_and_its_time_limit(fields, least, most):
     """With a clock that advances a second at each look."""
     ticks = iter(range(10_000))
     out = io.StringIO()
     config = AnalyzeConfig(json=True, simulations=VISITS, batch=1, score_playouts=2, search="puct")
     server = run.Server(config, out, clock=lambda: float(next(ticks)))
-    lines = [ask(id="long", reportDuringSearchEvery=3, overrideSettings={"maxTime": 12})]
+    lines = [ask(id="long", overrideSettings={"maxTime": 12}, **fields)]
     server.listen(io.StringIO(json.dumps(lines[0])))
     server.serve()
     messages = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [one["isDuringSearch"] for one in messages] == [True] * (len(messages) - 1) + [False]
-    assert len(messages) >= 2
+    assert least <= len(messages) <= most
     visits = [one["rootInfo"]["visits"] for one in messages]
     assert visits == sorted(visits)
     assert visits[-1] < VISITS  # the time was up

@@ -6,6 +6,7 @@ https://github.com/lightvector/KataGo/blob/master/docs/Analysis_Engine.md
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ MAX_LINE = 1 << 20
 MAX_ID = 1000
 """The most characters of an id."""
 
+_COLUMN_AND_ROW = re.compile(r" *\( *(\d{1,2}) *, *(\d{1,2}) *\) *", re.ASCII)
+
 _COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 
 KNOWN = frozenset(
@@ -30,6 +33,7 @@ KNOWN = frozenset(
         *("includeOwnershipStdev", "includeMovesOwnership", "includeMovesOwnershipStdev"),
         *("includePolicy", "includePVVisits", "includeNoResultValue", "avoidMoves", "allowMoves"),
         *("overrideSettings", "reportDuringSearchEvery", "priority", "priorities"),
+        "firstReportDuringSearchAfter",
     )
 )
 """KataGo's fields; those that change the search in ways that ours does not support are ignored."""
@@ -67,6 +71,7 @@ class Query:
     avoid: Mapping[tuple[int, int], int]  # {player, action: until which depth}
     winrates_as: str | None
     max_time: float
+    first_report: float  # seconds until the first report during the search
     report_every: float
     warnings: tuple[tuple[str, str], ...]  # field, message
 
@@ -140,6 +145,7 @@ def read(fields: Mapping[str, Any]) -> Query:
         message = "reportAnalysisWinratesAs must be BLACK, WHITE or SIDETOMOVE"
         raise QueryError("overrideSettings", message)
     visits = fields.get("maxVisits")
+    report_every = _seconds(fields, "reportDuringSearchEvery", 1e9)
     return Query(
         id=_id(fields),
         size=size,
@@ -161,9 +167,8 @@ def read(fields: Mapping[str, Any]) -> Query:
         avoid=_avoid(fields, size),
         winrates_as=winrates_as,
         max_time=_number("overrideSettings", override.get("maxTime", 1e9), 0, 1e20),
-        report_every=_number(
-            "reportDuringSearchEvery", fields.get("reportDuringSearchEvery", 1e9), 0.001, 1e9
-        ),
+        first_report=_seconds(fields, "firstReportDuringSearchAfter", report_every),
+        report_every=report_every,
         warnings=tuple(warnings),
     )
 
@@ -214,10 +219,18 @@ def _number(name: str, value: Any, least: float, most: float) -> float:
     return float(value)
 
 
+def _seconds(fields: Mapping[str, Any], name: str, default: float) -> float:
+    return _number(name, fields.get(name, default), 0.001, 1e9)
+
+
 def _komi(fields: Mapping[str, Any], usual: float) -> float:
-    komi = _number("komi", fields.get("komi", usual), -150, 150)
-    if komi * 2 != round(komi * 2):
-        raise QueryError("komi", "Must be a multiple of 0.5")
+    return _checked_komi("komi", fields.get("komi", usual))
+
+
+def _checked_komi(field: str, value: Any) -> float:
+    komi = _number(field, value, -coords.MAX_KOMI, coords.MAX_KOMI)
+    if not coords.is_komi(komi):
+        raise QueryError(field, f"Must be {coords.KOMI_EXPECTED}")
     return komi
 
 
@@ -228,6 +241,10 @@ def _colour(name: str, value: Any) -> int:
 
 
 def _action(name: str, value: Any, size: int) -> int:
+    """The action of a vertex, or of its column and row from the top left: "(0,13)"."""
+    pair = _COLUMN_AND_ROW.fullmatch(value) if isinstance(value, str) else None
+    if pair is not None and all(int(number) < size for number in pair.groups()):
+        return int(pair[2]) * size + int(pair[1])
     try:
         return coords.from_gtp(size, value[:20] if isinstance(value, str) else "")
     except ValueError as error:
@@ -261,8 +278,10 @@ def _priorities(fields: Mapping[str, Any], num_moves: int) -> dict[int, float]:
     priorities = _field(fields, "priorities", list, [fields.get("priority", 0)] * len(turns))
     if len(priorities) != len(turns):
         raise QueryError("priorities", "Must have one element for each turn")
-    numbers = [_number("priority", priority, -(2**31), 2**31) for priority in priorities]
-    return dict(sorted(dict(zip(turns, numbers, strict=True)).items()))
+    for priority in priorities:
+        if type(priority) not in (int, float) or not -(2**62) <= priority <= 2**62:
+            raise QueryError("priority", "Must be a number from -2^62 to 2^62")
+    return dict(sorted(dict(zip(turns, priorities, strict=True)).items()))
 
 
 def _rules(rules: Any) -> RuleSet:
@@ -274,9 +293,12 @@ def _rules(rules: Any) -> RuleSet:
     if not isinstance(rules, dict):
         raise QueryError("rules", "Must be a string or an object")
     try:
-        return rule_sets.of_json(rules)
+        parsed = rule_sets.of_json({name: rules[name] for name in rules if name != "komi"})
     except ValueError as error:
         raise QueryError("rules", str(error)) from error
+    if "komi" in rules:
+        parsed = parsed._replace(usual_komi=_checked_komi("rules", rules["komi"]))
+    return parsed
 
 
 def _with_bonus(rules: RuleSet, fields: Mapping[str, Any]) -> RuleSet:

@@ -69,7 +69,7 @@ class Job:
     number: int  # by order of arrival
     size: int  # its share of the line, in bytes
     begun: float = 0.0
-    reported: float = 0.0
+    next_report: float = 0.0
     ended: bool = False  # it was terminated, and is answered with the results so far
 
 
@@ -288,7 +288,7 @@ class Server:
         self._batches += 1
         now = self._clock()
         for job in batch:
-            job.begun = job.reported = now
+            job.begun, job.next_report = now, now + job.query.first_report
         self._advance(searches, *searches.begin(self._batches, padded))
 
     def _advance(self, searches: Searches, running: Any, states: Any) -> None:
@@ -307,14 +307,12 @@ class Server:
             steps = next_chunk(steps, now - before, PIECE)
             self._handle_lines(wait=False)
             over = {i for i, job in open_jobs.items() if self._is_over(job, done, now)}
-            due = over | {
-                i for i, job in open_jobs.items() if now - job.reported >= job.query.report_every
-            }
+            due = over | {i for i, job in open_jobs.items() if now >= job.next_report}
             if due:
                 analyses = searches.analyse_fully(running, states, analyses)
             for i in sorted(due):
                 self._send_result(open_jobs[i], analyses, i, during=i not in over)
-                open_jobs[i].reported = now
+                open_jobs[i].next_report = now + open_jobs[i].query.report_every
             open_jobs = {i: job for i, job in open_jobs.items() if i not in over}
             self._running = list(open_jobs.values())
 

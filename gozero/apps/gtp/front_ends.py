@@ -10,28 +10,12 @@ import json
 import pathlib
 import time
 
+from gozero.apps import rule_sets
 from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.protocol import Command, GtpFailure, Talk, colour_of
+from gozero.apps.rule_sets import RuleSet
 from gozero.go import coords
-from gozero.go.coords import KoRule
 from gozero.runs import files
-
-RULES: dict[str, tuple[KoRule, bool]] = {
-    "chinese": ("simple", False),
-    "chinese-ogs": ("positional", False),
-    "chinese-kgs": ("positional", False),
-    "aga": ("situational", False),
-    "new-zealand": ("situational", True),
-    "tromp-taylor": ("positional", True),
-}
-"""Rule sets by KataGo's names: the ko rule, and whether suicide is allowed. All count area."""
-
-_FIELDS = {
-    *("ko", "suicide", "scoring", "score", "tax", "hasButton"),
-    *("friendlyPassOk", "whiteHandicapBonus"),
-}
-"""Fields of rules in KataGo's JSON. The last two have no effect: here two passes do end a game, and
-handicap stones have no bonus."""
 
 _ANALYZE_COMMANDS = """varc/Best Move/reg_genmove %c
 string/Final Score/final_score
@@ -108,7 +92,7 @@ def _print_sgf(engine: Engine, name: str = "") -> str:
     from gozero.apps import sgf
 
     record = engine.record()
-    if not name:
+    if name in ("", "-"):
         return sgf.to_sgf(record)
     try:
         sgf.write(pathlib.Path(name), record)
@@ -129,10 +113,17 @@ def _status_list(engine: Engine, status: str) -> str:
 
 def _set_rules(engine: Engine, *words: str) -> str:
     name = " ".join(words)
-    preset = RULES.get(name.lower().replace("_", "-"))
-    ko, suicide = _rules_of_json(engine, name) if preset is None else preset
+    return _use(engine, rule_sets.named(name) or _rules_of_json(name))
+
+
+def _use(engine: Engine, rules: RuleSet) -> str:
+    """Use these rules. Handicap stones have no bonus here; it can be included in the komi."""
+    if rules.ignored:
+        raise GtpFailure(
+            "unsupported rules: expected area scoring without taxes and without a button"
+        )
     try:
-        engine.set_rules(ko, suicide)
+        engine.set_rules(rules.ko, rules.suicide)
     except ValueError as error:
         raise GtpFailure(f"the game so far is not legal under these rules: {error}") from error
     return ""
@@ -143,31 +134,19 @@ def _set_kgs_rules(engine: Engine, name: str) -> str:
     return _set_rules(engine, "chinese-kgs" if name.lower() == "chinese" else name)
 
 
-def _rules_of_json(engine: Engine, text: str) -> tuple[KoRule, bool]:
-    """(ko rule, suicide) from KataGo's JSON; omitted fields stay unchanged."""
+def _rules_of_json(text: str) -> RuleSet:
+    """The rules in KataGo's JSON; omitted fields are as in Tromp-Taylor rules."""
     try:
         fields = files.parse_json(text)
-        unknown = sorted(set(fields.keys()) - _FIELDS)
-        ko, suicide = fields.get("ko", engine.ko).lower(), fields.get("suicide", engine.suicide)
-        scoring = (
-            fields.get("scoring", fields.get("score", "AREA")),
-            fields.get("tax", "NONE"),
-            fields.get("hasButton", False),
-        )
-    except (ValueError, AttributeError) as error:
-        names = ", ".join(RULES)
+        if not isinstance(fields, dict):
+            raise ValueError("not an object")
+    except ValueError as error:
+        names = ", ".join(name for name, rules in rule_sets.PRESETS.items() if not rules.ignored)
         raise GtpFailure(f"unknown rules; expected one of {names}, or JSON") from error
-    if unknown:
-        raise GtpFailure(f"unknown rules; {unknown[0]} is not one of {', '.join(sorted(_FIELDS))}")
-    if (
-        ko not in coords.KO_RULES
-        or not isinstance(suicide, bool)
-        or scoring != ("AREA", "NONE", False)
-    ):
-        raise GtpFailure(
-            "unsupported rules: expected area scoring, and simple, positional or situational ko"
-        )
-    return ko, suicide
+    try:
+        return rule_sets.of_json(fields)
+    except ValueError as error:
+        raise GtpFailure(f"unknown rules; {error}") from error
 
 
 def _get_rules(engine: Engine) -> str:

@@ -73,7 +73,7 @@ def test_files_are_written_and_read(tmp_path):
     path = tmp_path / "game.sgf"
     game = ["komi 6.5", "set_position b C3 w A1", *moves("D4", "B2", "pass").splitlines()]
     responses = responses_to(
-        *game, f"printsgf {path}", "printsgf", "clear_board", f"loadsgf {path}", "printsgf"
+        *game, f"printsgf {path}", "printsgf -", "clear_board", f"loadsgf {path}", "printsgf"
     )
     assert responses[5] == "="
     assert responses[6] == responses[-1]
@@ -164,11 +164,28 @@ def test_rules():
     ]
 
 
-REFUSED = ["japanese", "{", "[]", '{"ko": 3}', '{"scoring":"TERRITORY"}', '{"suicide":1}']
+@pytest.mark.parametrize(
+    ("words", "ko", "suicide"),
+    [
+        ("new zealand", "SITUATIONAL", True),
+        ("nz", "SITUATIONAL", True),
+        ("BGA", "SITUATIONAL", False),
+        ("tromp taylor", "POSITIONAL", True),
+        ("{}", "POSITIONAL", True),
+        ('{"ko": "SIMPLE", "whiteHandicapBonus": "N", "friendlyPassOk": true}', "SIMPLE", True),
+    ],
+)
+def test_rules_by_the_names_of_katago(words, ko, suicide):
+    responses = responses_to(f"kata-set-rules {words}", "kata-get-rules")
+    assert (responses[0], rules_of(responses[1])) == ("=", (ko, suicide))
+
+
+REFUSED = ["stone-scoring", "aga-button", '{"tax":"ALL"}', '{"komi":7}', '{"hasButton":true}']
+REFUSED += ["japanese", "{", "[]", '{"ko": 3}', '{"scoring":"TERRITORY"}', '{"suicide":1}']
 REFUSED += ['{"score":"TERRITORY"}', '{"friendlyPass":true}']
 
 
-@pytest.mark.parametrize("words", [*REFUSED, "[" * 9000], ids=range(9))
+@pytest.mark.parametrize("words", [*REFUSED, "[" * 9000], ids=range(14))
 def test_rules_that_are_refused(words):
     answer, rules = responses_to(f"kata-set-rules {words}", "kata-get-rules")
     assert answer.startswith(("? unknown rules", "? unsupported rules"))
