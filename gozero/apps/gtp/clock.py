@@ -3,7 +3,8 @@
 The time left, less a reserve, is divided by the number of moves expected. In a byo-yomi period,
 those are the stones still to be played in it. In the main time, a game is assumed to fill three
 quarters of the board; half of the moves still to come are the player's own, and at least ten are
-expected. A move of the main time gets no less than a stone of the byo-yomi will. The reserve is for
+expected. A move of the main time gets no less than a stone of the byo-yomi will; with Fischer's
+increment, which is added to the main time after each move, it gets that, too. The reserve is for
 a busy machine: half of the time left but at most half a second, or a twentieth of the time left if
 that is more. After a move that exceeded its time, each next one gets less by that delay, and the
 reserve is at least three times the delay, which decays by a tenth per move. Imports no JAX.
@@ -12,11 +13,14 @@ reserve is at least three times the delay, which decays by a tenth per move. Imp
 from __future__ import annotations
 
 import dataclasses
+import math
+from typing import NamedTuple
 
 _FILLED = 0.75
 _FEWEST_EXPECTED = 10
 _RESERVE = 0.5  # seconds
 _LONGEST_DELAY = 1.0  # seconds; longer ones are due to compiling, or cannot be planned for
+_LONGEST = 2**31 - 1  # seconds, or stones
 
 
 @dataclasses.dataclass
@@ -27,6 +31,14 @@ class _TimeLeft:
     stones: int  # to be played in that time; 0 in the main time
 
 
+class Increment(NamedTuple):
+    """Fischer's time: seconds that are added after each move."""
+
+    seconds: float = 0.0
+    cap: float = math.inf  # the most main time, after adding them
+    longest_move: float = math.inf
+
+
 class GameClock:
     """The time of both players of a game; no limit until one is set.
 
@@ -35,7 +47,7 @@ class GameClock:
     """
 
     def __init__(self):
-        self._main, self._period, self._stones = 0.0, 0.0, 0
+        self._main, self._period, self._stones, self._increment = 0.0, 0.0, 0, Increment()
         self._delay = 0.0  # seconds that moves take beyond their allotted time
         self._left: tuple[_TimeLeft, _TimeLeft] | None = None
 
@@ -44,23 +56,29 @@ class GameClock:
         """Whether there is a limit."""
         return self._left is not None
 
-    def set(self, main: float, period: float, stones: int) -> None:
-        """Set a game's time: `main` seconds, then periods of `period` seconds for `stones` stones.
+    def set(
+        self, main: float, period: float, stones: int, increment: Increment | None = None
+    ) -> None:
+        """Set a game's time: `main` seconds, then periods of `period` seconds for `stones` stones;
+        or with an increment, which has no periods.
 
         As in GTP, a period without stones means no limit, and without a period there is only the
         main time. (All three 0, which would leave no time at all, also means no limit.)
         """
         for name, value in (("main time", main), ("byo-yomi time", period), ("stones", stones)):
             _check(name, value)
+        _check("increment", (increment or Increment()).seconds)
         self._main, self._period, self._stones = main, period, stones
+        self._increment = increment or Increment()
         self.reset()
 
     def reset(self) -> None:
         """Give both players all of their time again, for a new game."""
-        if (self._period > 0 and self._stones == 0) or self._main == self._period == 0:
+        no_time = self._main == self._period == self._increment.seconds == 0
+        if (self._period > 0 and self._stones == 0) or no_time:
             self._left = None
             return
-        is_byo_yomi = self._main == 0
+        is_byo_yomi = self._main == 0 and self._stones > 0
         start = (self._period, self._stones) if is_byo_yomi else (self._main, 0)
         self._left = (_TimeLeft(*start), _TimeLeft(*start))
 
@@ -95,6 +113,9 @@ class GameClock:
         elif time_left.seconds <= 0 and self._period > 0:
             time_left.seconds, time_left.stones = self._period, self._stones
         time_left.seconds = max(time_left.seconds, 0.0)
+        if self._increment.seconds > 0:
+            with_increment = time_left.seconds + self._increment.seconds
+            time_left.seconds = min(with_increment, self._increment.cap)
 
     def for_move(self, colour: int, num_points: int, num_moves: int) -> float | None:
         """Seconds for a player's next move, `num_moves` moves into the game; None: no limit."""
@@ -105,7 +126,11 @@ class GameClock:
             return self._share(time_left.seconds, time_left.stones)
         expected_moves = max((_FILLED * num_points - num_moves) / 2, _FEWEST_EXPECTED)
         byo_yomi_share = self._share(self._period, self._stones) if self._stones else 0.0
-        return max(self._share(time_left.seconds, expected_moves), byo_yomi_share)
+        share = max(self._share(time_left.seconds, expected_moves), byo_yomi_share)
+        increment = self._increment
+        if increment.seconds > 0:
+            share = min(share + increment.seconds, self._share(time_left.seconds, 1))
+        return min(share, increment.longest_move)
 
     def _share(self, seconds: float, moves: float) -> float:
         """Seconds for one of `moves` moves to be made within `seconds`."""
@@ -114,5 +139,5 @@ class GameClock:
 
 
 def _check(name: str, value: float) -> None:
-    if not 0 <= value < 10**9:
-        raise ValueError(f"{name} {value:g} is not from 0 to 999999999")
+    if not 0 <= value <= _LONGEST:
+        raise ValueError(f"{name} {value:g} is not from 0 to {_LONGEST}")

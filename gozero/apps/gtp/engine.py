@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gozero.apps import pictures, runtime
 from gozero.apps.gtp.background import InBackground
-from gozero.apps.gtp.clock import GameClock
+from gozero.apps.gtp.clock import GameClock, Increment
 from gozero.apps.gtp.config import GtpConfig
 from gozero.compile import executables
 from gozero.go import coords, handicap
@@ -164,9 +164,11 @@ class Engine:
         self.game_clock.reset()
         self._warm_up()
 
-    def set_time(self, main: float, period: float, stones: int) -> None:
+    def set_time(
+        self, main: float, period: float, stones: int, increment: Increment | None = None
+    ) -> None:
         """Set the time of each game from now on; see `GameClock.set`."""
-        self.game_clock.set(main, period, stones)
+        self.game_clock.set(main, period, stones, increment)
         self._warm_up()
 
     def set_left(self, colour: int, seconds: float, stones: int) -> None:

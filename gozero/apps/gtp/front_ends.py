@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import pathlib
 import time
+from collections.abc import Mapping
 
 from gozero.apps import rule_sets
+from gozero.apps.gtp.clock import Increment
 from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.protocol import Command, GtpFailure, Talk, colour_of
 from gozero.apps.rule_sets import RuleSet
@@ -32,7 +35,7 @@ none/Stop Pondering/stop"""
 
 def commands(engine: Engine) -> dict[str, Command]:
     """The commands by name."""
-    time_settings = Command(functools.partial(_time_settings, engine), "KIND [SECONDS] [...]")
+    time_settings = functools.partial(_time_settings, engine)
     return {
         "reg_genmove": Command(functools.partial(_reg_genmove, engine), "COLOUR", talks=True),
         "get_komi": Command(lambda: f"{engine.komi:g}"),
@@ -45,10 +48,14 @@ def commands(engine: Engine) -> dict[str, Command]:
         "printsgf": Command(functools.partial(_print_sgf, engine), "[FILE]"),
         "final_status_list": Command(functools.partial(_status_list, engine), "STATUS"),
         "kgs-rules": Command(functools.partial(_set_kgs_rules, engine), "RULES"),
-        "kgs-time_settings": time_settings,
+        "kgs-time_settings": Command(
+            functools.partial(time_settings, kinds=_KGS_TIMES), "KIND [SECONDS] [...]"
+        ),
         "kata-set-rules": Command(functools.partial(_set_rules, engine), "RULES [...]"),
+        "kata-set-rule": Command(functools.partial(_set_rule, engine), "RULE VALUE"),
         "kata-get-rules": Command(functools.partial(_get_rules, engine)),
-        "kata-time_settings": time_settings,
+        "kata-time_settings": Command(time_settings, "KIND [SECONDS] [...]"),
+        "kata-list_time_settings": Command(lambda: " ".join(_TIMES)),
         "gogui-analyze_commands": Command(lambda: _ANALYZE_COMMANDS),
         "gogui-interrupt": Command(lambda: ""),  # its presence tells GoGui how to interrupt
         "stop": Command(lambda: engine.stop() or ""),
@@ -129,6 +136,14 @@ def _use(engine: Engine, rules: RuleSet) -> str:
     return ""
 
 
+def _set_rule(engine: Engine, name: str, text: str) -> str:
+    value = {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        return _use(engine, rule_sets.with_field(RuleSet(engine.ko, engine.suicide), name, value))
+    except ValueError as error:
+        raise GtpFailure(str(error)) from error
+
+
 def _set_kgs_rules(engine: Engine, name: str) -> str:
     """KGS forbids to repeat any position under its Chinese rules, too."""
     return _set_rules(engine, "chinese-kgs" if name.lower() == "chinese" else name)
@@ -154,18 +169,32 @@ def _get_rules(engine: Engine) -> str:
     return json.dumps({**facts, "hasButton": False, "whiteHandicapBonus": "0"})
 
 
-_TIMES = {"none": 0, "absolute": 1, "byoyomi": 3, "canadian": 3}
-"""Time systems, and the number of arguments of each."""
+_KGS_TIMES = {
+    "none": "",
+    "absolute": "MAIN",
+    "byoyomi": "MAIN PERIOD PERIODS",
+    "canadian": "MAIN PERIOD STONES",
+}
+_TIMES = {
+    **_KGS_TIMES,
+    "fischer": "MAIN INCREMENT",
+    "fischer-capped": "MAIN INCREMENT MOST_MAIN MOST_PER_MOVE",
+}
+"""Time systems, and the arguments of each."""
 
 
-def _time_settings(engine: Engine, kind: str, *words: str) -> str:
-    if _TIMES.get(kind) != len(words):
-        raise GtpFailure(
-            "syntax error: expected none, absolute MAIN, byoyomi MAIN PERIOD PERIODS or "
-            "canadian MAIN PERIOD STONES"
-        )
+def _time_settings(
+    engine: Engine, kind: str, *words: str, kinds: Mapping[str, str] = _TIMES
+) -> str:
+    kind = kind.lower()
+    if kind not in kinds or len(kinds[kind].split()) != len(words):
+        expected = [f"{name} {arguments}".strip() for name, arguments in kinds.items()]
+        raise GtpFailure(f"syntax error: expected {', '.join(expected[:-1])} or {expected[-1]}")
     try:
-        main, period, stones = [*map(float, words), 0.0, 0.0, 0.0][:3]
+        main, period, stones, longest = [*map(float, words), 0.0, 0.0, 0.0, 0.0][:4]
+        if kind.startswith("fischer"):
+            _set_fischer(engine, main, period, *((stones, longest) if len(words) == 4 else ()))
+            return ""
         if kind == "none":
             period, stones = 1.0, 0.0  # a period without stones is no limit
         elif kind == "byoyomi":  # each period is for one move; a second one is a reserve
@@ -174,3 +203,13 @@ def _time_settings(engine: Engine, kind: str, *words: str) -> str:
     except (ValueError, OverflowError) as error:
         raise GtpFailure(f"syntax error: {error}") from error
     return ""
+
+
+def _set_fischer(
+    engine: Engine, main: float, increment: float, most: float = -1.0, longest: float = -1.0
+) -> None:
+    """Negative limits, on the main time and on a move's time, are none."""
+    if math.isnan(most) or math.isnan(longest) or 0 <= most < main:
+        raise ValueError(f"{most:g} and {longest:g} are no limits for {main:g} seconds")
+    cap, longest_move = (limit if limit >= 0 else math.inf for limit in (most, longest))
+    engine.set_time(main, 0.0, 0, Increment(increment, cap, longest_move))

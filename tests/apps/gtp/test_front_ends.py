@@ -213,7 +213,12 @@ def test_rules_change_for_the_game_so_far():
         ("absolute 60", "="),
         ("byoyomi 60 10 5", "="),
         ("canadian 0 300 25", "="),
-        ("fischer 60 10", "? syntax error: expected none, absolute MAIN"),
+        ("absolute 2147483647", "="),
+        (
+            "absolute 2147483648",
+            "? syntax error: main time 2.14748e+09 is not from 0 to 2147483647",
+        ),
+        ("fischer 60", "? syntax error: expected none, absolute MAIN"),
         ("byoyomi 60 10", "? syntax error: expected none"),
         ("absolute x", "? syntax error: could not convert"),
         ("absolute nan", "? syntax error: main time nan"),
@@ -226,6 +231,43 @@ def test_time_settings(words, response, monkeypatch):
     for name in ("kgs", "kata"):
         assert session(f"{name}-time_settings {words}\n")[0].startswith(response)
     assert warmed == [words != "none"] * 2 * (response == "=")
+
+
+@pytest.mark.parametrize(
+    ("words", "response"),
+    [
+        ("fischer 60 10", "="),
+        ("Fischer 0 0.5", "="),
+        ("fischer-capped 60 10 60 -1", "="),
+        ("fischer-capped 60 10 -1 5", "="),
+        ("fischer-capped 60 10 59 5", "? syntax error: 59 and 5 are no limits for 60 seconds"),
+        ("fischer-capped 60 10 nan 5", "? syntax error: nan and 5 are no limits"),
+        ("fischer 60 -1", "? syntax error: increment -1 is not from 0"),
+        ("fischer-capped 60 10", "? syntax error: expected none, absolute MAIN, byoyomi"),
+    ],
+)
+def test_fischers_time_settings(words, response, monkeypatch):
+    monkeypatch.setattr(Engine, "_warm_up", lambda self: None)
+    lines = [f"{name}-time_settings {words}" for name in ("kata", "kgs")]
+    katas, kgs, kinds = responses_to(*lines, "kata-list_time_settings")
+    assert katas.startswith(response)
+    assert kgs.startswith("? syntax error: expected none, absolute MAIN, byoyomi MAIN PERIOD")
+    assert kinds == "= none absolute byoyomi canadian fischer fischer-capped"
+
+
+def test_one_rule_is_set():
+    lines = ["kata-set-rule ko situational", "kata-set-rule suicide TRUE", "kata-get-rules"]
+    lines += ["kata-set-rule suicide false", "kata-set-rule scoring AREA", "kata-get-rules"]
+    lines += ["kata-set-rule tax ALL", "kata-set-rule ko SPIGHT", "kata-set-rule colour red"]
+    responses = responses_to(*lines)
+    assert responses[:2] + responses[3:5] == ["="] * 4
+    rules = [rules_of(responses[i]) for i in (2, 5)]
+    assert rules == [("SITUATIONAL", True), ("SITUATIONAL", False)]
+    assert responses[6].startswith("? unsupported rules")
+    assert responses[7:] == [
+        "? ko must be SIMPLE, POSITIONAL or SITUATIONAL",
+        "? Unknown rules option: colour",
+    ]
 
 
 def test_other_rules_compile_before_the_clock_runs(monkeypatch):

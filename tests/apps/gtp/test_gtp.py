@@ -188,6 +188,7 @@ def test_initial_queries_of_front_ends_need_no_jax():
         *("fixed_handicap", "place_free_handicap", "set_free_handicap"),
         *("time_settings", "time_left", "reg_genmove", "get_komi", "cputime", "clear_cache"),
         *("set_position", "loadsgf", "printsgf", "final_status_list", "kgs-rules"),
+        *("kata-set-rule", "kata-list_time_settings"),
         *("kgs-time_settings", "kata-set-rules", "kata-get-rules", "kata-time_settings"),
         *("gogui-analyze_commands", "gogui-interrupt", "stop", "kata-raw-nn"),
         *("lz-analyze", "lz-genmove_analyze", "kata-analyze", "kata-genmove_analyze"),

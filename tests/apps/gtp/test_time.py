@@ -20,7 +20,7 @@ from gozero.apps.gtp import (
 from gozero.apps.gtp import (
     search as gtp_search,
 )
-from gozero.apps.gtp.clock import GameClock
+from gozero.apps.gtp.clock import GameClock, Increment
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import rules as go
 from gozero.play import evaluators, setups
@@ -103,6 +103,34 @@ def test_max_time_limits_each_move():
     assert fake_searcher.asked == pytest.approx([5.0, 5.0, 8.5 / 9])
 
 
+def test_fischers_increment_is_added_after_each_move():
+    """On 81 points after 60 moves, (81 * 0.75 - 60) / 2 moves are to come: at least 10."""
+    clock = GameClock()
+    seconds = lambda: clock.for_move(0, 81, 60)
+    clock.set(100.0, 0.0, 0, Increment(6.0))
+    assert seconds() == pytest.approx(95 / 10 + 6)
+    clock.spend(0, 90.0)  # 16 are left, of which a twentieth is the reserve
+    assert seconds() == pytest.approx(15.2 / 10 + 6)
+    clock.spend(0, 14.0)  # 8 are left
+    assert seconds() == pytest.approx(7.5 / 10 + 6)
+    clock.spend(0, 7.5)  # 6.5 are left: no more can be spent
+    assert seconds() == pytest.approx(6.0)
+    clock.set_left(0, 1.0, 0)
+    assert seconds() == pytest.approx(0.5)
+    clock.set(20.0, 0.0, 0, Increment(6.0, cap=22.0, longest_move=7.0))
+    clock.spend(0, 1.0)  # 25 would be left
+    assert seconds() == 7.0
+    clock.spend(0, 13.0)  # 15 are left of 22
+    assert seconds() == 7.0
+    clock.spend(0, 13.0)  # 8 are left
+    assert seconds() == pytest.approx(7.5 / 10 + 6)
+    clock.set(0.0, 0.0, 0, Increment(6.0))
+    assert clock.limited
+    assert seconds() == 0.0
+    clock.spend(0, 0.1)
+    assert seconds() == pytest.approx(5.5)
+
+
 def test_the_engine_keeps_time_without_time_left():
     clock = GameClock()
     clock.set(20.0, 30.0, 2)
@@ -171,13 +199,13 @@ def test_measured_lag_increases_the_reserve():
     ("line", "answer"),
     [
         ("time_settings 300 0", "expected time_settings MAIN_TIME BYO_YOMI_TIME BYO_YOMI_STONES"),
-        ("time_settings -1 0 0", "main time -1 is not from 0 to 999999999"),
-        ("time_settings 1 2e9 0", "byo-yomi time 2e+09 is not from 0 to 999999999"),
+        ("time_settings -1 0 0", "main time -1 is not from 0 to 2147483647"),
+        ("time_settings 1 3e9 0", "byo-yomi time 3e+09 is not from 0 to 2147483647"),
         ("time_settings 1 2 1.5", "1.5 is not a number of stones"),
         ("time_left b soon 0", "soon is not a number of seconds"),
         ("time_left b nan 0", "nan is not a number of seconds"),
         ("time_left red 1 0", "red is not a colour; expected b, w, black or white"),
-        ("time_left b 1 -1", "stones -1 is not from 0 to 999999999"),
+        ("time_left b 1 -1", "stones -1 is not from 0 to 2147483647"),
     ],
 )
 def test_invalid_arguments_are_refused_and_change_nothing(line, answer):
