@@ -11,6 +11,7 @@ import pytest
 from sgfmill import sgf as sgfmill
 
 from gozero.apps import sgf
+from gozero.apps.analysis import query
 from gozero.apps.analysis.run import Server
 from gozero.apps.web.config import WebConfig
 from gozero.apps.web.session import _HANDLERS, BadMessage
@@ -357,16 +358,17 @@ def test_a_session_survives_a_thousand_odd_messages():
 
 
 def test_answers_of_the_analysis_engine_reach_the_requester(monkeypatch):
-    """It refuses this komi, so the answer needs no search. An engine that ends is replaced."""
+    """It refuses every id, so the answer needs no search. An engine that ends is replaced."""
+    monkeypatch.setattr(query, "MAX_ID", 0)
     thinking = Thinking(WebConfig.of_flags({"player": "random", "size": 5}), "test")
     answers: queue.Queue[dict] = queue.Queue()
-    tree = Variations(sgf.read(GAME.replace("KM[0.5]", "KM[200]").encode()))
+    tree = Variations(sgf.read(GAME.encode()))
 
     def error():
         thinking.analyse(tree, tree.moves(0), [0], answers.put)
         return answers.get(timeout=60)["error"]
 
-    refused = "Must be a number from -150 to 150"
+    refused = "Must have at most 0 characters"
     assert refused in error()
     assert refused in error()
     with monkeypatch.context() as patch:
