@@ -84,7 +84,7 @@ GELLY_SILVER = (
     ),
     Figure(
         "Table 1",
-        "heuristic MC-RAVE, 3,000 simulations, against GNU Go",
+        "heuristic MC-RAVE, 3,000 simulations, one leaf a step, against GNU Go 3.8",
         (0.69, 0.69),
         _GNUGO,
         {"match": "heuristic-1-leaf"},
@@ -92,7 +92,7 @@ GELLY_SILVER = (
     ),
     Figure(
         "Table 1",
-        "the same, two leaves a step, against GNU Go 3.7.10",
+        "the same with two leaves a step, against GNU Go 3.7.10",
         (0.69, 0.69),
         _GNUGO,
         {"match": "heuristic-3.7.10"},
@@ -100,8 +100,8 @@ GELLY_SILVER = (
     ),
     Figure(
         "Table 1",
-        "the same, with two things that the paper's program did not have: values taught by a "
-        "network, and an expert bias",
+        "the same with two leaves a step, against GNU Go 3.8, with two things that the paper's "
+        "program did not have: values taught by a network, and an expert bias",
         (0.69, 0.69),
         _GNUGO,
         {"match": "taught-experts"},
@@ -109,7 +109,7 @@ GELLY_SILVER = (
     ),
     Figure(
         "Table 1",
-        "heuristic MC-RAVE, 10,000 simulations",
+        "heuristic MC-RAVE, 10,000 simulations, two leaves a step, against GNU Go 3.8",
         (0.82, 0.82),
         _GNUGO,
         {"match": "heuristic-10000"},
@@ -118,7 +118,7 @@ GELLY_SILVER = (
     ),
     Figure(
         "Table 1",
-        "the same, with these two things",
+        "the same with these two things",
         (0.82, 0.82),
         _GNUGO,
         {"match": "taught-experts-10000"},

@@ -61,7 +61,7 @@ def run(config: AverageConfig, command: Sequence[str]) -> pathlib.Path:
     """
     networks = [(path, *weights.load_own(path)) for path in config.weights]
     for path, _, _, about in networks:
-        if about.get("iteration") == 0:
+        if about.get("random"):
             raise ValueError(f"--weights {path}: random weights, from which a run began; omit them")
     first, *others = networks
     path, shape, params, about = first

@@ -304,6 +304,7 @@ def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) 
         "preset": plan.config.preset,
         "game": plan.config.game,
         "iteration": iteration,
+        "random": iteration == 0 and plan.config.weights is None,
         "komi": list(plan.config.komi),
         "seed": plan.config.seed,
     }

@@ -135,8 +135,9 @@ _ALL = (
         rows_per_device=128,  # up to 16 devices take 2,048 a step, 64 take 8,192
         warmup_steps=1000,
         ema_decay=0.999,
-        # With several hosts a checkpoint, some gigabytes, stops the run: once in some minutes.
-        checkpoint_every=200,
+        # With several hosts a checkpoint, some gigabytes, stops the run. Workers get new weights as
+        # often.
+        checkpoint_every=100,
         evaluate_every=500,  # on one device, while the others wait: on 19x19 it takes long
     ),
     dataclasses.replace(  # within an hour on two cores

@@ -257,7 +257,8 @@ class PlayerConfig:
 
     backup: BackupName = setting("mean")
     """A node's value: the mean of its simulations, the best of its children (max), or something
-    between the two (mix; Coulom 2006, with a mean weight of twice the points of the board)."""
+    between the two (mix; Coulom 2006, with a mean weight of twice the points of
+    the board, in other games twice the actions)."""
 
     score_utility: OnOff | None = setting(
         None,

@@ -46,8 +46,9 @@ def test_a_target_sets_the_backend_only_inside():
     assert mode.backend() == here
     with jax.default_device(jax.devices("cpu")[0]):
         assert mode.backend() == "cpu"
-    with jax.default_device("tpu"):  # data goes there, so programs do
-        assert mode.backend() == "tpu"
+    for name in ("tpu", "gpu"):
+        with jax.default_device(name):  # data goes there, so programs do
+            assert mode.backend() == name
 
 
 def test_unknown_platforms_are_refused():

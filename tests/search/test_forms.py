@@ -54,7 +54,7 @@ def in_go(size, simulations, num_games):
 
 
 def go_with_wide_nodes():
-    """Roots with more children than `choose._SOME`."""
+    """Roots with more children than `rows.SOME`."""
     result = in_go(6, 60, 3)
     assert jnp.max(result.tree.num_children) > 32
     return result

@@ -109,8 +109,8 @@ def compiled_search(config, num_trees):
 @pytest.mark.slow
 def test_equal_to_the_plain_search_with_other_settings(name, monkeypatch):
     if name.endswith("by widths"):
-        monkeypatch.setattr(backup, "_FEW", 2)
-        monkeypatch.setattr(backup, "_SOME", 4)
+        monkeypatch.setattr(backup, "FEW", 2)
+        monkeypatch.setattr(backup, "SOME", 4)
     check_equal_to_the_plain_search(name, *MORE[name])
 
 

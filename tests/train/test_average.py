@@ -21,7 +21,8 @@ def saved(tmp_path):
         config = NetworkConfig(**{"blocks": 1, "channels": 4} | changes)
         params = network.init(config, jax.random.key(seed))
         path = tmp_path / f"{seed}.safetensors"
-        weights.save(path, params, config, size, preset="5x5", komi=[7.0], iteration=seed)
+        about = {"preset": "5x5", "komi": [7.0], "iteration": seed, "random": seed == 0}
+        weights.save(path, params, config, size, **about)
         return path, params
 
     return save

@@ -150,15 +150,12 @@ class Searches:
             return analysis_of(settings, running), *forecast_games(key, states)
 
         def forecast_after(
-            key: jax.Array, states: GameState, actions: jax.Array
+            key: jax.Array, states: GameState, games: jax.Array, actions: jax.Array
         ) -> tuple[jax.Array, jax.Array]:
-            """(leads f32[B, M], ownerships f32[B, M, N]) after each of actions [B, M]."""
-            num_moves = actions.shape[1]
-            play_each = jax.vmap(lambda s, a: play(rules, s, a), in_axes=(None, 0))
-            after = jax.vmap(play_each)(states, actions)
-            flattened = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), after)
-            leads, owners = forecast_games(key, flattened)
-            return leads.reshape(-1, num_moves), owners.reshape(-1, num_moves, rules.num_points)
+            """(leads f32[n], ownerships f32[n, N]) after actions i32[n] in games i32[n]."""
+            before = jax.tree.map(lambda x: x[games], states)
+            after = jax.vmap(lambda state, action: play(rules, state, action))(before, actions)
+            return forecast_games(key, after)
 
         self._begin, self._analyse_root = executables.jit(begin), executables.jit(analyse_root)
         self._forecast_after = executables.jit(forecast_after)
@@ -204,19 +201,23 @@ class Searches:
         analysis: Analysis = at_root[0]
         lead, ownership = at_root[1:]
         visits, actions = np.asarray(analysis.visits), np.asarray(analysis.actions)
-        after = lambda moves: jax.device_get(self._forecast_after(keys[1], states, moves))
-        leads_after, ownerships = after(actions)
-        shape, width = visits.shape, actions.shape[1]
-        leads = np.full(shape, np.nan, np.float32) if earlier is None else earlier.leads.copy()
-        np.put_along_axis(leads, actions, leads_after, axis=1)
-        missing = (visits > 0) & np.isnan(leads)
-        last = shape[1] - 1
-        order = np.argsort(~missing, axis=1, kind="stable")  # the missing ones first
-        order = np.pad(order, ((0, 0), (0, width)), constant_values=last)
-        for start in range(0, int(missing.sum(axis=1).max()), width):
-            moves = order[:, start : start + width]
-            asked = np.take_along_axis(missing, moves, axis=1)
-            leads_after, _ = after(np.where(asked, moves, last).astype(np.int32))
-            known = np.take_along_axis(leads, moves, axis=1)
-            np.put_along_axis(leads, moves, np.where(asked, leads_after, known), axis=1)
+        (batch, width), num_actions = actions.shape, visits.shape[1]
+        leads = (
+            np.full(visits.shape, np.nan, np.float32) if earlier is None else earlier.leads.copy()
+        )
+
+        def forecast(games: np.ndarray, moves: np.ndarray) -> np.ndarray:
+            after: Any = jax.device_get(self._forecast_after(keys[1], states, games, moves))
+            leads[games, moves] = after[0]
+            return after[1]
+
+        ownerships = forecast(
+            np.repeat(np.arange(batch, dtype=np.int32), width), actions.reshape(-1)
+        )
+        missing = np.flatnonzero((visits > 0) & np.isnan(leads)).astype(np.int32)
+        for start in range(0, missing.size, batch * width):
+            # As many as before, some of them twice, so that nothing is compiled again.
+            some = np.resize(missing[start : start + batch * width], batch * width)
+            forecast(some // num_actions, some % num_actions)
+        ownerships = ownerships.reshape(batch, width, -1)
         return FullAnalysis(*analysis, lead, ownership, leads, ownerships)

@@ -145,7 +145,7 @@ def _set_rule(engine: Engine, name: str, text: str) -> str:
 
 
 def _set_kgs_rules(engine: Engine, name: str) -> str:
-    """KGS forbids to repeat any position under its Chinese rules, too."""
+    """KGS forbids repeating any position under its Chinese rules, too."""
     return _set_rules(engine, "chinese-kgs" if name.lower() == "chinese" else name)
 
 
