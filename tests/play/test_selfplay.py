@@ -275,6 +275,7 @@ FOUR = SelfPlayConfig(
 )
 
 
+@pytest.mark.thorough
 def test_each_call_calibrates_the_threshold_of_resignation():
     config = dataclasses.replace(FOUR, resign=ResignConfig(1.0, 64))
     lanes = selfplay.start(config, 1)

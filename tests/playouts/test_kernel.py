@@ -79,7 +79,7 @@ def unfinished(size: int, count: int, seed: int) -> tuple[go.Position, jax.Array
 
 
 SLOW = pytest.mark.slow
-SIZES = [(5, 40), pytest.param(9, 40, marks=SLOW)]
+SIZES = [pytest.param(5, 40, marks=pytest.mark.thorough), pytest.param(9, 40, marks=SLOW)]
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def open_sets(nodes):
     ("leaves", "plain_settings"),
     [
         pytest.param(1, {}, marks=pytest.mark.thorough),
-        pytest.param(FIVE, AT_ONCE, id="leaves"),
+        pytest.param(FIVE, AT_ONCE, id="leaves", marks=pytest.mark.thorough),
     ],
 )
 def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once(leaves, plain_settings):

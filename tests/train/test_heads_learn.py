@@ -63,7 +63,8 @@ def test_the_average_is_the_recursion():
     )
 
 
-@pytest.mark.parametrize("field", [pytest.param("score", marks=pytest.mark.thorough), "ownership"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("field", ["score", "ownership"])
 def test_a_nan_in_any_target_stops_learning(field):
     inputs, targets = batches.batch(16)
     good, _ = one_step()(start(), inputs, targets)

@@ -41,7 +41,7 @@ def in_short(preset):
 @pytest.mark.parametrize(
     "preset",
     [
-        pytest.param(preset, marks=[pytest.mark.thorough] * (preset not in AS_5X5))
+        pytest.param(preset, marks=[pytest.mark.thorough] * (preset != "19x19-slice"))
         for preset in IN_SHORT
     ],
 )
