@@ -290,6 +290,7 @@ def test_invariant_7_temporal_difference_search_lowers_for_every_platform():
     assert_lowers(actions, td_search.params(chosen), bits, new_games(rules, 2))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [pytest.param("network", marks=pytest.mark.thorough), "playout"])
 def test_invariant_7_self_play_and_its_search_lower_for_every_platform(name):
     rules = go.Rules(size=4)

@@ -100,6 +100,7 @@ def random_games(rules, count, moves, seed):
         yield states, games, actions
 
 
+@pytest.mark.thorough
 def test_the_full_set_matches_its_table():
     seen = np.zeros(22)
     for states, games, _ in random_games(RULES, GAMES, MOVES, seed=0):

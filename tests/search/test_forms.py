@@ -111,6 +111,7 @@ def test_other_platforms_give_equal_results(name, monkeypatch):
             jax.tree.map(np.testing.assert_array_equal, here.tree, there.tree)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("platform", "more"),
     [

@@ -66,6 +66,7 @@ def assert_close(one, other):
         np.testing.assert_allclose(a, b, rtol)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "config",
     [
@@ -126,6 +127,7 @@ def test_chunks_equal_a_whole_search(chunk):
     assert whole.simulations.tolist() == [48] * BATCH
 
 
+@pytest.mark.thorough
 def test_a_budget_of_visits():
     run, key = runner(CONFIG), jax.random.key(3)
     search = lambda **limits: run.search(key, random_tree.Position(CODES), Budget(**limits))

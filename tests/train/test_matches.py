@@ -167,6 +167,7 @@ class Killed(BaseException):
     """An exception that our code never catches."""
 
 
+@pytest.mark.thorough
 def test_a_kill_during_an_evaluation_loses_only_its_matches(
     evaluated, tmp_path, monkeypatch, capsys
 ):

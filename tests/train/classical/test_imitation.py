@@ -63,6 +63,7 @@ def test_without_weights_the_loss_is_by_hand(options):
     assert float(total) == pytest.approx(0.2 * divergence / 2 + 0.2 * math.log(2), rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_loss_is_that_of_a_plain_reference(options):
     boards = random_boards(5, 12, seed=4)
     colours = [BLACK, WHITE] * 6
