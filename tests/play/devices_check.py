@@ -120,12 +120,12 @@ def with_games_given_up(state: resignation.Resignation) -> resignation.Resignati
     few for a threshold, but those of all are enough."""
     records = state.records
     latest = np.arange(records.ply.shape[1]) >= records.ply.shape[1] - 10  # overwritten last
-    planted = {"winner_lowest": 1.0, "loser_lowest": -0.8}
-    planted = {name: np.where(latest, value, np.inf) for name, value in planted.items()}
+    recorded = {"winner_lowest": 1.0, "loser_lowest": -0.8}
+    recorded = {name: np.where(latest, value, np.inf) for name, value in recorded.items()}
     like = lambda new, old: jax.device_put(
         np.broadcast_to(new.astype(np.float32), old.shape), old.sharding
     )
-    known = {name: like(x, getattr(records, name)) for name, x in planted.items()}
+    known = {name: like(x, getattr(records, name)) for name, x in recorded.items()}
     never = jax.device_put(np.full(4, np.float32(resignation.NEVER)), state.threshold.sharding)
     return state.replace(records=records.replace(**known), threshold=never)
 

@@ -144,8 +144,8 @@ def step_of_the_union(loop) -> None:
 
 def calibrated_on_the_games_of_all(loop) -> None:
     playing = loop.state.playing
-    planted = with_games_given_up(playing.lanes.resignation)
-    playing = playing.replace(lanes=playing.lanes.replace(resignation=planted))
+    recorded = with_games_given_up(playing.lanes.resignation)
+    playing = playing.replace(lanes=playing.lanes.replace(resignation=recorded))
     loop.state = loop.state.replace(playing=playing)
     _, tallies = loop._begin()
     thresholds = loop.state.playing.lanes.resignation.threshold.tolist()
