@@ -28,7 +28,7 @@ from gozero.play.player import Player, as_game, random_player, search_player
 from gozero.play.setups import gumbel_search, to_win
 from gozero.runs import files
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation, Game, Trail
+from gozero.search.game import Ancestors, Evaluation, Game
 from gozero.search.rules.puct import Puct
 from train import folder, plan, ratings
 from train.config import Root, TrainConfig
@@ -231,8 +231,8 @@ def _searcher(rules: Rules | Game, network: kinds.Config | None, search: SearchC
 def uniform_evaluator(rules: Rules | Game) -> Evaluator:
     """A uniform prior, and 0 for every position: a search learns only from the ends of games."""
 
-    def observe(context: Any, position: Any, trail: Trail) -> jax.Array:
-        del context, position, trail
+    def observe(context: Any, position: Any, ancestors: Ancestors) -> jax.Array:
+        del context, position, ancestors
         return jnp.float32(0)
 
     def evaluate(params: Any, key: jax.Array, values: jax.Array) -> Evaluation:

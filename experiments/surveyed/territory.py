@@ -122,8 +122,8 @@ def territory_evaluator(rules: Rules, config: NetworkConfig, params: dict) -> Ev
     """An evaluator with value tanh(score / 9), from the predicted owners, and a uniform prior."""
     features = feature_set(config.features)
 
-    def observe(state, position, trail):
-        planes = features.observe(rules, state, position, trail)
+    def observe(state, position, ancestors):
+        planes = features.observe(rules, state, position, ancestors)
         return planes, jnp.where(position.to_play == WHITE, state.komi, -state.komi)
 
     def evaluate(params, key, observations):

@@ -53,7 +53,7 @@ def evaluator(num_actions: int, spread: float, value_scale: float, playouts: boo
         logits = (bits >> np.uint32(8)).astype(jnp.float32) * (spread / 2**24)
         value = mix(codes ^ np.uint32(0xABCDEF)).astype(jnp.float32) * (2 / 2**32) - 1
         by = bits % 3
-        first_play = jnp.stack([by == 0, by == 1], axis=1) if playouts else None
-        return Evaluation(logits, value * value_scale, first_play)
+        played = jnp.stack([by == 0, by == 1], axis=1) if playouts else None
+        return Evaluation(logits, value * value_scale, played)
 
     return evaluate

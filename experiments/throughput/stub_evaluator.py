@@ -10,7 +10,7 @@ import numpy as np
 
 from gozero.go.rules import GameState, Position
 from gozero.hashing import mix
-from gozero.search.game import Evaluation, Trail
+from gozero.search.game import Ancestors, Evaluation
 
 NETWORK_SPREAD = 4.0
 """Standard deviation of the logits with which priors have the entropy of a trained 9x9 network's,
@@ -33,9 +33,9 @@ def hashed_evaluation(
     return (total - 510) * (spread / 147.8), value * VALUE_SCALE
 
 
-def observe(state: GameState, position: Position, trail: Trail) -> jax.Array:
+def observe(state: GameState, position: Position, ancestors: Ancestors) -> jax.Array:
     """u32[]: a hash of the stones and the player to move."""
-    del state, trail
+    del state, ancestors
     code = position.to_play.astype(jnp.uint32)
     for word in (*position.black, *position.white):
         code = mix(code * np.uint32(31) + word)

@@ -28,13 +28,13 @@ from gozero.go.rules import (
     play_position,
 )
 from gozero.playouts import playable
-from gozero.search.game import Game, History, Points, Trail, no_ancestors
+from gozero.search.game import Ancestors, Game, History, Points, no_ancestors
 
 
 @functools.lru_cache(maxsize=64)
 def go_game(
     rules: Rules,
-    observe: Callable[[GameState, Position, Trail], Any] | None = None,
+    observe: Callable[[GameState, Position, Ancestors], Any] | None = None,
     reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> Game:
     """Go under `rules`; a new game has 7 points of komi. Cached: same arguments, same object.
@@ -44,15 +44,15 @@ def go_game(
 
     Args:
       rules: the rules.
-      observe: (state, position, trail) -> what an evaluator without its own `observe` sees; None:
-        the position and the komi.
+      observe: (state, position, ancestors) -> what an evaluator without its own `observe` sees;
+        None: the position and the komi.
       reward: maps a finished game's score to its value: by default won, lost or drawn. For the
         margin see `scoring.by_margin`; the evaluator's values should then be margins too.
     """
     observe = observe or _observe
 
-    def legal(state: GameState, position: Position, trail: Trail) -> jax.Array:
-        return _legal(rules, state, position, trail)
+    def legal(state: GameState, position: Position, ancestors: Ancestors) -> jax.Array:
+        return _legal(rules, state, position, ancestors)
 
     def scored(state: GameState, position: Position) -> tuple[jax.Array, jax.Array, jax.Array]:
         return _scored(rules, state, position, reward)
@@ -129,8 +129,10 @@ def _earlier(state: GameState, ply: jax.Array, number: int) -> jax.Array:
     return jnp.where((before >= 0)[:, None, None], boards, jnp.uint32(0))
 
 
-def _observe(state: GameState, position: Position, trail: Trail) -> tuple[Position, jax.Array]:
-    del trail
+def _observe(
+    state: GameState, position: Position, ancestors: Ancestors
+) -> tuple[Position, jax.Array]:
+    del ancestors
     return position, state.komi
 
 
@@ -139,12 +141,12 @@ def is_over(rules: Rules, position: Position) -> jax.Array:
     return (position.passes >= 2) | (position.ply >= rules.move_limit)
 
 
-def _legal(rules: Rules, state: GameState, position: Position, trail: Trail) -> jax.Array:
-    """bool[A]: legal under the ko rule, given the game up to the root and the trail below it."""
+def _legal(rules: Rules, state: GameState, position: Position, ancestors: Ancestors) -> jax.Array:
+    """bool[A]: legal under the ko rule, given the game up to the root, and the ancestors."""
     go.check_state(rules, state)
     points = legal_points(rules, position)
     if rules.has_superko:
-        banned = superko_points(rules, state, position, trail.positions, trail.length)
+        banned = superko_points(rules, state, position, ancestors.positions, ancestors.length)
         points = bb.difference(points, banned)
     return action_mask(rules, bb.keep(~is_over(rules, position), points))
 

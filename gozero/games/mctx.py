@@ -24,7 +24,7 @@ from gozero.search import rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges
-from gozero.search.game import Evaluation, Evaluator, Game, History, Trail, where_games
+from gozero.search.game import Ancestors, Evaluation, Evaluator, Game, History, where_games
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.search import SearchResult, advance, begin, finish
 from gozero.search.tree import Tree
@@ -119,8 +119,8 @@ def from_mctx(
 
 
 def _game(num_actions: int) -> Game:
-    def legal(root: Root, node: ModelNode, trail: Trail) -> jax.Array:
-        invalid = root.invalid & (trail.length == 0)
+    def legal(root: Root, node: ModelNode, ancestors: Ancestors) -> jax.Array:
+        invalid = root.invalid & (ancestors.length == 0)
         return ~(invalid | rows.unpack(node.illegal, num_actions))
 
     def outcome(root: Root, node: ModelNode) -> tuple[jax.Array, jax.Array]:
@@ -132,7 +132,7 @@ def _game(num_actions: int) -> Game:
         play=lambda node, action: node._replace(action=jnp.asarray(action, jnp.int32)),
         legal=legal,
         outcome=outcome,
-        observe=lambda root, node, trail: (root.prior_logits, node),
+        observe=lambda root, node, ancestors: (root.prior_logits, node),
         sees_ancestors=False,
     )
 

@@ -46,7 +46,7 @@ def rollout_evaluator(game: Game, first_plays: bool | Literal["same"] = False) -
         return Evaluation(jnp.zeros((count, game.num_actions)), value, played)
 
     select = Rave() if first_plays else ROLLOUT_RULE
-    observe = lambda context, state, trail: state
+    observe = lambda context, state, ancestors: state
     return Evaluator(evaluate, None, observe, select, {"evaluator": "rollout"})
 
 
@@ -64,7 +64,7 @@ def rollouts(
       first_plays: as in `rollout_evaluator`.
 
     Returns:
-      (value f32[M] for the player to move at the state, first_play bool[M, 2, A] or None).
+      (value f32[M] for the player to move at the state, played bool[M, 2, A] or None).
     """
     outcome = jax.vmap(game.outcome)
 

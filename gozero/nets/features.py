@@ -9,7 +9,7 @@ A feature set is a table of planes and pure functions of one game. `FEATURES` ma
 
 Planes are channel-last, f32[size, size, C], as the network expects;
 ``jnp.moveaxis(planes, -1, 0)`` gives (C, size, size). "One ply ago" is the position before the
-last move. Past boards come from the game and from the trail of a search; where they are not
+last move. Past boards come from the game and from the ancestors of a search; where they are not
 known (before the game began, and under simple ko before the root of a search) their planes
 are zero.
 
@@ -17,9 +17,9 @@ The planes of `full` have three limits. Pass-alive areas follow Benson, who forb
 the rules allow it, such a chain may still fall. A suicide leaves no stone, so among the last moves
 it is neither a move nor a pass. And ladders of earlier boards are read without the ko of that time.
 
-`FeatureSet.extract` returns what a set needs of a game and a trail. A self-play row stores it, and
-planes are computed from it alone, so the inputs of self-play's network can be recomputed from its
-rows.
+`FeatureSet.extract` returns what a set needs of a position, its game and its ancestors. A self-play
+row stores it, and planes are computed from it alone, so the inputs of self-play's network can be
+recomputed from its rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gozero.go import bitboard as bb
 from gozero.go import ladders, liberties, pass_alive, stacked, superko
 from gozero.go.branch import superko_points
 from gozero.go.rules import WHITE, GameState, Position, Rules, own_and_opponent
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 
 KOMI_SCALE = 20.0
 
@@ -144,35 +144,35 @@ class FeatureSet(NamedTuple):
         return len(self.planes)
 
     def extract(
-        self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
+        self, rules: Rules, state: GameState, position: Position, ancestors: Ancestors | None = None
     ) -> PositionData:
         """Extracts what the set needs from a position in a game, or in a search tree of that game.
 
         The boards before the root of a search are those of ``state.past``. Under simple ko a game
-        keeps none: then only the boards of the trail are known, and none at the root.
+        keeps none: then only the boards of the ancestors are known, and none at the root.
 
         Args:
           rules: the rules.
           state: the game up to the root of the search.
           position: the position itself: ``state.position`` or one below it.
-          trail: its ancestors in the tree; None for the root.
+          ancestors: those of the position in the tree; None for the root.
         """
         banned = bb.at(rules.layout, position.ko)
         if self.bans and rules.has_superko:
-            ancestors, depth = (None, None) if trail is None else trail
-            banned = bb.union(banned, superko_points(rules, state, position, ancestors, depth))
-        past, known = _past_boards(rules, state, trail, self.history)
+            positions, depth = (None, None) if ancestors is None else ancestors
+            banned = bb.union(banned, superko_points(rules, state, position, positions, depth))
+        past, known = _past_boards(rules, state, ancestors, self.history)
         return PositionData(position, state.komi, banned, past, known)
 
     def observe(
-        self, rules: Rules, state: GameState, position: Position, trail: Trail | None = None
+        self, rules: Rules, state: GameState, position: Position, ancestors: Ancestors | None = None
     ) -> jax.Array | Inputs:
         """The planes of a position in a game, or in a search tree of that game."""
-        return self.compute(rules, self.extract(rules, state, position, trail))
+        return self.compute(rules, self.extract(rules, state, position, ancestors))
 
 
 def _past_boards(
-    rules: Rules, state: GameState, trail: Trail | None, history: int
+    rules: Rules, state: GameState, ancestors: Ancestors | None, history: int
 ) -> tuple[jax.Array, jax.Array]:
     """(u32[H, 2, W], i32[]): the last boards, latest first, and how many are known."""
     ago = jnp.arange(1, history + 1)
@@ -180,14 +180,14 @@ def _past_boards(
     num_known = jnp.int32(0)
     if not history:
         return past, num_known
-    depth = jnp.int32(0) if trail is None else trail.length
+    depth = jnp.int32(0) if ancestors is None else ancestors.length
     if state.past is not None:
         ply = state.position.ply.astype(jnp.int32)
         past = superko.boards_at(state.past, jnp.maximum(ply + depth - ago, 0))
         num_known = ply
-    if trail is not None:
+    if ancestors is not None:
         index = jnp.maximum(depth - ago, 0)
-        colours = trail.positions.black, trail.positions.white
+        colours = ancestors.positions.black, ancestors.positions.white
         words = [jnp.stack([word[index] for word in colour], axis=-1) for colour in colours]
         in_tree = (ago <= depth)[:, None, None]
         past = jnp.where(in_tree, jnp.stack(words, axis=1), past)

@@ -18,7 +18,7 @@ Config = NetworkConfig | KataGoConfig
 
 
 def observer(config: Config, rules: Rules) -> Callable:
-    """Returns the function (state, position, trail) -> inputs of a Go network with this config.
+    """Returns the function (state, position, ancestors) -> inputs of a Go network with this config.
 
     Raises:
       ValueError: the config is KataGo's and the rules do not fit it.

@@ -25,7 +25,7 @@ from gozero.playouts.policies.mogo import playouts as mogo
 from gozero.playouts.policies.mogo.playouts import MogoConfig
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.softmax import Softmax
-from gozero.search.game import Evaluation, Evaluator, Game, Trail
+from gozero.search.game import Ancestors, Evaluation, Evaluator, Game
 from gozero.search.prior_counts import one_visit
 from gozero.search.rules.rave import Rave
 
@@ -178,9 +178,13 @@ def playout_evaluator(
     policy, description = _playout_policy(rules, policy)
     ends = value_at_cut is not None
 
-    def observe(state: GameState, position: Position, trail: Trail) -> Any:
+    def observe(state: GameState, position: Position, ancestors: Ancestors) -> Any:
         inputs = (position, state.komi)
-        return (*inputs, last_move(rules, state, position, *trail)) if policy.takes_last else inputs
+        return (
+            (*inputs, last_move(rules, state, position, *ancestors))
+            if policy.takes_last
+            else inputs
+        )
 
     def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
         positions, komi, *last = observations
@@ -200,7 +204,7 @@ def playout_evaluator(
         black_first, white_first = (_actions(rules, board) for board in playouts.first_plays)
         by_colour = jnp.stack([black_first, white_first], axis=1)
         by_player = jnp.where(white[:, None, None], by_colour[:, ::-1], by_colour)
-        return evaluation._replace(first_play=by_player)
+        return evaluation._replace(played=by_player)
 
     about = {"evaluator": "playout", "policy": description}
     about |= {"first_action": True} if first_action else {}
@@ -216,10 +220,10 @@ def with_priors(rules: Rules, evaluator: Evaluator, policy: Softmax) -> Evaluato
     (`selective.Widening`).
     """
 
-    def observe(state: GameState, position: Position, trail: Trail) -> Any:
+    def observe(state: GameState, position: Position, ancestors: Ancestors) -> Any:
         assert evaluator.observe is not None  # evaluators of Go have their own
-        last = last_move(rules, state, position, *trail)
-        return evaluator.observe(state, position, trail), position, last
+        last = last_move(rules, state, position, *ancestors)
+        return evaluator.observe(state, position, ancestors), position, last
 
     def evaluate(params: Any, key: jax.Array, observations: Any) -> Evaluation:
         inputs, positions, last = observations

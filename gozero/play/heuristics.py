@@ -18,7 +18,7 @@ from gozero.go.rules import GameState, Position, Rules
 from gozero.play.evaluators import Evaluator
 from gozero.playouts.policies.mogo import handcrafted
 from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig
-from gozero.search.game import Evaluation, Heuristic, Trail
+from gozero.search.game import Ancestors, Evaluation, Heuristic
 from gozero.search.prior_counts import with_heuristic
 from gozero.td import local_shape
 from gozero.td import weights as shape_weights
@@ -82,10 +82,10 @@ def add_heuristic(
     )
     mogo_values = handcrafted.heuristic(rules, mogo, lambda obs: (obs.position, obs.last))
 
-    def observe(state: GameState, position: Position, trail: Trail) -> Observation:
-        last = last_move(rules, state, position, *trail)
+    def observe(state: GameState, position: Position, ancestors: Ancestors) -> Observation:
+        last = last_move(rules, state, position, *ancestors)
         assert evaluator.observe is not None  # evaluators of Go have their own
-        return Observation(evaluator.observe(state, position, trail), position, last)
+        return Observation(evaluator.observe(state, position, ancestors), position, last)
 
     def value(params: HeuristicParams, key: jax.Array, observation: Observation) -> jax.Array:
         if name == "mogo":

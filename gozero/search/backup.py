@@ -253,23 +253,23 @@ def _exact(proven: jax.Array, value: jax.Array) -> jax.Array:
     return jnp.where(proven == proofs.UNKNOWN, value, exact)
 
 
-def amaf_counted(tree: Tree, path: Path, first_play: jax.Array, first: str) -> jax.Array:
+def amaf_counted(tree: Tree, path: Path, played: jax.Array, first: str) -> jax.Array:
     """The actions that count at each node of the paths, for the player to move there.
 
     Args:
       tree: the trees.
       path: the paths.
-      first_play: bool[B, 2, A]: the actions that each player was first to play in the playout;
+      played: bool[B, 2, A]: the actions that each player played in the playout, by `first`;
         [:, 0] is the player to move where the path ends.
       first: `Amaf.first`, which plays count.
 
     Returns:
       u32[D + 1, B, W]; undefined beyond the ends of the paths.
     """
-    played = rows.pack(first_play)
+    words = rows.pack(played)
     node_rows = tree.row(0)[None] + jnp.maximum(path.nodes, ROOT)
     action = rows.read(tree.action, node_rows).astype(jnp.int32)  # [D + 1, B]
-    num_levels, num_trees, num_sets = *path.nodes.shape, played.shape[-1]
+    num_levels, num_trees, num_sets = *path.nodes.shape, words.shape[-1]
 
     def walk_up(action, length, own, opponents):
         # `own` and `opponents`: of the player to move where the path ends, and of the opponent.
@@ -292,5 +292,5 @@ def amaf_counted(tree: Tree, path: Path, first_play: jax.Array, first: str) -> j
         out = jnp.zeros((num_levels, num_trees, num_sets), jnp.uint32)
         return lax.fori_loop(0, jnp.max(length) + 1, one_up, (out, own, opponents))
 
-    args = (action, path.length, played[:, 0], played[:, 1])
+    args = (action, path.length, words[:, 0], words[:, 1])
     return stages.one_kernel(walk_up, *args, reduced=num_trees)[0]

@@ -30,13 +30,13 @@ from gozero.search.evaluate import (
     pad,
 )
 from gozero.search.game import (
+    Ancestors,
     Evaluate,
     Evaluation,
     Evaluator,
     Game,
     Heuristic,
     History,
-    Trail,
     history_of,
 )
 from gozero.search.prior_counts import WithHeuristic, add_heuristic
@@ -101,7 +101,7 @@ class SeparatePrograms:
         return self._programs[kind]
 
     def _request_types(self, key: jax.Array, states: Any) -> tuple:
-        """The types of (key, contexts, positions, trail) in a step, known before it is traced."""
+        """The types of (key, contexts, positions, ancestors) in a step, known before tracing it."""
         leaves, max_plies = self._config.leaves, self._config.path_limit
 
         def request(key, states):
@@ -111,7 +111,7 @@ class SeparatePrograms:
             )
             along = jax.tree.map(lambda x: jnp.repeat(x[:, None], max_plies, axis=1), roots)
             length = jnp.zeros(jax.tree.leaves(along)[0].shape[0], jnp.int32)
-            return key, contexts, roots, Trail(along, length)
+            return key, contexts, roots, Ancestors(along, length)
 
         return jax.eval_shape(request, key, states)
 
@@ -222,7 +222,7 @@ def _by_observations(observe: Callable | None, send: Callable) -> Evaluator:
 
 
 class _Functions(NamedTuple):
-    """Functions of (key, contexts, positions, trail); `evaluate`, `heuristic` take params first."""
+    """Functions of (key, contexts, positions, ancestors); the last two take params first."""
 
     apply_rules: Callable  # takes no key
     evaluate: Callable
@@ -240,7 +240,7 @@ def _functions(game: Game, evaluator: Evaluator) -> _Functions:
 
 
 class _EvaluationPrograms:
-    """The programs that serve requests (key, contexts, positions, trail) of given types.
+    """The programs that serve requests (key, contexts, positions, ancestors) of given types.
 
     Args:
       functions: the functions that they compute.
@@ -249,7 +249,7 @@ class _EvaluationPrograms:
     """
 
     def __init__(self, functions: _Functions, params: Any, request: tuple):
-        _, contexts, positions, trail = request
+        _, contexts, positions, ancestors = request
         self._num_params = len(jax.tree.leaves(params))
         self._num_before = 1 + len(jax.tree.leaves(contexts))  # 1 for the key
         self._num_positions = len(jax.tree.leaves(positions))
@@ -260,7 +260,7 @@ class _EvaluationPrograms:
         self.heuristic = None if heuristic is None else TrimmedProgram(heuristic, args, deep)
         new_positions = self.evaluate.result_types.positions  # None: positions are unchanged
         self._changes_positions = new_positions is not None
-        rules_input = contexts, new_positions if self._changes_positions else positions, trail
+        rules_input = contexts, new_positions if self._changes_positions else positions, ancestors
         self.rules = TrimmedProgram(functions.apply_rules, rules_input, stages.unoptimized_options)
 
     def __call__(self, params: Leaves, request: Leaves, pool: Any = None) -> tuple:
@@ -320,7 +320,7 @@ def _needed_leaves(functions: _Functions, params: Any, request: tuple) -> list[b
 
 
 def _evaluate(history: History, evaluate: Evaluate, second: bool, params, key, *positions):
-    """Evaluate (contexts, positions, trail); `second`: with the second half of the split key."""
+    """Evaluate (contexts, positions, ancestors); `second`: with the second half of the key."""
     key = jax.random.split(key)[1] if second else key
     return evaluation_of(history, Evaluator(evaluate, params), key, *positions)
 
@@ -442,8 +442,8 @@ class Overlapped:
     def _evaluate_on_host(self, types: Evaluation, request: Any) -> Evaluation:
         """The host's evaluation of (key, observations), converted to the programs' types."""
         evaluation = self._evaluate(request[1])
-        if types.first_play is not None and evaluation.first_play is None:
-            evaluation = evaluation._replace(first_play=np.zeros(types.first_play.shape, bool))
+        if types.played is not None and evaluation.played is None:
+            evaluation = evaluation._replace(played=np.zeros(types.played.shape, bool))
         check_evaluation(evaluation, types.prior_logits.shape)
         return jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), evaluation, types)
 
@@ -452,5 +452,5 @@ def _host_response_types(num_actions: int, first_plays: bool, request: Any) -> E
     """The types of the evaluation of (key, observations)."""
     count = len(jax.tree.leaves(request[1])[0])
     logits, value = jnp.zeros((count, num_actions)), jnp.zeros(count)
-    first_play = jnp.zeros((count, 2, num_actions), bool) if first_plays else None
-    return jax.eval_shape(lambda: Evaluation(logits, value, first_play))
+    played = jnp.zeros((count, 2, num_actions), bool) if first_plays else None
+    return jax.eval_shape(lambda: Evaluation(logits, value, played))

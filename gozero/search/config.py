@@ -22,7 +22,7 @@ from gozero.runs.settings import (
     first_conflict,
 )
 from gozero.search.edges import Rule, SelectionRule, as_rule
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 from gozero.search.rules.operators import Operator
 from gozero.search.rules.puct import Puct
 from gozero.search.score import ScoreUtility
@@ -36,8 +36,8 @@ class Transpositions:
     """How transpositions share evaluations.
 
     Attributes:
-      key: ``(context, position, trail) -> u32[2]``; positions with equal keys share an evaluation.
-        None: a hash of the observation, which is all that the evaluator sees.
+      key: ``(context, position, ancestors) -> u32[2]``; positions with equal keys share an
+        evaluation. None: a hash of the observation, which is all that the evaluator sees.
       rounds: the most simulations, for each leaf of a step, that a tree makes between two calls of
         the evaluator while another tree waits for the next call. With 1, the evaluator is called
         for every simulation; sharing then reduces the positions needed in each call, but not the
@@ -47,7 +47,7 @@ class Transpositions:
       ValueError: naming the field, what it was and what is allowed.
     """
 
-    key: Callable[[Any, Any, Trail], jax.Array] | None = None
+    key: Callable[[Any, Any, Ancestors], jax.Array] | None = None
     rounds: int = 8
 
     def __post_init__(self):
@@ -165,7 +165,7 @@ class Amaf:
     Attributes:
       first: "either": plays where the player was the first of the two players to play the action,
         as in the paper's text; "same": any play by the player, as in its Algorithm 2. This applies
-        to the path; for the playout, the evaluator's `first_play` must follow the same definition,
+        to the path; for the playout, the evaluator's `played` must follow the same definition,
         as with `playout_evaluator(first_plays=...)`.
       ancestor: the visits that a node needs for its own AMAF statistics to be used. A node with
         fewer uses those of its nearest ancestor in the tree that has this many visits and the same

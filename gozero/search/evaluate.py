@@ -16,7 +16,7 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 from gozero.search import proofs, score, values
-from gozero.search.game import Evaluate, Evaluation, Evaluator, Heuristic, History, Trail
+from gozero.search.game import Ancestors, Evaluate, Evaluation, Evaluator, Heuristic, History
 from gozero.search.score import ScoreUtility
 
 
@@ -25,7 +25,7 @@ class Evaluated(NamedTuple):
     value: jax.Array  # i32[B], fixed point: exact where the game is over
     over: jax.Array  # bool[B]
     ok: jax.Array  # bool[B]
-    first_play: jax.Array | None  # bool[B, 2, A], see `Evaluation`
+    played: jax.Array | None  # bool[B, 2, A], see `Evaluation`
     heuristic: Heuristic | None
     proven: jax.Array  # i8[B]: the result that the end of the game proves, see `proofs`
     positions: Any = None  # [B], see `Evaluation`; None: unchanged
@@ -33,10 +33,10 @@ class Evaluated(NamedTuple):
     utility: jax.Array | None = None  # i32[B], fixed point: of the score, if a rule needs it
 
     @property
-    def played(self) -> jax.Array:
-        """bool[B, 2, A]: `first_play`; all False without a playout, or where the game is over."""
-        if self.first_play is not None:
-            return self.first_play & ~self.over[:, None, None]
+    def credited(self) -> jax.Array:
+        """bool[B, 2, A]: `played`; all False without a playout, or where the game is over."""
+        if self.played is not None:
+            return self.played & ~self.over[:, None, None]
         num_trees, num_actions = self.prior.shape
         return jnp.zeros((num_trees, 2, num_actions), bool)
 
@@ -54,7 +54,7 @@ class ExternalEvaluator(NamedTuple):
     """Replaces an evaluator where other programs apply the rules and evaluate (`compile.split`)."""
 
     evaluate: Callable[..., tuple[RulesResult, Evaluation]]
-    """(key, contexts, positions, trail) -> the results of `apply_rules` and `evaluation_of`."""
+    """(key, contexts, positions, ancestors) -> the results of `apply_rules` and `evaluation_of`."""
     observe: None = None
 
     def prepared(self) -> ExternalEvaluator:
@@ -62,18 +62,23 @@ class ExternalEvaluator(NamedTuple):
 
 
 def evaluate_positions(
-    game: History, evaluator: Evaluator | ExternalEvaluator, key, contexts, positions, trail: Trail
+    game: History,
+    evaluator: Evaluator | ExternalEvaluator,
+    key,
+    contexts,
+    positions,
+    ancestors: Ancestors,
 ) -> Evaluated:
     """Legality, result and evaluation of B positions."""
     if isinstance(evaluator, ExternalEvaluator):
-        rules_result, evaluation = evaluator.evaluate(key, contexts, positions, trail)
+        rules_result, evaluation = evaluator.evaluate(key, contexts, positions, ancestors)
         check_evaluation(evaluation, rules_result.legal.shape)
     else:
-        rules_result = apply_rules(game, contexts, positions, trail)
-        evaluation = evaluation_of(game, evaluator, key, contexts, positions, trail)
+        rules_result = apply_rules(game, contexts, positions, ancestors)
+        evaluation = evaluation_of(game, evaluator, key, contexts, positions, ancestors)
         check_evaluation(evaluation, rules_result.legal.shape)
         if evaluation.positions is not None:
-            rules_result = apply_rules(game, contexts, evaluation.positions, trail)
+            rules_result = apply_rules(game, contexts, evaluation.positions, ancestors)
     return combined_evaluation(*rules_result[:3], evaluation, rules_result.score)
 
 
@@ -95,9 +100,9 @@ def with_utility(
     return evaluated._replace(utility=values.to_fixed(amount))
 
 
-def apply_rules(game: History, contexts, positions, trail: Trail) -> RulesResult:
+def apply_rules(game: History, contexts, positions, ancestors: Ancestors) -> RulesResult:
     """Apply the rules of the game to B positions."""
-    legal = jax.vmap(game.legal)(contexts, positions, trail)
+    legal = jax.vmap(game.legal)(contexts, positions, ancestors)
     if game.scored is None:
         return RulesResult(legal, *jax.vmap(game.outcome)(contexts, positions))
     over, exact, points = jax.vmap(game.scored)(contexts, positions)
@@ -105,10 +110,10 @@ def apply_rules(game: History, contexts, positions, trail: Trail) -> RulesResult
 
 
 def evaluation_of(
-    game: History, evaluator: Evaluator, key, contexts, positions, trail: Trail
+    game: History, evaluator: Evaluator, key, contexts, positions, ancestors: Ancestors
 ) -> Evaluation:
     """The evaluator's output for B positions."""
-    observations = jax.vmap(game.observe)(contexts, positions, trail)
+    observations = jax.vmap(game.observe)(contexts, positions, ancestors)
     return evaluator.evaluate(evaluator.params, key, observations)
 
 
@@ -128,7 +133,7 @@ def combined_evaluation(
     expected = evaluation.score
     if expected is not None and points is not None:
         expected = jnp.where(over[:, None], points, expected)
-    optional = evaluation.first_play, heuristic, proven, evaluation.positions, expected
+    optional = evaluation.played, heuristic, proven, evaluation.positions, expected
     return Evaluated(prior, value, over, ok, *optional)
 
 
@@ -165,8 +170,8 @@ def check_evaluation(evaluation: Any, shape: tuple[int, ...]) -> None:
         )
     count, num_actions = shape
     expected = {"prior_logits": (count, num_actions), "value": (count,)}
-    if evaluation.first_play is not None:
-        expected["first_play"] = (count, 2, num_actions)
+    if evaluation.played is not None:
+        expected["played"] = (count, 2, num_actions)
     if evaluation.score is not None:
         expected["score"] = (count, 2)
     for name, expected_shape in expected.items():

@@ -14,17 +14,19 @@ from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import Evaluated
-from gozero.search.game import History, Trail, where_games
+from gozero.search.game import Ancestors, History, where_games
 from gozero.search.prior_counts import evaluation_fields
 from gozero.search.select import Leaf
 from gozero.search.tree import ROOT, Path, Tree
 
 
-def new_positions(game: History, tree: Tree, leaf: Leaf, config: SearchConfig) -> tuple[Trail, Any]:
+def new_positions(
+    game: History, tree: Tree, leaf: Leaf, config: SearchConfig
+) -> tuple[Ancestors, Any]:
     """(the ancestors of the positions to evaluate, these positions [B]), one for each tree."""
-    trail, parents = read_trail(game, tree, leaf.path, config)
+    ancestors, parents = read_ancestors(game, tree, leaf.path, config)
     positions = positions_to_evaluate(game, parents, leaf)
-    return trail._replace(length=leaf.path.length + leaf.grows), positions
+    return ancestors._replace(length=leaf.path.length + leaf.grows), positions
 
 
 def positions_to_evaluate(game, parents: Any, leaf: Leaf) -> Any:
@@ -32,13 +34,13 @@ def positions_to_evaluate(game, parents: Any, leaf: Leaf) -> Any:
     return where_games(leaf.grows, jax.vmap(game.play)(parents, leaf.action), parents)
 
 
-def read_trail(
+def read_ancestors(
     game: History,
     tree: Tree,
     path: Path,
     config: SearchConfig,
     first_rows: jax.Array | None = None,
-) -> tuple[Trail, Any]:
+) -> tuple[Ancestors, Any]:
     """(the ancestors of the ends of M paths, the positions at these ends).
 
     `first_rows`, i32[M], are the rows of the roots of the paths' trees; None: one path per tree.
@@ -51,12 +53,12 @@ def read_trail(
     if not game.sees_ancestors:
         ends = trees.read_positions(tree, first_rows + path.end)
         repeated = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
-        return Trail(jax.tree.map(repeated, ends), path.length), ends
+        return Ancestors(jax.tree.map(repeated, ends), path.length), ends
     nodes = jnp.maximum(path.nodes[: config.path_limit + 1], ROOT).T
     positions = trees.read_positions(tree, first_rows[:, None] + nodes, jnp.max(path.length) + 1)
     ends = jax.tree.map(lambda x: jax.vmap(lambda x, i: x[i])(x, path.length), positions)
     ancestors = jax.tree.map(lambda x: x[:, : config.path_limit], positions)
-    return Trail(ancestors, path.length), ends
+    return Ancestors(ancestors, path.length), ends
 
 
 def add_leaf(
@@ -204,7 +206,7 @@ def choose_again(
         return choose.choose_again(tree, path, config.select, draws.tie_seeds, int(has_root_rule))
     credit = None
     if config.amaf is not None and evaluated is not None:
-        counted = backup.amaf_counted(tree, path, evaluated.played, config.amaf.first)
+        counted = backup.amaf_counted(tree, path, evaluated.credited, config.amaf.first)
         credit = dense.Credit(counted, evaluated.value, config.amaf.legal_only)
     is_full = tree_full if config.fills else None
     tree = dense.choose_again(tree, path, config.select, draws.tie_seeds, credit, is_full)

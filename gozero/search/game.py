@@ -14,16 +14,16 @@ import jax
 import jax.numpy as jnp
 
 
-class Trail(NamedTuple):
+class Ancestors(NamedTuple):
     """The ancestors of a position inside the tree, root first, without the position itself."""
 
     positions: Any  # positions with a leading axis [D]; entries from `length` on are undefined
     length: jax.Array  # i32[]: the number of ancestors, 0 at the root
 
 
-def no_ancestors(position: Any) -> Trail:
-    """The trail of a root: no ancestors, in arrays for one."""
-    return Trail(jax.tree.map(lambda x: x[None], position), jnp.int32(0))
+def no_ancestors(position: Any) -> Ancestors:
+    """Those of a root, which has none; the arrays have room for one."""
+    return Ancestors(jax.tree.map(lambda x: x[None], position), jnp.int32(0))
 
 
 def where_games(mask: jax.Array, new: Any, old: Any) -> Any:
@@ -43,20 +43,20 @@ class History(NamedTuple):
     Attributes:
       root: (state) -> (context, position).
       play: (position, action) -> position. Assumes a legal action.
-      legal: (context, position, trail) -> bool[A].
+      legal: (context, position, ancestors) -> bool[A].
       outcome: (context, position) -> (over bool[], value f32[]); as `Game.outcome`.
-      observe: (context, position, trail) -> the evaluator's input, any pytree.
+      observe: (context, position, ancestors) -> the evaluator's input, any pytree.
       scored: (context, position) -> (over, value, score f32[]): `outcome` and the score of a
         finished game in points, for the player to move. None: the game has no score.
-      sees_ancestors: whether `legal` or `observe` reads the trail's positions. If False, they read
-        only its length, and the search reads no ancestors from the tree.
+      sees_ancestors: whether `legal` or `observe` reads the positions of ancestors. If False, they
+        read only the number of ancestors, and the search reads none from the tree.
     """
 
     root: Callable[[Any], tuple[Any, Any]]
     play: Callable[[Any, jax.Array], Any]
-    legal: Callable[[Any, Any, Trail], jax.Array]
+    legal: Callable[[Any, Any, Ancestors], jax.Array]
     outcome: Callable[[Any, Any], tuple[jax.Array, jax.Array]]
-    observe: Callable[[Any, Any, Trail], Any]
+    observe: Callable[[Any, Any, Ancestors], Any]
     scored: Callable[[Any, Any], tuple[jax.Array, jax.Array, jax.Array]] | None = None
     sees_ancestors: bool = True
 
@@ -123,7 +123,7 @@ class Game(NamedTuple):
     points: Points | None = None
 
 
-def history_of(game: Game, observe: Callable[[Any, Any, Trail], Any] | None = None) -> History:
+def history_of(game: Game, observe: Callable[[Any, Any, Ancestors], Any] | None = None) -> History:
     """The functions of a game that a search calls, as a `History`.
 
     `observe` is the evaluator's; None: the game's own.
@@ -131,9 +131,9 @@ def history_of(game: Game, observe: Callable[[Any, Any, Trail], Any] | None = No
     history = game.history or History(
         root=lambda state: ((), state),
         play=game.play,
-        legal=lambda context, state, trail: game.legal(state),
+        legal=lambda context, state, ancestors: game.legal(state),
         outcome=lambda context, state: game.outcome(state),
-        observe=lambda context, state, trail: game.observe(state),
+        observe=lambda context, state, ancestors: game.observe(state),
         sees_ancestors=observe is not None,
     )
     return history if observe is None else history._replace(observe=observe)
@@ -222,7 +222,7 @@ class Evaluation(NamedTuple):
 
     prior_logits: jax.Array  # f32[M, A]; illegal actions may have any value
     value: jax.Array  # f32[M] in [-1, 1], for the player to move
-    first_play: jax.Array | None = None
+    played: jax.Array | None = None
     """bool[M, 2, A]: [:, 0] the actions that the player to move was the first of the two players
     to play in the playout, [:, 1] those that the opponent was the first to play; `Amaf` credits
     them. (With ``Amaf(first="same")``: all actions that each player played.) None: there was no
@@ -248,8 +248,8 @@ class Evaluator(NamedTuple):
     Attributes:
       evaluate: ``(params, key, observations[M]) -> Evaluation`` of M positions.
       params: passed to `evaluate`.
-      observe: (context, position, trail) -> the evaluator's input, as `History.observe`; for a game
-        without a history, the position is the state. None: the game's own `observe`.
+      observe: (context, position, ancestors) -> the evaluator's input, as `History.observe`; for a
+        game without a history, the position is the state. None: the game's own `observe`.
       select: the recommended rule for `SearchConfig.select`, if there is one.
       about: a description for the records of a run; plain data.
       prepare: params -> params with which `evaluate` returns the same with less computation. A
@@ -258,7 +258,7 @@ class Evaluator(NamedTuple):
 
     evaluate: Evaluate
     params: Any = None
-    observe: Callable[[Any, Any, Trail], Any] | None = None
+    observe: Callable[[Any, Any, Ancestors], Any] | None = None
     select: Callable | None = None
     about: dict[str, Any] = {}  # noqa: RUF012 (never written)
     prepare: Callable[[Any], Any] | None = None

@@ -59,7 +59,7 @@ class Update(NamedTuple):
     tie_seeds: jax.Array  # u32[B]
     new: NewNodes | None = None
     value: jax.Array | None = None  # i32[B]: to back up
-    first_play: jax.Array | None = None  # bool[B, 2, A]: `Evaluation.first_play`, to credit
+    played: jax.Array | None = None  # bool[B, 2, A]: `Evaluation.played`, to credit
     tree_full: jax.Array | None = None  # bool[B]: as in `select.Leaf`
     root: RootInputs | None = None  # if given, the rule `Settings.root` chooses at the roots
 
@@ -127,10 +127,10 @@ def root_inputs(config: Any, gumbel: jax.Array) -> RootInputs | None:
 
 
 def credited_plays(evaluated: Any, config: Any) -> jax.Array | None:
-    """`Update.first_play`; None if all-moves-as-first statistics are not kept."""
+    """`Update.played`; None if all-moves-as-first statistics are not kept."""
     if config.amaf is None:
         return None
-    return evaluated.played if evaluated.first_play is None else evaluated.first_play
+    return evaluated.credited if evaluated.played is None else evaluated.played
 
 
 def leaves_of(positions: Any) -> tuple[jax.Array, ...]:
@@ -246,8 +246,8 @@ class _Program:
         is_dense = self.tree.is_dense
         if new is not None and new.grows is None and not is_dense:
             return  # a new root has no choice to make, and not every rule can be in a kernel
-        if self.update.first_play is not None:
-            self.credit(self.update.first_play, self.update.new.over[self.number])
+        if self.update.played is not None:
+            self.credit(self.update.played, self.update.new.over[self.number])
             paths.settle()
         end = self.length + (1 if is_dense else self.full.astype(jnp.int32))
         choose = self.choose_dense if is_dense else self.choose_cached
@@ -403,14 +403,14 @@ class _Program:
             total = paths.load(array, row, mask=on_path) + amount
             paths.store(array, row, mask=on_path, value=total)
 
-    def credit(self, first_play: Any, over: jax.Array) -> None:
+    def credit(self, played: Any, over: jax.Array) -> None:
         """As `backup.amaf_counted`, with the credit that `dense.choose_again` adds."""
         tree, b = self.tree, self.number
         value, one_ply = self.update.value[b], cast(Any, 1)
 
         def played_by(player: int) -> jax.Array:
             index = jnp.int32(b), jnp.int32(player), self.actions
-            return (paths.load(first_play, *index, mask=self.is_action) & ~over).astype(jnp.int32)
+            return (paths.load(played, *index, mask=self.is_action) & ~over).astype(jnp.int32)
 
         def one_up(i, carry):
             mine, other, gained = carry

@@ -26,7 +26,7 @@ from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, Rule, as_rule, tie_break
 from gozero.search.evaluate import Evaluated, evaluate_positions
 from gozero.search.expand import positions_to_evaluate
-from gozero.search.game import Evaluator, History, Trail
+from gozero.search.game import Ancestors, Evaluator, History
 from gozero.search.select import Leaf
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
@@ -164,10 +164,10 @@ def simulate(
       lane_tree, ok: the trees in lanes and the flags so far.
     """
     leaf, end = _find_leaf(tree, lane_tree, config)
-    trail, parents = _read_trail(game, tree, lane_tree, leaf.path, config)
+    ancestors, parents = _read_ancestors(game, tree, lane_tree, leaf.path, config)
     positions = positions_to_evaluate(game, parents, leaf)
-    trail = trail._replace(length=end.length + leaf.grows)
-    evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
+    ancestors = ancestors._replace(length=end.length + leaf.grows)
+    evaluated = evaluate_positions(game, evaluator, key, contexts, positions, ancestors)
     if evaluated.positions is not None:
         positions = evaluated.positions
 
@@ -256,17 +256,17 @@ def _unsigned(x: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(x, jnp.uint32)
 
 
-def _read_trail(
+def _read_ancestors(
     game: History, tree: Tree, lane_tree: LaneTrees, path: Path, config: SearchConfig
-) -> tuple[Trail, Any]:
-    """`expand.read_trail`; ancestors from `length` on are all zeros."""
+) -> tuple[Ancestors, Any]:
+    """`expand.read_ancestors`; ancestors from `length` on are all zeros."""
     ancestors, end_words = lane_trees.read_along(lane_tree.words, path.nodes)
     decoded = lambda words: rows.decode(tree.codec, tuple(_matrices(words, tree.positions)))
     ends = decoded(end_words)
     if not game.sees_ancestors:
         repeat = lambda x: jnp.broadcast_to(x[:, None], (len(x), config.path_limit, *x.shape[1:]))
-        return Trail(jax.tree.map(repeat, ends), path.length), ends
-    return Trail(decoded(ancestors.transpose(0, 2, 1)), path.length), ends
+        return Ancestors(jax.tree.map(repeat, ends), path.length), ends
+    return Ancestors(decoded(ancestors.transpose(0, 2, 1)), path.length), ends
 
 
 def choose_by(select: Rule):

@@ -55,13 +55,13 @@ def simulate(
     nodes = jnp.transpose(leaf_paths.nodes, (1, 2, 0)).reshape(num_levels, -1)
     paths = Path(nodes, by_tree(leaf_paths.length))
     first_rows = repeated(tree.row(0))
-    trail, positions = expand.read_trail(game, tree, paths, config, first_rows)
+    ancestors, positions = expand.read_ancestors(game, tree, paths, config, first_rows)
     row = first_rows + paths.end
     evaluated = evaluate_positions(
-        game, evaluator, key, jax.tree.map(repeated, contexts), positions, trail
+        game, evaluator, key, jax.tree.map(repeated, contexts), positions, ancestors
     )
     utility, center = config.score_utility, jax.tree.map(repeated, draws.score_center)
-    evaluated = with_utility(evaluated, utility, center, trail.length)
+    evaluated = with_utility(evaluated, utility, center, ancestors.length)
     grows = by_tree(leaf_paths.grows)
     outside = tree.num_rows + jnp.arange(row.size, dtype=jnp.int32)
     tree = expand.write_evaluated(

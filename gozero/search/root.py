@@ -21,7 +21,7 @@ from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.edges import Edges, among_children, as_rule, best_edge, tie_break
 from gozero.search.evaluate import Evaluated, ExternalEvaluator, evaluate_positions
-from gozero.search.game import Evaluator, History, Trail
+from gozero.search.game import Ancestors, Evaluator, History
 from gozero.search.prior_counts import evaluation_fields
 from gozero.search.tree import NO_NODE, ROOT, Entries, Path, Tree
 
@@ -41,10 +41,10 @@ def evaluate_roots(
         lambda x: jnp.broadcast_to(x[:, None], (num_trees, config.path_limit, *x.shape[1:])),
         roots,
     )
-    trail = Trail(stacked, jnp.zeros(num_trees, jnp.int32))
+    ancestors = Ancestors(stacked, jnp.zeros(num_trees, jnp.int32))
     if not isinstance(evaluator, ExternalEvaluator):
         evaluator = evaluator._replace(evaluate=mode.fast_compile()(evaluator.evaluate))
-    evaluated = evaluate_positions(game, evaluator, key, contexts, roots, trail)
+    evaluated = evaluate_positions(game, evaluator, key, contexts, roots, ancestors)
     prior = evaluated.prior
     if config.root_temperature != 1:
         prior = jax.vmap(soften, in_axes=(0, None))(prior, config.root_temperature)
@@ -73,10 +73,10 @@ def new_trees(
             none = jax.tree.map(lambda x: jnp.zeros((1, *x.shape[1:]), x.dtype), roots)
             blank = allocate(none, 1)
         new = in_kernel.NewNodes(in_kernel.words_of(roots), evaluated.prior, evaluated.over)
-        first_play = in_kernel.credited_plays(evaluated, config)
+        played = in_kernel.credited_plays(evaluated, config)
         root_inputs = in_kernel.root_inputs(config, draws.gumbel)
         update = in_kernel.Update(
-            None, draws.tie_seeds, new, evaluated.value, first_play, root=root_inputs
+            None, draws.tie_seeds, new, evaluated.value, played, root=root_inputs
         )
         tree = in_kernel.new_trees(blank, shapes, update, in_kernel.settings_of(config))
         if config.root_select is not None and root_inputs is None:
@@ -112,7 +112,7 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
         tree = dense.open_rows(tree, row)
         credit = None
         if config.amaf is not None:
-            own_plays = evaluated.played[:, 0]
+            own_plays = evaluated.credited[:, 0]
             credit = dense.Credit(
                 rows.pack(own_plays)[None], evaluated.value, config.amaf.legal_only
             )

@@ -331,9 +331,9 @@ def simulate(
         return expand.add_leaf(tree, leaf, positions, evaluated, config, draws)
 
     leaf = _as_kernel(find, config, tree, tree, draws.tie_seeds)
-    trail, positions = expand.new_positions(game, tree, leaf, config)
-    evaluated = evaluate_positions(game, evaluator, key, contexts, positions, trail)
-    center, plies = draws.score_center, trail.length
+    ancestors, positions = expand.new_positions(game, tree, leaf, config)
+    evaluated = evaluate_positions(game, evaluator, key, contexts, positions, ancestors)
+    center, plies = draws.score_center, ancestors.length
     evaluated = with_utility(evaluated, config.score_utility, center, plies)
     grown = _as_kernel(add, config, tree, (tree, leaf), positions, evaluated, draws)
     return grown, ok & evaluated.ok

@@ -38,17 +38,19 @@ from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig, Transpositions
 from gozero.search.evaluate import check_evaluation, combined_evaluation
-from gozero.search.game import Evaluation, Evaluator, History, Trail
+from gozero.search.game import Ancestors, Evaluation, Evaluator, History
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
 _SEEDS = (0x9E3779B9, 0x7F4A7C15)
 
 
-def keys(sharing: Transpositions, contexts, positions, trail: Trail, observations) -> jax.Array:
+def keys(
+    sharing: Transpositions, contexts, positions, ancestors: Ancestors, observations
+) -> jax.Array:
     """u32[B, 2]: the keys of B positions. (0, 0 marks a node without a key.)"""
     if sharing.key is None:
         return jax.vmap(hash_of)(observations)
-    key = jax.vmap(sharing.key)(contexts, positions, trail)
+    key = jax.vmap(sharing.key)(contexts, positions, ancestors)
     # A custom key need not be a hash: spread keys over the table, mapping pairs one to one.
     high = mix(key[:, 0] ^ np.uint32(_SEEDS[0]))
     low = mix(key[:, 1] ^ np.uint32(_SEEDS[1]) ^ high)
@@ -272,17 +274,17 @@ def _find_leaves(
     leaf = select.find_leaf(tree, config, draws.tie_seeds)
     if sharing.key is not None:  # a key may depend on the ancestors
         game = game._replace(sees_ancestors=True)
-    trail, positions = expand.new_positions(game, tree, leaf, config)
-    observations = jax.vmap(game.observe)(contexts, positions, trail)
+    ancestors, positions = expand.new_positions(game, tree, leaf, config)
+    observations = jax.vmap(game.observe)(contexts, positions, ancestors)
     over, exact = jax.vmap(game.outcome)(contexts, positions)
-    key = keys(sharing, contexts, positions, trail, observations)
+    key = keys(sharing, contexts, positions, ancestors, observations)
     lookup = look_up(tree, state.slots, key)
     is_known = over | (lookup.node != NO_NODE)
     evaluation = rows.read(tree.shared.evaluation, tree.row(jnp.maximum(lookup.node, ROOT)))
     return _Leaf(
         leaf,
         positions,
-        jax.vmap(game.legal)(contexts, positions, trail),
+        jax.vmap(game.legal)(contexts, positions, ancestors),
         over,
         exact.astype(jnp.float32),
         key,
@@ -367,8 +369,8 @@ def _no_waiting(game: History, contexts, config: SearchConfig, tree: Tree) -> _W
     count, num_trees = config.leaves, tree.num_trees
     nodes = jnp.full((select.num_levels(config), num_trees), ROOT, jnp.int32)
     at_root = Path(nodes, jnp.zeros(num_trees, jnp.int32))
-    trail, roots = expand.read_trail(game, tree, at_root, config)
-    observations = jax.vmap(game.observe)(contexts, roots, trail)
+    ancestors, roots = expand.read_ancestors(game, tree, at_root, config)
+    observations = jax.vmap(game.observe)(contexts, roots, ancestors)
     repeated = lambda x: jnp.repeat(x[:, None], count, axis=1)
     zeros, all_false = jnp.zeros((num_trees, count), jnp.int32), jnp.zeros((num_trees, count), bool)
     return _Waiting(

@@ -21,7 +21,7 @@ from gozero.apps.analysis.query import QueryError
 from gozero.apps.analysis.search import FullAnalysis
 from gozero.go import rules as go
 from gozero.runs import memory
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 
 BASE = {"id": "q", "moves": [], "boardXSize": 3, "boardYSize": 3, "komi": 0.5}
 VISITS = 24
@@ -518,8 +518,8 @@ def test_moves_are_avoided_by_one_player_and_down_to_a_depth():
     def legal(avoid, to_play, length):
         state = go.with_to_play(go.init(rules), to_play)
         context, position = game.history.root(search.RestrictedState(state, avoid))
-        trail = Trail(jax.tree.map(lambda x: jnp.stack([x] * 3), position), length)
-        return game.history.legal(context, position, trail)
+        ancestors = Ancestors(jax.tree.map(lambda x: jnp.stack([x] * 3), position), length)
+        return game.history.legal(context, position, ancestors)
 
     some, everything = np.array([2, 2, 1, 0, 0]), np.full(5, 9)
     for avoiding, to_play in itertools.product((0, 1), repeat=2):
@@ -545,12 +545,12 @@ def test_the_game_without_avoided_moves_is_the_game():
     context, position = history.root(state)
     restricted_context, restricted_position = wrapped.root(restricted)
     chex.assert_trees_all_equal(restricted_position, position)
-    trail = Trail(jax.tree.map(lambda x: x[None], position), np.int32(0))
+    ancestors = Ancestors(jax.tree.map(lambda x: x[None], position), np.int32(0))
     assert [float(x) for x in history.scored(context, position)] == [1.0, -1.0, -2.0]  # White's
     for name, rest in {
-        "legal": (trail,),
+        "legal": (ancestors,),
         "outcome": (),
-        "observe": (trail,),
+        "observe": (ancestors,),
         "scored": (),
     }.items():
         expected = getattr(history, name)(context, position, *rest)

@@ -77,7 +77,9 @@ def search(count: int, simulations: int = 100, **settings) -> Callable:
     no_network = lambda params, key, seen: gozero.Evaluation(
         jax.random.normal(key, (count, rules.num_actions)), jnp.zeros(count)
     )
-    evaluator = gozero.Evaluator(no_network, observe=lambda context, position, trail: trail.length)
+    evaluator = gozero.Evaluator(
+        no_network, observe=lambda context, position, ancestors: ancestors.length
+    )
     config = gozero.SearchConfig(simulations, **settings)
     run = lambda key: gozero.search(gozero.go_game(rules), evaluator, key, states, config).visits
     return compiled(run, jax.random.key(0))

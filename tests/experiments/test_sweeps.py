@@ -33,7 +33,7 @@ FLAGS = PlayerConfig(search="uct", simulations=8)
 def evaluate_by_area(rules, setup):
     """Evaluate by the area score of the board, which compiles faster than playouts."""
 
-    def observe(state, position, trail):
+    def observe(state, position, ancestors):
         ahead = scoring.area_difference(rules, position) - state.komi
         return jnp.where(position.to_play == 0, ahead, -ahead)
 

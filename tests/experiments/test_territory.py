@@ -14,7 +14,7 @@ from experiments.surveyed import territory
 from gozero.go.rules import Rules, init, play
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 
 RULES = Rules(3, ko="simple")
 CONFIG = NetworkConfig(1, 8, auxiliary=True, board_size=3)
@@ -34,7 +34,7 @@ def test_values_are_scores_for_the_player_to_move():
     evaluator = territory.territory_evaluator(RULES, CONFIG, params)
     states = [init(RULES, 2.5), play(RULES, init(RULES, 2.5), 4)]
     states = jax.tree.map(lambda *x: jnp.stack(x), *states)
-    see = lambda state: evaluator.observe(state, state.position, Trail(None, jnp.int32(0)))
+    see = lambda state: evaluator.observe(state, state.position, Ancestors(None, jnp.int32(0)))
     seen = jax.vmap(see)(states)
     result = evaluator.evaluate(evaluator.params, jax.random.key(0), seen)
     np.testing.assert_allclose(result.value, np.tanh([6.5 / 9, 11.5 / 9]), rtol=1e-5)

@@ -23,11 +23,11 @@ def fill_evaluator(size: int) -> Evaluator:
         value, played = jax.vmap(_fill)(boards, random)
         return Evaluation(jnp.zeros((count, size * size)), value, played)
 
-    return Evaluator(evaluate, observe=lambda context, board, trail: board)
+    return Evaluator(evaluate, observe=lambda context, board, ancestors: board)
 
 
 def _fill(board: HexBoard, random: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(value f32[], first_play bool[2, A]): points are filled in random order, the mover first."""
+    """(value f32[], played bool[2, A]): points are filled in random order, the mover first."""
     first, second = (hex._unpack(rows) for rows in board.stones)
     vacant = ~(first | second).reshape(-1)
     order = jnp.argsort(jnp.where(vacant, random, jnp.inf))

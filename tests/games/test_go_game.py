@@ -1,4 +1,4 @@
-"""Go as the search sees it: superko over the game and the trail, results, keys."""
+"""Go as the search sees it: superko over the game and the ancestors, results, keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 from tests.go.stepping import new_games, stepper
 from tests.reference.go import BLACK, ReferenceGame
 
@@ -28,8 +28,8 @@ DEPTH = 12
         (3, 9, "positional", True),
     ],
 )
-def test_legality_over_game_and_trail_equals_the_whole_game(size, split, ko, suicide):
-    """From ply `split` on the past is in the trail, which must not change the mask.
+def test_legality_over_game_and_ancestors_equals_the_whole_game(size, split, ko, suicide):
+    """From ply `split` on the past is among the ancestors, which must not change the mask.
 
     The turn is passed to the other colour just before, as GTP does.
     """
@@ -41,7 +41,7 @@ def test_legality_over_game_and_trail_equals_the_whole_game(size, split, ko, sui
     rng = np.random.RandomState(size + split)
     states = new_games(rules, num_games)
     references = [ReferenceGame(size, ko, suicide) for _ in range(num_games)]
-    trail, root, banned = [], None, 0
+    ancestors, root, banned = [], None, 0
     for ply in range(split + DEPTH):
         if ply == split:
             for g in references[::2]:
@@ -50,7 +50,7 @@ def test_legality_over_game_and_trail_equals_the_whole_game(size, split, ko, sui
             states = turn(states, jnp.array([0 if g.to_play == BLACK else 1 for g in references]))
             root = states
         if ply >= split:
-            masks = legal(root, states.position, stacked(trail, states.position))
+            masks = legal(root, states.position, stacked(ancestors, states.position))
             expected = np.array([g.legal() for g in references])
             np.testing.assert_array_equal(masks, expected)
         actions = [random_move(rng, g) for g in references]
@@ -58,7 +58,7 @@ def test_legality_over_game_and_trail_equals_the_whole_game(size, split, ko, sui
             banned += num_repeats(g) if ply >= split else 0
             g.play(action)
         if ply >= split:
-            trail.append(states.position)
+            ancestors.append(states.position)
         states, _ = step(states, jnp.array(actions))
     assert banned > 0
 
@@ -78,11 +78,11 @@ def random_move(rng, game):
     return int(rng.choice(points)) if points and rng.rand() > 0.05 else game.size**2
 
 
-def stacked(trail, like):
-    """Positions [B] of each ply -> trails [B] of positions [DEPTH]."""
-    filler = [like] * (DEPTH - len(trail))
-    positions = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *trail, *filler)
-    return Trail(positions, jnp.full(like.ply.shape, len(trail), jnp.int32))
+def stacked(ancestors, like):
+    """Positions [B] of each ply -> ancestors [B] of positions [DEPTH]."""
+    filler = [like] * (DEPTH - len(ancestors))
+    positions = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *ancestors, *filler)
+    return Ancestors(positions, jnp.full(like.ply.shape, len(ancestors), jnp.int32))
 
 
 def play_all(rules, actions, komi):

@@ -37,7 +37,7 @@ def placed(game: ReferenceGame, action: int) -> int:
 
 
 def test_the_last_move_of_a_game_and_of_a_tree():
-    """Games, some with the turn given away, then a branch whose past is the trail."""
+    """Games, some with the turn given away, then a branch whose past is the ancestors."""
     play, give, last_of = compiled()
     rng, split = random.Random(1), 7
     states = new_games(RULES, GAMES)
@@ -72,9 +72,9 @@ def test_under_simple_ko_only_the_tree_gives_the_last_move():
     rules = go.Rules(size=3, ko="simple")
     root = go.play(rules, go.init(rules), 4)
     child = go.play_position(rules, root.position, 1)
-    trail = jax.tree.map(lambda x: jnp.asarray(x)[None], root.position)
+    ancestors = jax.tree.map(lambda x: jnp.asarray(x)[None], root.position)
     assert last_move(rules, root, root.position) == bb.NO_POINT
-    assert last_move(rules, root, child, trail, jnp.int32(1)) == 1
+    assert last_move(rules, root, child, ancestors, jnp.int32(1)) == 1
 
 
 def test_a_game_from_stones_has_no_last_move():

@@ -52,7 +52,7 @@ def test_games_agree_with_the_reference(form, size, ko, suicide, games, moves):
     ("split", "ko"), [(9, "situational"), pytest.param(0, "positional", marks=pytest.mark.thorough)]
 )
 def test_branches_agree_with_the_reference(form, split, ko):
-    legality = test_go_game.test_legality_over_game_and_trail_equals_the_whole_game
+    legality = test_go_game.test_legality_over_game_and_ancestors_equals_the_whole_game
     legality(3, split, ko, suicide=True)
 
 
@@ -71,7 +71,7 @@ def test_games_in_a_kernel_agree_with_the_reference(in_kernel, size, ko, suicide
 
 
 def test_branches_in_a_kernel_agree_with_the_reference(in_kernel):
-    legality = test_go_game.test_legality_over_game_and_trail_equals_the_whole_game
+    legality = test_go_game.test_legality_over_game_and_ancestors_equals_the_whole_game
     legality(3, 9, "situational", suicide=True)
 
 

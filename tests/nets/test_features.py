@@ -15,7 +15,7 @@ from gozero.go import ladders, symmetry
 from gozero.go import rules as go
 from gozero.nets import features
 from gozero.nets.features import FEATURES, FULL_GLOBALS, FULL_PLANES
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 from tests.go.stepping import new_games
 from tests.reference import benson
 from tests.reference.go import BLACK, WHITE, ReferenceGame
@@ -190,14 +190,14 @@ def test_compact_and_zero_planes_of_whole_games(size, count, moves, seed):
 @pytest.mark.parametrize("name", except_for(WITHIN_FULL))
 @pytest.mark.parametrize("cut", [*(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2)), 9])
 def test_a_search_observes_what_the_game_would(name, cut):
-    """The same position, with its last moves in the game's past or on a tree's trail."""
+    """The same position, its last moves in the game's past or among its ancestors in a tree."""
     steps = list(random_games(RULES, 6, 12, seed=2))
     root, last = steps[11 - cut][0], steps[-1][0]
-    ancestors = [states.position for states, _, _ in steps[11 - cut : 11]]
+    earlier = [states.position for states, _, _ in steps[11 - cut : 11]]
     room = [last.position] * (12 - cut)  # beyond the length: ignored
     stack = lambda *x: jnp.stack(x, axis=1)
-    trail = Trail(jax.tree.map(stack, *ancestors, *room), jnp.full(6, cut))
-    got = observer_in_a_tree(name)(root, last.position, trail)
+    ancestors = Ancestors(jax.tree.map(stack, *earlier, *room), jnp.full(6, cut))
+    got = observer_in_a_tree(name)(root, last.position, ancestors)
     jax.tree.map(np.testing.assert_array_equal, got, observer(name)(last))
 
 

@@ -23,7 +23,7 @@ from gozero.nets import kinds, weights
 from gozero.nets.features import Inputs
 from gozero.nets.katago import model_file, network
 from gozero.play.evaluators import over_symmetries
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 from tests.nets import katago_files as files
 
 DATA = pathlib.Path(
@@ -237,13 +237,13 @@ def test_a_search_is_optimistic_below_its_root():
     evaluator = gozero.network_evaluator(rules, config, {})
     assert (evaluator.about["optimism"], evaluator.about["root_optimism"]) == (1.0, 0.2)
     state = go.init(rules)
-    ancestors = jax.tree.map(lambda x: jnp.stack([x] * 2), state.position)
-    at = lambda n: evaluator.observe(state, state.position, Trail(ancestors, n)).optimism
+    positions = jax.tree.map(lambda x: jnp.stack([x] * 2), state.position)
+    at = lambda n: evaluator.observe(state, state.position, Ancestors(positions, n)).optimism
     assert [float(jax.jit(at)(n)) for n in (0, 1)] == [pytest.approx(0.2), 1.0]
     old = gozero.network_evaluator(rules, files.config(files.model(11, [files.ORDINARY])), {})
     assert old.about["optimism"] == 0.0
     assert "root_optimism" not in old.about
-    no_moves = Trail(ancestors, jnp.int32(1))
+    no_moves = Ancestors(positions, jnp.int32(1))
     assert jax.eval_shape(old.observe, state, state.position, no_moves).optimism is None
 
 

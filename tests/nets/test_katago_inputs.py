@@ -14,7 +14,7 @@ import pytest
 from gozero.go import ladders
 from gozero.go import rules as go
 from gozero.nets.katago import inputs
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 from tests.nets import katago_files
 from tests.reference import katago as reference
 from tests.reference.go import ReferenceGame
@@ -192,7 +192,7 @@ def test_unsupported_rules_are_refused():
     ],
 )
 def test_played_stones_count_in_territory_scoring_and_the_button_once(moves, bonus, half):
-    """Points for White before the first move and after each; also on a tree's trail."""
+    """Points for White before the first move and after each; also below the root of a tree."""
     rules = go.Rules(3, max_moves=50)
     territory, button = (
         dataclasses.replace(CONFIG, **change)
@@ -205,8 +205,8 @@ def test_played_stones_count_in_territory_scoring_and_the_button_once(moves, bon
     for split in (0, 2):
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *[s.position for s in states[split:]])
         for at in range(split, 6):
-            trail = Trail(stacked, jnp.int32(at - split))
-            arguments = rules, states[split], states[at].position, trail
+            ancestors = Ancestors(stacked, jnp.int32(at - split))
+            arguments = rules, states[split], states[at].position, ancestors
             assert inputs._bonus(territory, *arguments)[0] == bonus[at]
             points, kept = inputs._bonus(button, *arguments)
             assert (float(points), bool(kept.available)) == (half[at], at < taken)

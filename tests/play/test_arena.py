@@ -45,7 +45,7 @@ def play(first=RANDOM, second=RANDOM, seed=0, rules=RULES, **more):
 def by_area():
     """An evaluator by the current area score, which compiles faster than playouts."""
 
-    def observe(state, position, trail):
+    def observe(state, position, ancestors):
         ahead = scoring.area_difference(SIMPLE, position) - state.komi
         return jnp.where(position.to_play == 0, ahead, -ahead)
 

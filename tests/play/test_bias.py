@@ -35,8 +35,8 @@ def game() -> Game:
 def coin(params, key, plies):
     """Playouts won by chance, which play every action for the player to move."""
     won = jax.random.bernoulli(key, 0.5, plies.shape)
-    first_play = jnp.zeros((*plies.shape, 2, A), bool).at[:, 0].set(True)
-    return Evaluation(jnp.zeros((*plies.shape, A)), jnp.where(won, 1.0, -1.0), first_play)
+    played = jnp.zeros((*plies.shape, 2, A), bool).at[:, 0].set(True)
+    return Evaluation(jnp.zeros((*plies.shape, A)), jnp.where(won, 1.0, -1.0), played)
 
 
 @pytest.mark.thorough

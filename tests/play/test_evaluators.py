@@ -27,7 +27,7 @@ from gozero.playouts.policies import uniform
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import softmax_playouts, softmax_policy
-from gozero.search.game import Evaluation, Evaluator, Trail
+from gozero.search.game import Ancestors, Evaluation, Evaluator
 from tests.go.stepping import new_games
 
 RULES = go.Rules(size=3)
@@ -36,8 +36,8 @@ PASS = jax.jit(jax.vmap(lambda state: go.play(RULES, state, RULES.pass_action)))
 
 def evaluate(evaluator, states, seed=0):
     def run(states):
-        trail = Trail(None, jnp.zeros(states.komi.shape, jnp.int32))
-        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, trail))(states, states.position)
+        ancestors = Ancestors(None, jnp.zeros(states.komi.shape, jnp.int32))
+        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, ancestors))(states, states.position)
         return evaluator.evaluate(evaluator.params, jax.random.key(seed), seen)
 
     return jax.jit(run)(states)
@@ -97,15 +97,15 @@ def test_mogo_playouts_answer_the_last_move():
 
     @jax.jit
     def both_ways(states, key):
-        trail = Trail(None, jnp.int32(0))
-        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, trail))(states, states.position)
+        ancestors = Ancestors(None, jnp.int32(0))
+        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, ancestors))(states, states.position)
         played = mogo_playouts(RULES, states.position, key, last=last, first_plays=True)
         return seen, evaluator.evaluate(None, key, seen), played
 
     seen, evaluation, played = both_ways(states, jax.random.key(1))
     np.testing.assert_array_equal(seen[2], last)
     np.testing.assert_array_equal(evaluation.value, -jnp.sign(played.score))  # White is to move
-    first = np.asarray(evaluation.first_play)[np.arange(20), 0, played.first_action]
+    first = np.asarray(evaluation.played)[np.arange(20), 0, played.first_action]
     assert np.all(first | (played.first_action == RULES.pass_action))
 
 

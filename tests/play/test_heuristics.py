@@ -16,7 +16,7 @@ from gozero.play import heuristics
 from gozero.play.evaluators import playout_evaluator
 from gozero.play.networks import network_evaluator
 from gozero.playouts.policies.mogo import handcrafted
-from gozero.search.game import Evaluation, Trail
+from gozero.search.game import Ancestors, Evaluation
 from tests.go.stepping import new_games
 
 RULES = go.Rules(size=5)
@@ -57,8 +57,8 @@ def evaluated(name: str, **confidences):
     evaluator = heuristics.add_heuristic(RULES, EVALUATOR, name, **confidences)
 
     def run(params, states):
-        trail = Trail(None, jnp.zeros(states.komi.shape, jnp.int32))
-        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, trail))(states, states.position)
+        ancestors = Ancestors(None, jnp.zeros(states.komi.shape, jnp.int32))
+        seen = jax.vmap(lambda s, p: evaluator.observe(s, p, ancestors))(states, states.position)
         return evaluator.evaluate(params, jax.random.key(0), seen), seen
 
     return jax.jit(run)(evaluator.params, games())

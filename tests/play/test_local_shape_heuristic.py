@@ -13,7 +13,7 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.play.evaluators import playout_evaluator
 from gozero.search.config import Amaf, SearchConfig
-from gozero.search.game import Evaluator, Trail
+from gozero.search.game import Ancestors, Evaluator
 from gozero.search.prior_counts import with_heuristic
 from gozero.search.search import search
 from gozero.td import local_shape, shapes
@@ -36,8 +36,8 @@ def test_values_are_scaled_from_win_probabilities():
     heuristic = local_shape.heuristic(RULES, SHAPES)
 
     def run(table, states):
-        trail = Trail(None, jnp.zeros(states.komi.shape, jnp.int32))
-        seen = jax.vmap(lambda s, p: EVALUATOR.observe(s, p, trail))(states, states.position)
+        ancestors = Ancestors(None, jnp.zeros(states.komi.shape, jnp.int32))
+        seen = jax.vmap(lambda s, p: EVALUATOR.observe(s, p, ancestors))(states, states.position)
         after = jax.vmap(lambda s, a: go.play(RULES, s, a), (None, 0))
         values = jax.vmap(
             lambda s: jax.vmap(lambda p: local_shape.value(SHAPES, table, p))(

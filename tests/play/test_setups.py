@@ -26,7 +26,7 @@ from gozero.playouts.policies.softmax.softmax import softmax_policy
 from gozero.runs import memory
 from gozero.runs.memory import DoesNotFit
 from gozero.search.config import Amaf, Ensemble, Grandfather
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.expert import ExpertBias
 from gozero.search.rules.katago import KataGoPuct
@@ -208,14 +208,14 @@ def test_the_classical_player_counts_playouts_and_good_moves():
 
     @jax.jit
     def evaluated(states):
-        trail = Trail(None, jnp.zeros(1, jnp.int32))
-        see = lambda state, position: setup.evaluator.observe(state, position, trail)
+        ancestors = Ancestors(None, jnp.zeros(1, jnp.int32))
+        see = lambda state, position: setup.evaluator.observe(state, position, ancestors)
         seen = jax.vmap(see)(states, states.position)
         return setup.evaluator.evaluate(setup.evaluator.params, jax.random.key(0), seen)
 
     actual = evaluated(jax.tree.map(lambda x: jnp.asarray(x)[None], state))
-    assert actual.first_play.shape == (1, 2, 10)
-    assert actual.first_play.any(axis=2).all()
+    assert actual.played.shape == (1, 2, 10)
+    assert actual.played.any(axis=2).all()
     expected = [62 if action in (3, 4) else 50 for action in range(10)]
     assert actual.heuristic.amaf_visits.tolist() == [expected]
 

@@ -61,7 +61,7 @@ def openings(rules, *cases, seeds):
 
 def played(rules, states, num_simulations, evaluator=None):
     """(actions, values) of one batched search, each flat over [case, seed]."""
-    observe = evaluator.observe if evaluator else lambda state, position, trail: position.ply
+    observe = evaluator.observe if evaluator else lambda state, position, ancestors: position.ply
     evaluate = evaluator.evaluate if evaluator else even(rules)
     game = go_game(rules, observe)
     config = SearchConfig(

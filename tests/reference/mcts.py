@@ -30,10 +30,10 @@ class Node:
     def __init__(self, index, state, depth, evaluation):
         self.index, self.state, self.depth = index, state, depth
         # prior f32[A] with -inf where illegal, value, over; and, in some evaluations only,
-        # first_play bool[2, A], a heuristic's (value, visits, amaf_value, amaf_visits) [A], and a
+        # played bool[2, A], a heuristic's (value, visits, amaf_value, amaf_visits) [A], and a
         # score's mean and standard deviation.
         self.prior, value, self.over, *more = evaluation
-        self.first_play, heuristic, self.score = [*more, None, None, None][:3]
+        self.played, heuristic, self.score = [*more, None, None, None][:3]
         self.value = fixed(value)
         # 1, 2, 3: lost, drawn, won for the player to move; 0: not known
         exact = self.over and float(value) in (-1, 0, 1)
@@ -727,7 +727,7 @@ def credit(path, end, amaf):
     plays before the opponent does.
     """
     num_actions = len(end.prior)
-    played = [] if end.first_play is None or end.over else end.first_play
+    played = [] if end.played is None or end.over else end.played
     for i in range(len(path) + 1):
         node = path[i][0] if i < len(path) else end
         mover = (len(path) - i) % 2  # 0: the player to move at the end

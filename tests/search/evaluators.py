@@ -24,13 +24,13 @@ def hash_evaluate(num_actions: int, spread: float = 1.0, value_scale: float = 1.
     return evaluate
 
 
-def observe_position(context, position, trail):
+def observe_position(context, position, ancestors):
     """u32[]: a hash of a Go position and its depth below the root."""
     del context
     seen = jnp.uint32(7)
     for word in (*position.black, *position.white):
         seen = mix(seen * np.uint32(31) + word)
-    small = (position.to_play, position.passes, trail.length)
+    small = (position.to_play, position.passes, ancestors.length)
     for number in small:
         seen = mix(seen * np.uint32(31) + number.astype(jnp.uint32))
     return seen

@@ -111,7 +111,7 @@ def with_more(evaluate, playouts: bool, heuristic: bool):
         evaluated = evaluate(params, key, codes)
         if playouts:
             by = bits(codes, 99991) % 3  # 2: by neither player
-            evaluated = evaluated._replace(first_play=jnp.stack([by == 0, by == 1], axis=1))
+            evaluated = evaluated._replace(played=jnp.stack([by == 0, by == 1], axis=1))
         if heuristic:
             value = lambda tie_seed: (bits(codes, tie_seed) % 2049).astype(jnp.float32) / 1024 - 1
             count = lambda tie_seed: (bits(codes, tie_seed) % 5).astype(jnp.int32)
@@ -142,9 +142,9 @@ class Plain:
     @staticmethod
     def _evaluated(evaluate, codes, legal):
         evaluation = evaluate(None, None, codes)
-        plain = evaluation._replace(first_play=None, heuristic=None, score=None)
+        plain = evaluation._replace(played=None, heuristic=None, score=None)
         prior, value, _ = jax.vmap(checked)(legal, plain)
-        return prior, value, evaluation.first_play, evaluation.heuristic, evaluation.score
+        return prior, value, evaluation.played, evaluation.heuristic, evaluation.score
 
     def play(self, code: int, action: int) -> int:
         return mcts.mix((code * 31 + action) & 0xFFFFFFFF)
@@ -154,9 +154,9 @@ class Plain:
         legal = [a == 0 or mcts.mix(code ^ (a + 77)) % 3 != 0 for a in range(NUM_ACTIONS)]
         evaluated = self.evaluated(np.array([code], np.uint32), np.array([legal]))
         evaluated = jax.tree.map(lambda x: np.asarray(x)[0], evaluated)
-        prior, value, first_play, heuristic, score = evaluated
+        prior, value, played, heuristic, score = evaluated
         over = (code >> 5) % 8 == 0
         exact = 1.0 if code % 2 == 0 else -1.0
         if score is not None and over:
             score = np.array([points_of(code), 0.5], np.float32)
-        return prior, exact if over else float(value), over, first_play, heuristic, score
+        return prior, exact if over else float(value), over, played, heuristic, score

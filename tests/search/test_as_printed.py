@@ -51,9 +51,9 @@ def evaluator(first_action, heuristic, either=False):
         by = jax.nn.one_hot(actions, NUM_ACTIONS, dtype=bool)  # [M, LENGTH, A]
         if either:
             by &= jnp.cumsum(by, axis=1) == 1
-        first_play = jnp.stack([by[:, p::2].any(axis=1) for p in range(2)], axis=1)
+        played = jnp.stack([by[:, p::2].any(axis=1) for p in range(2)], axis=1)
         own = one_visit(actions[:, 0], value, NUM_ACTIONS) if first_action else None
-        return Evaluation(jnp.zeros((len(codes), NUM_ACTIONS)), value, first_play, own)
+        return Evaluation(jnp.zeros((len(codes), NUM_ACTIONS)), value, played, own)
 
     return (
         with_heuristic(evaluate, evaluate_with_heuristic, amaf_visits=counted)

@@ -55,7 +55,9 @@ def outcome(params, key, seen):
     return Evaluation(jnp.zeros((moves.shape[0], 2)), value)
 
 
-EVALUATOR = Evaluator(outcome, observe=lambda context, line, trail: (line.moves, trail.length))
+EVALUATOR = Evaluator(
+    outcome, observe=lambda context, line, ancestors: (line.moves, ancestors.length)
+)
 
 
 def test_figure_1_five_simulations():

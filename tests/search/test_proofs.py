@@ -153,7 +153,7 @@ def test_go_3x3():
     best = solved_go.with_limit(solved_go.solve(3), 4)[0]
     states = [go.init(rules, float(komi)) for komi in komis]
     states = jax.tree.map(lambda *x: np.stack(x), *states)
-    game = go_game(rules, lambda state, position, trail: position.ply)
+    game = go_game(rules, lambda state, position, ancestors: position.ply)
 
     def even(params, key, plies):
         return Evaluation(jnp.zeros((len(plies), rules.num_actions)), jnp.zeros(len(plies)))

@@ -176,7 +176,7 @@ class Kind(NamedTuple):
 def searcher_of_kinds():
     """jitted (kinds [3]) -> SearchResult."""
     history = history_of(tictactoe.GAME)._replace(
-        root=lambda state: state, observe=lambda kind, board, trail: (kind, board)
+        root=lambda state: state, observe=lambda kind, board, ancestors: (kind, board)
     )
     game = tictactoe.GAME._replace(history=history)
 

@@ -131,7 +131,7 @@ AT_ONCE = {"leaves": FIVE, "virtual_loss": 3}
 @jax.jit
 def _evaluated(sets, may, params):
     evaluation = evaluate(params, jax.random.key(0), sets)
-    return jax.vmap(checked)(may, evaluation._replace(first_play=None))
+    return jax.vmap(checked)(may, evaluation._replace(played=None))
 
 
 class Plain:
@@ -270,8 +270,8 @@ def test_equal_to_the_plain_search_move_by_move_and_each_set_evaluated_once(leav
 def test_a_key_may_depend_on_the_ancestors():
     """Also in a game without a history, where nothing else uses them."""
 
-    def by_grandparent(context, position, trail):
-        taken = trail.positions.taken[jnp.maximum(trail.length - 2, 0)]
+    def by_grandparent(context, position, ancestors):
+        taken = ancestors.positions.taken[jnp.maximum(ancestors.length - 2, 0)]
         return jnp.stack([position.taken, position.last * 1000 + taken])
 
     config = SearchConfig(40, transpositions=Transpositions(by_grandparent))
@@ -288,7 +288,7 @@ def test_a_key_may_depend_on_the_ancestors():
 def test_equal_to_the_plain_search_with_unusual_settings(monkeypatch, at_once):
     """Full trees, leaves that are not expanded, a key by position, buckets that forget."""
     monkeypatch.setattr(trees, "num_slots", lambda capacity: 8)
-    by_position = lambda context, position, trail: jnp.stack([position.taken, position.last])
+    by_position = lambda context, position, ancestors: jnp.stack([position.taken, position.last])
     run = Searcher(
         transpositions=Transpositions(by_position, rounds=2),
         select=Ucb1(0.7),

@@ -69,7 +69,7 @@ def search_states(game, evaluator, key, states, config, tree=None):
 
 def hashed(position, legal, num_simulations) -> selfplay.SearchOutput:
     """The output of `search_states` for positions [B] and legal actions bool[B, A]."""
-    code = jax.vmap(lambda p: observe_position(None, p, _Trail(jnp.int32(0))))(position)
+    code = jax.vmap(lambda p: observe_position(None, p, _Ancestors(jnp.int32(0))))(position)
     code = mix(code + position.ply.astype(jnp.uint32) * np.uint32(64) + num_simulations)
     number = jnp.arange(RULES.num_actions, dtype=jnp.uint32)[None] * np.uint32(0x27D4EB2D)
     bits = mix(code[:, None] ^ number)
@@ -91,7 +91,7 @@ def hashed(position, legal, num_simulations) -> selfplay.SearchOutput:
     )
 
 
-class _Trail(NamedTuple):
+class _Ancestors(NamedTuple):
     length: jax.Array
 
 

@@ -369,7 +369,9 @@ def test_a_teacher_gives_the_targets_of_searched_moves(run):
         value = jnp.where(plies == seen.made.ply[late, 0], jnp.nan, plies / 20)
         return Evaluation(logits, value)
 
-    observe = lambda context, position, trail: position.ply.astype(jnp.float32) + trail.length
+    observe = lambda context, position, ancestors: (
+        position.ply.astype(jnp.float32) + ancestors.length
+    )
     teacher = Evaluator(evaluate, jnp.float32(0.1), observe)
     taught = jax.jit(functools.partial(games.with_teacher_targets, GAME, teacher))
     made = pick(seen.made, late)

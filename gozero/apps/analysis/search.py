@@ -19,7 +19,7 @@ from gozero.play.setups import check_memory, make_setup
 from gozero.search import search as pieces
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluator, Game, Trail
+from gozero.search.game import Ancestors, Evaluator, Game
 from gozero.search.variations import lines_below
 
 DETAILED = 12
@@ -83,9 +83,9 @@ def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
         context, position = history.root(restricted.state)
         return RestrictedState(context, restricted.avoid), position
 
-    def legal(restricted: RestrictedState, position: Position, trail: Trail) -> jax.Array:
-        allowed = history.legal(restricted.state, position, trail)
-        preferred = allowed & (trail.length >= restricted.avoid[position.to_play])
+    def legal(restricted: RestrictedState, position: Position, ancestors: Ancestors) -> jax.Array:
+        allowed = history.legal(restricted.state, position, ancestors)
+        preferred = allowed & (ancestors.length >= restricted.avoid[position.to_play])
         return jnp.where(jnp.any(preferred), preferred, allowed)
 
     on_state = lambda function: lambda restricted, *rest: function(restricted.state, *rest)

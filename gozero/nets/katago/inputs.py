@@ -40,7 +40,7 @@ from gozero.go import floods, ladders, liberties, pass_alive, stacked
 from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.nets.features import NUM_LAST_MOVES, FeatureSet, Inputs, PositionData, unpack_planes
 from gozero.nets.katago.network import MAX_SIZE, KataGoConfig
-from gozero.search.game import Trail
+from gozero.search.game import Ancestors
 
 _EXTRA_KOMI = {3: 1.0, 4: 1.0, 5: 1.0, 6: 1.0, 7: 20.0}
 """By version of the inputs: by how much |komi| may exceed the number of points of the board."""
@@ -75,7 +75,7 @@ def observe(
     rules: Rules,
     state: GameState,
     position: Position,
-    trail: Trail | None = None,
+    ancestors: Ancestors | None = None,
 ) -> Inputs:
     """The inputs for a position in a game, or in a search tree of that game.
 
@@ -84,28 +84,30 @@ def observe(
       rules: the rules; they must pass `check_fits`.
       state: the game up to the root of the search.
       position: ``state.position`` or one below it.
-      trail: its ancestors in the tree; None for the root.
+      ancestors: those of the position in the tree; None for the root.
 
     Returns:
       Planes f32[size, size, C], global inputs f32[G], and optimism f32[] if the network has an
       optimistic policy.
     """
-    data = _HISTORY.extract(rules, state, position, trail)
-    bonus, button = _bonus(config, rules, state, position, trail)
+    data = _HISTORY.extract(rules, state, position, ancestors)
+    bonus, button = _bonus(config, rules, state, position, ancestors)
     passes = position.passes - (0 if button is None else button.in_row)
     past = _hide(config, rules, _moves(rules, data), position, passes)
     ends = jnp.bool_(False) if _suppresses(config) else passes > 0
     numbers = _global_inputs(config, rules, data, past, bonus, button, ends)
     boards = _boards(config, rules, data, past)
-    return Inputs(unpack_planes(rules.layout, boards), numbers, _optimism(config, trail))
+    return Inputs(unpack_planes(rules.layout, boards), numbers, _optimism(config, ancestors))
 
 
-def _optimism(config: KataGoConfig, trail: Trail | None) -> jax.Array | None:
+def _optimism(config: KataGoConfig, ancestors: Ancestors | None) -> jax.Array | None:
     if not config.is_optimistic:
         return None
-    if trail is None:
+    if ancestors is None:
         return jnp.float32(config.root_optimism)
-    return jnp.where(trail.length == 0, config.root_optimism, config.optimism).astype(jnp.float32)
+    return jnp.where(ancestors.length == 0, config.root_optimism, config.optimism).astype(
+        jnp.float32
+    )
 
 
 # --- the last moves -------------------------------------------------------------------------
@@ -315,13 +317,13 @@ def _bonus(
     rules: Rules,
     state: GameState,
     position: Position,
-    trail: Trail | None,
+    ancestors: Ancestors | None,
 ) -> tuple[jax.Array | float, _Button | None]:
     """(points for White besides komi, the button). In KataGo's territory scoring each stone that a
     player plays or sets up costs a point; with the button the first pass gains half a point."""
     if config.scoring == "area" and not config.button:
         return 0.0, None
-    passed, whites, length = _all_passes(rules, state, position, trail)
+    passed, whites, length = _all_passes(rules, state, position, ancestors)
     by_white = (passed & whites).sum()
     by_black = passed.sum() - by_white
     if config.scoring == "territory":
@@ -339,7 +341,7 @@ def _bonus(
 
 
 def _all_passes(
-    rules: Rules, state: GameState, position: Position, trail: Trail | None
+    rules: Rules, state: GameState, position: Position, ancestors: Ancestors | None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(bool[T]: which moves so far were passes, bool[T]: which were White's if turns alternated,
     i32[]: the number of moves so far)."""
@@ -347,9 +349,9 @@ def _all_passes(
     boards, ply = state.past.boards, state.position.ply.astype(jnp.int32)
     is_pass = (boards[1:] == boards[:-1]).all(axis=(1, 2)) & (jnp.arange(len(boards) - 1) < ply)
     depth = jnp.int32(0)
-    if trail is not None:
-        depth = trail.length
-        passes = jnp.concatenate([trail.positions.passes[1:], jnp.zeros(1, jnp.int8)])
+    if ancestors is not None:
+        depth = ancestors.length
+        passes = jnp.concatenate([ancestors.positions.passes[1:], jnp.zeros(1, jnp.int8)])
         last = jnp.arange(len(passes)) == depth - 1
         in_tree = jnp.where(last, position.passes, passes) > 0
         in_tree = in_tree & (jnp.arange(len(passes)) < depth)

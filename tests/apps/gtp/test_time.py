@@ -233,8 +233,8 @@ def evaluate_as_lost(params, key, observations):
     return Evaluation(evaluation.prior_logits, jnp.where(observations % 2 == 0, -0.99, 0.99))
 
 
-def observe_depth(context, position, trail):
-    return trail.length.astype(jnp.uint32)
+def observe_depth(context, position, ancestors):
+    return ancestors.length.astype(jnp.uint32)
 
 
 @pytest.fixture(scope="module")
