@@ -106,8 +106,8 @@ for lanes in sorted({1, 8, GAMES}):
     print(f"{lanes:4} lanes: {rate:8,.0f} moves/s, {rate * SIMULATIONS:10,.0f} simulations/s")
 
 # %% [markdown]
-# Two cores are soon busy, and then more lanes gain nothing. A GPU or TPU has room for thousands of
-# lanes.
+# A few cores are soon busy, and then more lanes gain little. A GPU or TPU has room for thousands
+# of lanes.
 #
 # ## Whole games
 #
@@ -158,6 +158,6 @@ if known.any():
     print(f"in {agrees.mean():.0%} of them the search was right about the winner")
 
 # %% [markdown]
-# `gozero selfplay --size 9 --games 64 --simulations 64 --batch 32 --out runs/first` does all of
-# this from the command line and writes SGFs. The next notebook, `learn_from_zero`, lets a network
-# learn from such games.
+# `gozero selfplay --weights NET.safetensors --games 64 --simulations 64 --batch 32 --out runs/first`
+# plays such games from the command line and writes SGFs; without `--weights`, by a network of
+# random weights. The next notebook, `learn_from_zero`, lets a network learn from such games.

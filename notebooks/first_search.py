@@ -20,8 +20,7 @@
 # positions at once and draws where the search looked.
 #
 # Run the cells from top to bottom. The first call of each function compiles it, which takes
-# some seconds; after that it is fast. A GPU helps (in Colab: Runtime, Change runtime type), but
-# is not needed.
+# some seconds; after that it is fast. No GPU is needed.
 
 # %%
 import importlib.util
@@ -107,10 +106,10 @@ board_svg(stones[0], title=f"Board 0 after {MOVES} random moves")
 #
 # The first is the empty board. The others are a fight: five white stones in the middle have one
 # liberty left, at H5. In one position Black is to move and can capture them there; in the other
-# White is to move and can run.
+# White is to move and can connect them to two stones on the right.
 
 # %%
-FIGHT = "C6 C5 D6 D5 E6 E5 F6 F5 G6 G5 C4 A8 D4 J8 E4 A2 F4 J2 G4 C8 B5"
+FIGHT = "C6 C5 D6 D5 E6 E5 F6 F5 G6 G5 C4 C7 D4 H6 E4 D3 F4 H4 G4 E7 B5"
 play_one = jax.jit(lambda state, action: gozero.play(rules, state, action))
 
 
@@ -121,7 +120,7 @@ def after(moves):
     return state
 
 
-names = ["The empty board", "Black can capture at H5", "White can run at H5"]
+names = ["The empty board", "Black can capture at H5", "White can connect at H5"]
 games = [after(""), after(FIGHT + " G8"), after(FIGHT)]
 positions = jax.tree.map(lambda *leaves: jnp.stack(leaves), *games)
 
@@ -192,9 +191,10 @@ draw(1)
 draw(2)
 
 # %% [markdown]
-# White to play, and the same point matters for the opposite reason: at H5 the five stones get
-# new liberties. White is still behind, as the value shows. H5 is the vital point for both
-# players.
+# White to play, and the same point matters for the opposite reason: at H5 the five stones are
+# connected to the stones at H6 and H4, and Black cannot capture them any more. H5 is the vital
+# point for both players.
 #
 # To go further, raise `SIMULATIONS` and watch the visits concentrate, or put other moves into
-# `FIGHT`. `gozero selfplay` plays whole games this way, and `python -m train` learns from them.
+# `FIGHT`. `gozero selfplay --evaluator playout` plays whole games this way; in a checkout,
+# `python -m train --data DIR` learns from them.

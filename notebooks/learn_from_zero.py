@@ -18,7 +18,7 @@
 #
 # A network with random weights plays against itself, learns from the games, and then plays better.
 # This is AlphaZero's loop, written here in about sixty lines, for Go on 5x5 and for Connect Four:
-# the loop does not depend on the game. It takes two to three minutes on two CPU cores.
+# the loop does not depend on the game. It takes three to five minutes on two CPU cores.
 
 # %%
 import importlib.util

@@ -217,5 +217,5 @@ games_svg(boards, labels=labels, title="Four in a row: search against random mov
 # - `gozero.rollout_evaluator(game, first_plays=True)` with `Rave()` and `Amaf()` searches by
 #   MC-RAVE.
 # - A network can learn it: see `network.of_game(game)` in the notebook `learn_from_zero`.
-# - With a line in `gozero/games/registry.py` it has a name, which `gozero match --game NAME` and
-#   `python -m train --preset connect4 --game NAME` accept.
+# - In a checkout, a function and an entry in `gozero/games/registry.py` give it a name, which
+#   `gozero match --game NAME` and `python -m train --preset connect4 --game NAME` accept.
