@@ -61,7 +61,7 @@ ENTRIES = {
     ),
     "recipes": GalleryEntry(
         "which training techniques pay at equal compute, one change at a time (5x5 and 7x7)",
-        "two hours (`--budget 120`, three seeds)",
+        "two hours and more (5x5: `--budget 60`; 7x7: `--size 7 --budget 120`; three seeds)",
     ),
     "scaling": GalleryEntry(
         "the Elo gained by doubling the simulations, in self-play (after Figure 7 of the paper)",

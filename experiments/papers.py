@@ -49,6 +49,7 @@ GELLY_SILVER = (
         {"match": "uct"},
         "against_gnugo.run --only uct",
         _NOT_KNOWN,
+        "with first-play urgency of 1, MoGo's, where Algorithm 1 tries untried actions first",
     ),
     Figure(
         "Fig. 5",
@@ -100,8 +101,8 @@ GELLY_SILVER = (
     ),
     Figure(
         "Table 1",
-        "the same with two leaves a step, against GNU Go 3.8, with two things that the paper's "
-        "program did not have: values taught by a network, and an expert bias",
+        "the same with two leaves a step, against GNU Go 3.8, with two more things that the "
+        "paper's program did not have: values taught by a network, and an expert bias",
         (0.69, 0.69),
         _GNUGO,
         {"match": "taught-experts"},
@@ -133,7 +134,8 @@ GELLY_SILVER = (
         "against_gnugo.run --only heuristic-10-minutes",
     ),
 )
-"""Gelly & Silver (2011, Artificial Intelligence 175), 9x9 at GNU Go's level 10."""
+"""Gelly & Silver (2011, Artificial Intelligence 175), 9x9 at GNU Go's level 10. The playouts of
+ours also play nakade, but in 4.6.3."""
 
 
 def paper_figures() -> str:

@@ -158,6 +158,6 @@ if known.any():
     print(f"in {agrees.mean():.0%} of them the search was right about the winner")
 
 # %% [markdown]
-# `gozero selfplay --weights NET.safetensors --games 64 --simulations 64 --batch 32 --out runs/first`
-# plays such games from the command line and writes SGFs; without `--weights`, by a network of
-# random weights. The next notebook, `learn_from_zero`, lets a network learn from such games.
+# `gozero selfplay --weights NET.safetensors --games 64 --batch 32 --out runs/first` plays such
+# games from the command line and writes SGFs; without `--weights`, by a network of random weights.
+# The next notebook, `learn_from_zero`, lets a network learn from such games.

@@ -169,7 +169,8 @@ def playout_evaluator(
       reward: maps a score to its value; give `go_game` the same.
       first_action: whether the playout's first action counts as one visit at the leaf:
         N(s_T, a_T) = 1, and Q is the outcome. The visits of a node's actions then sum to its own,
-        as in Algorithms 1 and 2 of Gelly & Silver (2011). Trees then keep prior counts, which is
+        as in Algorithms 1 and 2 of Gelly & Silver (2011), if each node is evaluated once and that
+        action is legal (playouts know no superko). Trees then keep prior counts, which is
         slower.
 
     Raises:

@@ -39,8 +39,9 @@ def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
     Args:
       name: strong: the network, if the package has one for the size, else MC-RAVE with MoGo's
         rules as heuristic for new nodes. fast: MC-RAVE with a seventh of the simulations. rave,
-        uct: the searches of Gelly & Silver (2011). literal: the paper's Algorithm 2 as printed.
-        random: any play that does not fill an own eye.
+        uct: after the searches of Gelly & Silver (2011). literal: the paper's Algorithm 2 as
+        printed, but that a playout's passes are not credited. random: any play that does not fill
+        an own eye.
       size: points on a side.
     """
     if name == "strong" and size in NETWORKS:

@@ -173,8 +173,8 @@ class Amaf:
         None: a node always uses its own.
       legal_only: do not count an action at a node where it is illegal, such as a play at a point
         that is occupied at the node and empty later; Gelly & Silver (2011), section 4.3. It affects
-        nodes that use statistics of an `ancestor`, and what is reported of a node; an illegal
-        action is never chosen in any case.
+        what is read of a node elsewhere (by an `ancestor`'s descendants, rules with `above`, the
+        grandfather heuristic) and reported; an illegal action is never chosen in any case.
 
     Raises:
       ValueError: another `first`; an `ancestor` that is not a whole number of at least 1.

@@ -25,8 +25,8 @@ def puct(
 ) -> jax.Array:
     """Q + U, the rule of AlphaGo Zero.
 
-    Silver et al. (2017), Methods: U = c P sqrt(1 + sum N) / (1 + N). The 1 under the root lets
-    the priors decide the first visit. Illegal actions get -inf.
+    Silver et al. (2017), Methods: U = c P sqrt(sum N) / (1 + N). Here 1 is added to the sum, so
+    that the priors decide the first visit. Illegal actions get -inf.
 
     Args:
       edges: the node's actions.
