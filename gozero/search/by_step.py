@@ -19,7 +19,7 @@ import numpy as np
 from gozero.compile import executables, stages
 from gozero.compile.split import Halves, Leaves, SplitFunction, TrimmedProgram
 from gozero.search import root
-from gozero.search import search as pieces
+from gozero.search import search as searching
 from gozero.search.config import SearchConfig
 from gozero.search.evaluate import (
     ExternalEvaluator,
@@ -45,7 +45,7 @@ from gozero.search.tree import Tree
 
 
 class SeparatePrograms:
-    """The pieces of a search in which other programs apply the rules and evaluate positions.
+    """A search in which other programs apply the rules and evaluate positions.
 
     The host calls these programs. They are compiled only once for roots and leaves, and all
     programs are compiled at the same time. This is for rules and evaluators that take long to
@@ -195,7 +195,7 @@ def _begin(
         padded = jax.tree.map(lambda x: pad(x, (num_copies - 1) * count), rest)
         return jax.tree.map(lambda x: x[:count], send((key, *padded)))
 
-    return pieces.begin(game, make_evaluator(send_padded), key, states, config, tree)
+    return searching.begin(game, make_evaluator(send_padded), key, states, config, tree)
 
 
 def _step(game: Game, config: SearchConfig, make_evaluator, send, running: Running) -> Running:
@@ -203,7 +203,7 @@ def _step(game: Game, config: SearchConfig, make_evaluator, send, running: Runni
     history = history_of(game, evaluator.observe)
     key = jax.random.fold_in(running.evaluation_key, steps)
     inputs = key, running.contexts, config, running.draws, running.tree, running.ok
-    tree, ok = pieces.simulate_of(config)(history, evaluator, *inputs)
+    tree, ok = searching.simulate_of(config)(history, evaluator, *inputs)
     return running._replace(tree=tree, ok=ok, steps=steps)
 
 
@@ -379,7 +379,9 @@ class Overlapped:
         )
         make_evaluator = functools.partial(_by_observations, observe)
         self._begin, self._step = _halves(game, config, make_evaluator, self._types_of)
-        self._finish = jax.jit(lambda running: pieces.finish(running, config)._replace(tree=None))
+        self._finish = jax.jit(
+            lambda running: searching.finish(running, config)._replace(tree=None)
+        )
 
     def search(self, key: jax.Array, states: Any, keep_tree: bool = True) -> SearchResult:
         """The results of `search` for each group, with the key ``fold_in(key, group number)``.

@@ -1,9 +1,4 @@
-"""Evaluation of the positions that a search reaches: legality, outcome, prior and value.
-
-`over_mesh` divides the positions among devices. To search one tree on many devices,
-`SearchConfig(leaves=...)` makes the batch: K leaves of each of B trees are evaluated in one call,
-and each device gets an equal share of these K B positions. Every device holds all the trees.
-"""
+"""Evaluation of the positions that a search reaches: legality, outcome, prior and value."""
 
 from __future__ import annotations
 
@@ -12,11 +7,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.sharding import Mesh, PartitionSpec
 
 from gozero.search import proofs, score, values
-from gozero.search.game import Ancestors, Evaluate, Evaluation, Evaluator, Heuristic, History
+from gozero.search.game import Ancestors, Evaluation, Evaluator, Heuristic, History
 from gozero.search.score import ScoreUtility
 
 
@@ -213,54 +206,6 @@ def checked(legal: jax.Array, evaluation: Evaluation) -> tuple[jax.Array, jax.Ar
     prior = jax.nn.softmax(jnp.where(legal, logits, -jnp.inf))
     ok = finite & has_sound_score & (jnp.abs(value) <= _MOST_VALUE)
     return jnp.where(legal, prior, -jnp.inf), jnp.where(finite, value, 0.0), ok
-
-
-def over_mesh(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
-    """An evaluator that divides its positions among the devices of a mesh.
-
-    Every device has the parameters, and receives all of the evaluations. If evaluations depend
-    neither on the key nor on the rest of the batch, the results are those of `evaluate`; otherwise
-    they differ, because each device uses a key of its own. Positions that cannot be divided evenly
-    (such as the root of a single tree) are padded with copies of the first, whose evaluations are
-    dropped: choose leaves * trees as a multiple of the number of devices.
-
-    Args:
-      evaluate: ``(params, key, observations[M]) -> Evaluation[M]``, called on a device's share.
-      mesh: a mesh with one axis.
-
-    Raises:
-      ValueError: a mesh with several axes; when called, observations with different leading axes.
-    """
-    if len(mesh.axis_names) != 1:
-        raise ValueError(f"mesh: its axes are {dict(mesh.shape)}; give a mesh with a single axis")
-    (axis,) = mesh.axis_names
-    mesh = Mesh(mesh.devices, mesh.axis_names)  # without explicit shardings: the search has none
-
-    def of_one_device(params: Any, key: jax.Array, observations: Any) -> Evaluation:
-        device = lax.axis_index(axis)
-        share_size = jax.tree.leaves(observations)[0].shape[0] // mesh.size
-        own_share = jax.tree.map(
-            lambda x: lax.dynamic_slice_in_dim(x, device * share_size, share_size), observations
-        )
-        evaluated = evaluate(params, jax.random.fold_in(key, device), own_share)
-        return jax.tree.map(lambda x: lax.all_gather(x, axis, tiled=True), evaluated)
-
-    everywhere = PartitionSpec()
-    on_all = jax.shard_map(
-        of_one_device, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False
-    )
-
-    def spread(params: Any, key: jax.Array, observations: Any) -> Evaluation:
-        counts = {x.shape[0] for x in jax.tree.leaves(observations)}
-        if len(counts) != 1:
-            raise ValueError(
-                f"observations: different leading axes {sorted(counts)}; give every leaf one [M]"
-            )
-        (count,) = counts
-        padded = jax.tree.map(lambda x: pad(x, -count % mesh.size), observations)
-        return jax.tree.map(lambda x: x[:count], on_all(params, key, padded))
-
-    return spread
 
 
 def pad(x: jax.Array, extra: int) -> jax.Array:

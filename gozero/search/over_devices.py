@@ -1,8 +1,12 @@
-"""The trees of an ensemble divided among devices: MoGo Titan, one tree for each machine.
+"""One position searched on many devices. (`gozero.play.devices` divides games instead.)
 
-Each device searches its own trees of every game, as in `ensemble`; only the statistics of the nodes
-near the roots cross between devices, at each exchange. (`devices` in gozero.play divides games
-instead, which exchange nothing.)
+`search` divides the trees of an ensemble: MoGo Titan, one tree for each machine. Each device
+searches its own trees of every game, as in `ensemble`; only the statistics of the nodes near the
+roots cross between devices, at each exchange.
+
+`divided_evaluator` divides the positions of a step: with `SearchConfig(leaves=...)` K leaves of
+each of B trees are evaluated in one call, and each device gets an equal share of these K B
+positions. Every device holds all the trees.
 """
 
 from __future__ import annotations
@@ -13,13 +17,15 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
 from gozero.search import reuse
 from gozero.search import search as searching
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluator, Game
+from gozero.search.evaluate import pad
+from gozero.search.game import Evaluate, Evaluation, Evaluator, Game
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 
@@ -54,7 +60,7 @@ def dividing(mesh: Mesh) -> Callable[[str, Callable], Callable]:
         "advance": ((running, EVERYWHERE, EVERYWHERE, EVERYWHERE), running),
         "finish": ((here, running._replace(tree=None)), _result(mesh)),
     }
-    return lambda name, piece: on_all(mesh, piece, *shardings[name])
+    return lambda name, function: on_all(mesh, function, *shardings[name])
 
 
 def on_all(mesh: Mesh, function: Callable, inputs: Any, outputs: Any) -> Callable:
@@ -69,6 +75,12 @@ def on_all(mesh: Mesh, function: Callable, inputs: Any, outputs: Any) -> Callabl
     return jax.shard_map(function, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
 
 
+def _single_axis(mesh: Mesh) -> Any:
+    if len(mesh.axis_names) != 1:
+        raise ValueError(f"mesh: its axes are {dict(mesh.shape)}; give a mesh with a single axis")
+    return mesh.axis_names[0]
+
+
 def divided(config: SearchConfig, mesh: Mesh) -> SearchConfig:
     """The config with its ensemble's trees divided among the devices of a mesh.
 
@@ -76,14 +88,12 @@ def divided(config: SearchConfig, mesh: Mesh) -> SearchConfig:
       ValueError: a mesh with several axes, a config without an ensemble, or more or fewer devices
         than divide its trees.
     """
-    if len(mesh.axis_names) != 1:
-        raise ValueError(f"mesh: its axes are {dict(mesh.shape)}; give a mesh with a single axis")
+    axis = _single_axis(mesh)
     if config.ensemble is None:
         raise ValueError(
             f"ensemble: None; its trees are divided among {mesh.size} devices, so give one, such "
             f"as Ensemble(trees={mesh.size})"
         )
-    (axis,) = mesh.axis_names
     group = dataclasses.replace(config.ensemble, devices=mesh.size, axis=axis)
     return dataclasses.replace(config, ensemble=group)
 
@@ -136,3 +146,45 @@ def _search(
 ) -> SearchResult:
     with_params = evaluator._replace(params=params)
     return searching.search(game, with_params, key, states, config, tree)
+
+
+def divided_evaluator(evaluate: Evaluate, mesh: Mesh) -> Evaluate:
+    """An evaluator that divides its positions among the devices of a mesh.
+
+    Every device has the parameters, and receives all of the evaluations. If evaluations depend
+    neither on the key nor on the rest of the batch, the results are those of `evaluate`; otherwise
+    they differ, because each device uses a key of its own. Positions that cannot be divided evenly
+    (such as the root of a single tree) are padded with copies of the first, whose evaluations are
+    dropped: choose leaves * trees as a multiple of the number of devices.
+
+    Args:
+      evaluate: ``(params, key, observations[M]) -> Evaluation[M]``, called on a device's share.
+      mesh: a mesh with one axis.
+
+    Raises:
+      ValueError: a mesh with several axes; when called, observations with different leading axes.
+    """
+    axis = _single_axis(mesh)
+
+    def of_one_device(params: Any, key: jax.Array, observations: Any) -> Evaluation:
+        device = lax.axis_index(axis)
+        share_size = jax.tree.leaves(observations)[0].shape[0] // mesh.size
+        own_share = jax.tree.map(
+            lambda x: lax.dynamic_slice_in_dim(x, device * share_size, share_size), observations
+        )
+        evaluated = evaluate(params, jax.random.fold_in(key, device), own_share)
+        return jax.tree.map(lambda x: lax.all_gather(x, axis, tiled=True), evaluated)
+
+    divided = on_all(mesh, of_one_device, EVERYWHERE, EVERYWHERE)
+
+    def evaluate_all(params: Any, key: jax.Array, observations: Any) -> Evaluation:
+        counts = {x.shape[0] for x in jax.tree.leaves(observations)}
+        if len(counts) != 1:
+            raise ValueError(
+                f"observations: different leading axes {sorted(counts)}; give every leaf one [M]"
+            )
+        (count,) = counts
+        padded = jax.tree.map(lambda x: pad(x, -count % mesh.size), observations)
+        return jax.tree.map(lambda x: x[:count], divided(params, key, padded))
+
+    return evaluate_all

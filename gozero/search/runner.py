@@ -15,7 +15,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,20 +23,41 @@ import numpy as np
 
 from gozero.compile import executables, stages
 from gozero.runs.settings import COUNT, Range, check_ranges
-from gozero.search import search as pieces
+from gozero.search import search as searching
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator, Game
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 
 Divide = Callable[[str, Callable], Callable]
-"""``(name, piece) -> piece``: a piece of a search (begin, advance or finish) as it is compiled."""
+"""``(name, function) -> function``: begin, advance or finish of a search as it is compiled."""
 
 
-def undivided(name: str, piece: Callable) -> Callable:
-    """The piece itself."""
+def undivided(name: str, function: Callable) -> Callable:
+    """The function itself."""
     del name
-    return piece
+    return function
+
+
+class SearchPrograms(Protocol):
+    """The compiled programs of a search."""
+
+    @property
+    def begin(self) -> Callable[..., Running]:
+        """(params, key, states, tree) -> the search after its beginning, as `search.begin`."""
+        ...
+
+    @property
+    def advance(self) -> Callable[..., Running]:
+        """(running, params, num_steps, last_step) -> running, as `search.advance`; the arrays of
+        the given one are donated."""
+        ...
+
+    def prepare(
+        self, finish: executables.CachedFunction, params: Any, key: Any, states: Any, tree: Any
+    ) -> None:
+        """Compile all that is missing to begin such a search, to advance it and to `finish` it."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,10 +94,10 @@ class Runner:
       game, evaluator, config: as for `search`; `config.early_stop` ends a search too.
       chunk: steps between two checks of the clock.
       clock: returns the time in seconds, from any origin.
-      piece: the seconds that a chunk should take: after the first chunk of a search, the number of
-        steps is set by the time of the previous chunk. None: all chunks have the same size.
-      kind: the class of the programs that make up a search; None: `TwoPrograms`. Another is
-        `by_step.SeparatePrograms`.
+      chunk_seconds: the seconds that a chunk should take: after the first chunk of a search, the
+        number of steps is set by the time of the previous chunk. None: all have the same size.
+      programs: ``(game, evaluator, config, params) -> SearchPrograms``; None: `TwoPrograms`.
+        Another class is `by_step.SeparatePrograms`.
       divide: divides the trees of a search among devices, see `over_devices.dividing`; only with
         `TwoPrograms`.
 
@@ -91,22 +112,23 @@ class Runner:
         config: SearchConfig,
         chunk: int = 16,
         clock: Callable[[], float] = time.monotonic,
-        piece: float | None = None,
-        kind: Callable[..., Any] | None = None,
+        chunk_seconds: float | None = None,
+        programs: Callable[..., SearchPrograms] | None = None,
         divide: Divide = undivided,
     ):
         if not isinstance(chunk, int) or chunk < 1:
             raise ValueError(f"chunk: {chunk!r} is not a whole number of at least 1")
-        self.config, self.chunk, self.clock, self.piece = config, chunk, clock, piece
+        self.config, self.chunk, self.clock = config, chunk, clock
+        self.chunk_seconds = chunk_seconds
         self._params = evaluator.params
         self._prepared: set = set()
         self._rehearsed: set = set()
         evaluator = evaluator._replace(params=None)  # not part of the programs
-        kind = functools.partial(TwoPrograms, divide=divide) if kind is None else kind
-        self._pieces = kind(game, evaluator, config, self._params)
+        make_programs = programs or functools.partial(TwoPrograms, divide=divide)
+        self._programs: SearchPrograms = make_programs(game, evaluator, config, self._params)
 
         def finish(tree, others):  # apart: only the tree can be donated
-            return pieces.finish(others._replace(tree=tree), config)
+            return searching.finish(others._replace(tree=tree), config)
 
         options = stages.fast_compile_options
         self._finish = executables.jit(
@@ -137,7 +159,7 @@ class Runner:
         signature = _signature((params, states, tree))
         if signature not in self._prepared:
             with executables.without_gc():
-                self._pieces.prepare(self._finish, params, key, states, tree)
+                self._programs.prepare(self._finish, params, key, states, tree)
             self._prepared.add(signature)
         if budget.seconds is not None and signature not in self._rehearsed:
             run(None if tree is None else self._empty(tree), 1, 0.0)
@@ -148,12 +170,12 @@ class Runner:
 
     def _run(self, params, key, states, tree, last: int, seconds, look=None) -> SearchResult:
         end = math.inf if seconds is None else self.clock() + seconds
-        running = self._pieces.begin(params, key, states, tree)
+        running = self._programs.begin(params, key, states, tree)
         in_one = seconds is None and look is None
         chunk, done, is_open = last if in_one else self.chunk, 0, True
         while is_open:
             before, steps_before = self.clock(), done
-            running = self._pieces.advance(running, params, np.int32(chunk), np.int32(last))
+            running = self._programs.advance(running, params, np.int32(chunk), np.int32(last))
             done = int(running.steps)  # blocks until it is done
             is_open, now = done == steps_before + chunk and done < last, self.clock()
             chunk_seconds = now - before
@@ -167,14 +189,14 @@ class Runner:
 
     def _next(self, chunk: int, chunk_seconds: float, seconds_left: float) -> int:
         """The steps of the next chunk, after one that took `chunk_seconds`; 0: no time for one."""
-        if self.piece is None:
+        if self.chunk_seconds is None:
             return chunk if chunk_seconds <= seconds_left else 0
         fitting = chunk * seconds_left / max(chunk_seconds, 1e-9)
-        return max(0, int(min(next_chunk(chunk, chunk_seconds, self.piece), fitting)))
+        return max(0, int(min(next_chunk(chunk, chunk_seconds, self.chunk_seconds), fitting)))
 
 
 class TwoPrograms:
-    """The pieces of a search as two programs: one for its begin, and one for each chunk.
+    """A search as two programs: one for its begin, and one for each chunk.
 
     Args:
       game, evaluator, config: as for `search`.
@@ -197,18 +219,19 @@ class TwoPrograms:
 
         def begin(params, key, states, tree):
             with_params = evaluator._replace(params=params)
-            return pieces.begin(game, with_params, key, states, config, tree)
+            return searching.begin(game, with_params, key, states, config, tree)
 
         def advance(running, params, num_steps, last_step):
             with_params = evaluator._replace(params=params)
-            return pieces.advance(game, with_params, running, config, num_steps, last_step)
+            return searching.advance(game, with_params, running, config, num_steps, last_step)
 
         begin, advance = divide("begin", begin), divide("advance", advance)
         self.begin = executables.jit(begin, donate_argnums=3, compiler_options=begin_options)
         self.advance = executables.jit(advance, donate_argnums=0, compiler_options=advance_options)
 
-    def prepare(self, finish: executables.CachedFunction, params, *arguments: Any) -> None:
+    def prepare(self, finish: executables.CachedFunction, params, key, states, tree) -> None:
         """Compile all missing programs at once: XLA compiles most of each on a single core."""
+        arguments = key, states, tree
         if not self.begin.is_missing(params, *arguments):
             return
         running = jax.eval_shape(self.begin.traced, params, *arguments)

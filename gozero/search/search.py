@@ -15,8 +15,8 @@ keep the old copy.
 On a TPU, small trees are converted to a layout in vector lanes while they are searched, see
 `lanes`.
 
-A search can be run in pieces: `begin`, `advance` any number of times, `finish`; `search` runs all
-of them. `runner.Runner` runs the pieces from the host.
+A search can be run in chunks: `begin`, `advance` any number of times, `finish`; `search` runs all
+of them. `runner.Runner` does so from the host.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def begin(
     tree: Tree | None = None,
     gumbel: jax.Array | None = None,
 ) -> Running:
-    """The first piece of a `search`, with the same arguments: evaluate and write the roots.
+    """The beginning of a `search`, with the same arguments: evaluate and write the roots.
 
     `gumbel`, f32[B, A], are Gumbel(0, 1) samples for the root's rule; None: drawn from the key.
     """
@@ -181,7 +181,7 @@ def begin(
         fitted, is_same_root = reuse.fit(tree, roots, config)
         tree = reuse.refresh_root(fitted, evaluated, roots, config, draws)
         ok &= is_same_root
-    steps: Any = np.int32(0)  # static, so that a search in one piece has loops of known length
+    steps: Any = np.int32(0)  # static, so that a search in one chunk has loops of known length
     return Running(tree, ok, contexts, draws, choice_key, evaluation_key, steps)
 
 
@@ -221,7 +221,7 @@ def advance(
 ) -> Running:
     """Run more steps of a search, each of `config.leaves` simulations of every tree.
 
-    The result does not depend on how a search is cut into pieces.
+    The result does not depend on how a search is cut into chunks.
 
     Args:
       game, evaluator, config: as given to `begin`.
@@ -239,7 +239,7 @@ def advance(
       ValueError: with transpositions, whose trees are at different simulations.
     """
     if config.sharing is not None:
-        raise ValueError("transpositions: such a search cannot run in pieces; call `search`")
+        raise ValueError("transpositions: such a search cannot run in chunks; call `search`")
     evaluator = evaluator.prepared()
     last: Any = config.num_simulations // config.leaves
     if last_step is not None:

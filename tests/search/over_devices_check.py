@@ -82,8 +82,8 @@ def main():
     on_three = over_devices.divided(config, mesh)
     divide = over_devices.dividing(mesh)
     runner = Runner(random_tree.GAME, Evaluator(keyed), on_three, chunk=7, divide=divide)
-    in_pieces = runner.search(key, random_tree.Position(codes), Budget(seconds=1e6))
-    jax.tree.map(np.testing.assert_array_equal, in_pieces._replace(tree=None), kept)
+    in_chunks = runner.search(key, random_tree.Position(codes), Budget(seconds=1e6))
+    jax.tree.map(np.testing.assert_array_equal, in_chunks._replace(tree=None), kept)
     empty = reuse.empty(random_tree.Position(codes), random_tree.NUM_ACTIONS, config)
     assert again(codes, key, tree=empty).visits.sum(axis=1).tolist() == [6 * 40] * len(codes)
 

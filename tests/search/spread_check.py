@@ -12,8 +12,8 @@ import pytest
 
 from gozero.compile import mode
 from gozero.search.config import SearchConfig
-from gozero.search.evaluate import over_mesh
 from gozero.search.game import Evaluation, Evaluator
+from gozero.search.over_devices import divided_evaluator
 from gozero.search.search import search
 from tests.search import random_tree
 from tests.search.evaluators import hash_evaluate
@@ -36,7 +36,7 @@ def keyed(params, key, codes):
 def main():
     assert jax.device_count() == 4
     mesh = jax.make_mesh((4,), ("leaves",))
-    spread = over_mesh(EVALUATE, mesh)
+    spread = divided_evaluator(EVALUATE, mesh)
     codes, key = jnp.uint32([7919]), jax.random.key(5)
     one = jax.jit(functools.partial(run, EVALUATE))(codes, key)
     many = jax.jit(functools.partial(run, spread))(codes, key)
@@ -47,7 +47,7 @@ def main():
     jax.tree.map(np.testing.assert_array_equal, one.tree, many.tree)
 
     # Counts that are not multiples of four; each device has its own key.
-    evaluate = jax.jit(over_mesh(keyed, mesh))
+    evaluate = jax.jit(divided_evaluator(keyed, mesh))
     for count in (1, 4, 6, 8):
         result = evaluate(1.0, key, jnp.arange(count, dtype=jnp.uint32))
         share = -(-count // 4)
@@ -55,9 +55,9 @@ def main():
         np.testing.assert_array_equal(result.value, jnp.concatenate(parts)[:count])
         assert result.prior_logits.shape == (count, 2)
     with pytest.raises(ValueError, match=r"leading axes \[2, 3\]"):
-        over_mesh(keyed, mesh)(1.0, key, (jnp.zeros(2), jnp.zeros(3)))
+        divided_evaluator(keyed, mesh)(1.0, key, (jnp.zeros(2), jnp.zeros(3)))
     with pytest.raises(ValueError, match=r"mesh: its axes are \{'a': 2, 'b': 2\}"):
-        over_mesh(keyed, jax.make_mesh((2, 2), ("a", "b")))
+        divided_evaluator(keyed, jax.make_mesh((2, 2), ("a", "b")))
 
     bits = jax.random.key_data(key)
     lowered = lambda bits: jax.tree.leaves(run(spread, codes, jax.random.wrap_key_data(bits)))

@@ -76,7 +76,7 @@ def assert_close(one, other):
     ],
 )
 def test_separate_programs_equal_a_whole_search(config):
-    run = Runner(random_tree.GAME, Evaluator(EVALUATE), config, chunk=5, kind=SeparatePrograms)
+    run = Runner(random_tree.GAME, Evaluator(EVALUATE), config, chunk=5, programs=SeparatePrograms)
     key = jax.random.key(3)
     positions = random_tree.Position(CODES)
     whole = searcher(config)(CODES, key)
@@ -96,7 +96,7 @@ def test_separate_programs_for_playouts_equal_a_whole_search(first_action):
     setup = make_setup(rules, PlayerConfig(**flags, nakade=True, first_action=first_action))
     states = jax.vmap(go_game(rules).init)(jax.random.split(jax.random.key(0), 2))
     result = [
-        Runner(go_game(rules), setup.evaluator, setup.search, kind=kind).search(
+        Runner(go_game(rules), setup.evaluator, setup.search, programs=kind).search(
             jax.random.key(3), states
         )
         for kind in (SeparatePrograms, None)
@@ -114,7 +114,7 @@ def test_separate_programs_for_playouts_equal_a_whole_search(first_action):
 )
 def test_separate_programs_refuse_unsupported_settings(config, text):
     with pytest.raises(ValueError, match=text):
-        Runner(random_tree.GAME, Evaluator(EVALUATE), config, kind=SeparatePrograms)
+        Runner(random_tree.GAME, Evaluator(EVALUATE), config, programs=SeparatePrograms)
 
 
 @pytest.mark.thorough
@@ -240,15 +240,19 @@ def test_time_limits_are_kept_and_one_chunk_is_done():
         start = clock.now
         assert simulations(seconds) == expected
         assert clock.now - start <= seconds + 3.0
-    assert run._pieces.advance.jitted._cache_size() == run._pieces.begin.jitted._cache_size() == 1
+    assert (
+        run._programs.advance.jitted._cache_size() == run._programs.begin.jitted._cache_size() == 1
+    )
 
 
 @pytest.mark.slow
-def test_invariant_2_holds_for_pieces():
+def test_invariant_2_holds_for_chunks():
     run, key, roots = runner(SMALL), jax.random.key(0), random_tree.Position(CODES)
-    running = jax.eval_shape(run._pieces.begin, None, key, roots, None)
+    running = jax.eval_shape(run._programs.begin, None, key, roots, None)
     count = jnp.int32(0)
-    text = run._pieces.advance.jitted.lower(running, None, roots, count, count).compile().as_text()
+    text = (
+        run._programs.advance.jitted.lower(running, None, roots, count, count).compile().as_text()
+    )
     assert moves_in_loops(text, BATCH * SMALL.num_nodes) == []
 
 

@@ -16,7 +16,7 @@ from gozero.games.go import go_game
 from gozero.go.rules import GameState, Position, Rules, play
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import check_memory, make_setup
-from gozero.search import search as pieces
+from gozero.search import search as searching
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Ancestors, Evaluator, Game
@@ -105,9 +105,9 @@ def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
     return restricted_game, evaluator
 
 
-def analysis_of(settings: SearchConfig, running: pieces.Running) -> Analysis:
+def analysis_of(settings: SearchConfig, running: searching.Running) -> Analysis:
     """The results of a search so far. If a game has several trees, the lines are the first's."""
-    result = pieces.finish(running, settings)
+    result = searching.finish(running, settings)
     tree, num_trees = result.tree, settings.ensemble.trees if settings.ensemble else 1
     edges = trees.by_action(tree, trees.ROOT, tree.num_actions)
     actions = jax.lax.top_k(result.visits, min(DETAILED, tree.num_actions))[1]
@@ -138,14 +138,14 @@ class Searches:
         self._params, evaluator = evaluator.params, evaluator._replace(params=None)
 
         def begin(params: Any, key: jax.Array, states: RestrictedState):
-            return pieces.begin(game, evaluator._replace(params=params), key, states, settings)
+            return searching.begin(game, evaluator._replace(params=params), key, states, settings)
 
-        def advance(params: Any, running: pieces.Running, steps: jax.Array):
+        def advance(params: Any, running: searching.Running, steps: jax.Array):
             with_params = evaluator._replace(params=params)
-            return pieces.advance(game, with_params, running, settings, steps)
+            return searching.advance(game, with_params, running, settings, steps)
 
         def analyse_root(
-            running: pieces.Running, key: jax.Array, states: GameState
+            running: searching.Running, key: jax.Array, states: GameState
         ) -> tuple[Analysis, jax.Array, jax.Array]:
             return analysis_of(settings, running), *forecast_games(key, states)
 
@@ -176,19 +176,19 @@ class Searches:
 
     def begin(
         self, number: int, states: Sequence[RestrictedState]
-    ) -> tuple[pieces.Running, GameState]:
+    ) -> tuple[searching.Running, GameState]:
         """Begin a search whose random streams `number` selects; returns (search, games)."""
         stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *states)
         key = jax.random.fold_in(self._key, number)
         return self._begin(self._params, key, stacked), stacked.state
 
-    def advance(self, running: pieces.Running, steps: int) -> pieces.Running:
+    def advance(self, running: searching.Running, steps: int) -> searching.Running:
         """Run `steps` more steps, unless the search is at its end. `running` is donated."""
         running = self._advance(self._params, running, jnp.int32(steps))
         return jax.block_until_ready(running)
 
     def analyse_fully(
-        self, running: pieces.Running, states: GameState, earlier: FullAnalysis | None = None
+        self, running: searching.Running, states: GameState, earlier: FullAnalysis | None = None
     ) -> FullAnalysis:
         """The results so far with forecasts of all visited moves, on the host.
 

@@ -25,7 +25,7 @@ from gozero.apps.forecast import forecast
 from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.protocol import Talk
-from gozero.apps.gtp.search import PIECE, Look, Searcher
+from gozero.apps.gtp.search import CHECK_EVERY_S, Look, Searcher
 from gozero.compile import executables
 from gozero.go.rules import GameState, Rules, play
 from gozero.search.runner import next_chunk
@@ -205,7 +205,7 @@ class Analyst:
 
 
 class _Search:
-    """An endless search, run in pieces; after its last simulation it no longer changes."""
+    """An endless search, run in chunks; after its last simulation it no longer changes."""
 
     def __init__(self, searches: Searches, running: Running):
         self._searches, self._running = searches, running
@@ -220,7 +220,7 @@ class _Search:
         before = clock()
         self._running = self._searches.advance(self._running, self._chunk)
         self._done += self._chunk
-        self._chunk = next_chunk(self._chunk, clock() - before, PIECE)
+        self._chunk = next_chunk(self._chunk, clock() - before, CHECK_EVERY_S)
         return True
 
     def analyse(self) -> Analysis:

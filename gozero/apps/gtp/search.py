@@ -32,7 +32,7 @@ from gozero.play.setups import TD_LANES, check_memory, make_setup
 from gozero.search import move_choice, over_devices, reuse
 from gozero.search.by_step import SeparatePrograms, unsupported_reason
 from gozero.search.config import SearchConfig
-from gozero.search.runner import Budget, Runner, TwoPrograms, undivided
+from gozero.search.runner import Budget, Runner, SearchPrograms, TwoPrograms, undivided
 from gozero.search.search import Running, SearchResult
 from gozero.search.tree import Tree
 from gozero.td import td_search
@@ -52,14 +52,14 @@ program, compiled once. On smaller boards they compile fast enough, and the host
 about as long as the playouts. From the third size on, options that compile sooner are used, with
 networks too; on smaller boards they cost more time per step than they are worth."""
 
-PIECE = 0.05
+CHECK_EVERY_S = 0.05
 """About how many seconds pass between two checks."""
 
 Look = Callable[[Running, bool], bool]
-"""Called with the search so far, between two pieces of it and at its end (the flag); returns
+"""Called with the search so far, between two chunks of it and at its end (the flag); returns
 whether to end the search."""
 
-_TD_PIECE = 2 * TD_LANES
+_TD_CHUNK = 2 * TD_LANES
 
 
 class SearchedMove(NamedTuple):
@@ -151,7 +151,7 @@ class Searcher:
             another game, or there was no search.
           seconds: the time limit; None: run all simulations. A first tree search compiles before
             its time starts.
-          look: called between two pieces of the search, if it has a tree.
+          look: called between two chunks of the search, if it has a tree.
           avoid: i32[2, A], see `RestrictedState`; only for searches made with `avoids`.
         """
         # The kept arrays are donated: if a search fails, the next one starts afresh.
@@ -197,9 +197,11 @@ def _move_fields(resign: float | None, result: SearchResult) -> tuple:
     return result.action[0], result.value[0], result.ok[0], resigns[0]
 
 
-def _pieces(rules: Rules, config: GtpConfig, settings: SearchConfig, divide: Callable) -> Callable:
-    """How the pieces of a search are compiled: playouts of many leaves on a large board in a
-    program of their own, on a CPU."""
+def _programs(
+    rules: Rules, config: GtpConfig, settings: SearchConfig, divide: Callable
+) -> Callable[..., SearchPrograms]:
+    """How a search is compiled: playouts of many leaves on a large board in a program of their own,
+    on a CPU."""
     is_separate = config.evaluator == "playout" and rules.size >= _SEPARATE_SIZE
     is_separate &= settings.leaves >= _SEPARATE_LEAVES and mode.backend() == "cpu"
     if is_separate and unsupported_reason(settings) is None:
@@ -209,7 +211,7 @@ def _pieces(rules: Rules, config: GtpConfig, settings: SearchConfig, divide: Cal
 
 
 class TreeSearcher(Searcher):
-    """`gozero.search`, run in pieces; see `make_searcher`."""
+    """`gozero.search`, run in chunks; see `make_searcher`."""
 
     def __init__(
         self,
@@ -232,9 +234,15 @@ class TreeSearcher(Searcher):
             game, evaluator = without_avoided(game, evaluator)
 
         chunk = max(_FIRST_SIMULATIONS // settings.leaves, 1)
-        pieces = _pieces(rules, config, settings, divide)
         runner = lambda settings: Runner(
-            game, evaluator, settings, chunk, clock, PIECE, pieces, divide
+            game,
+            evaluator,
+            settings,
+            chunk,
+            clock,
+            chunk_seconds=CHECK_EVERY_S,
+            programs=_programs(rules, config, settings, divide),
+            divide=divide,
         )
         self._runner = self._timed = runner(settings)
         # A player that ponders uses all of its time: the extra simulations help later searches.
@@ -272,7 +280,7 @@ class TreeSearcher(Searcher):
 class TdSearcher(Searcher):
     """Temporal-difference search: no tree, but weights that are learned from the simulations.
 
-    With a time limit, the simulations are run in pieces, each of which continues from the weights
+    With a time limit, the simulations are run in chunks, each of which continues from the weights
     that the previous one learned.
     """
 
@@ -282,10 +290,10 @@ class TdSearcher(Searcher):
         super().__init__(rules, config)
         learnt, _ = shape_weights.for_board(rules.size, config.shapes)
         full_search = TdSearchConfig(TdConfig(rules, learnt.shapes), config.simulations, TD_LANES)
-        simulations_a_piece = min(_TD_PIECE, config.simulations)
-        piece_search = dataclasses.replace(full_search, simulations=simulations_a_piece)
+        chunk = min(_TD_CHUNK, config.simulations)
+        chunk_search = dataclasses.replace(full_search, simulations=chunk)
         self._clock, self._resign = clock, config.resign
-        self._num_pieces = config.simulations // max(simulations_a_piece, 1)
+        self._num_chunks = config.simulations // max(chunk, 1)
         self._params = td_search.params(learnt.shapes, learnt.weights)
         self._begin = lambda: self._params.weights
         self._follow = lambda weights, action: weights
@@ -297,7 +305,7 @@ class TdSearcher(Searcher):
 
         jit_for_colour = lambda function: executables.jit(functools.partial(for_colour, function))
         self._search = jit_for_colour(functools.partial(td_search.search, full_search))
-        self._learn = jit_for_colour(functools.partial(td_search.learn, piece_search))
+        self._learn = jit_for_colour(functools.partial(td_search.learn, chunk_search))
         self._best = jit_for_colour(functools.partial(td_search.best, full_search))
 
     def _search_all(self, key: jax.Array, state: GameState, colour, weights, look: Look | None):
@@ -308,11 +316,11 @@ class TdSearcher(Searcher):
     def _search_within(
         self, seconds: float, key: jax.Array, state: GameState, colour, weights, look
     ):
-        """Run at least one piece, and more until all simulations are done or another piece, if it
+        """Run at least one chunk, and more until all simulations are done or another chunk, if it
         took as long as the last, would exceed the time."""
         end = self._clock() + seconds
         params = self._params._replace(weights=weights)
-        for number in range(self._num_pieces):
+        for number in range(self._num_chunks):
             started = self._clock()
             weights = self._learn(params, jax.random.fold_in(key, number), state, colour)
             params = params._replace(weights=weights.block_until_ready())

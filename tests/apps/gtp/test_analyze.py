@@ -249,14 +249,14 @@ class FakeSearches:
     settings = SearchConfig(num_simulations=1_000)
 
     def __init__(self):
-        self.now, self.pieces = 0.0, []
+        self.now, self.chunks = 0.0, []
 
     def begin(self, number, asked):
         return 0, None
 
     def advance(self, running, steps):
         self.now += steps / 250
-        self.pieces.append(steps / 250)
+        self.chunks.append(steps / 250)
         return running + steps
 
     def analyse(self, running):
@@ -290,7 +290,7 @@ def test_an_analysis_runs_in_chunks_and_reports_in_time(when):
     show = lambda run_commands: shown.append((slow.now, int(run_commands.visits[0])))
     analyst.analyse(None, 1, Reports(0.5, False, show), FakeTalk(slow, when))
     assert when <= slow.now <= when + 0.1 or when > 4.0
-    assert max(slow.pieces, default=0) <= 0.1
+    assert max(slow.chunks, default=0) <= 0.1
     times = [now for now, _ in shown]
     assert len(shown) == pytest.approx(when / 0.5, abs=1)
     assert all(0.45 <= later - now < 0.65 for now, later in itertools.pairwise(times))

@@ -93,7 +93,7 @@ def test_reused_visits_count_and_memory_stays_flat(monkeypatch, ensemble):
     assert visits[0] == 41
     assert min(visits[1:]) > 41
     assert len(set(sizes)) == 1
-    assert searcher._runner._pieces.advance.jitted._cache_size() == 1
+    assert searcher._runner._programs.advance.jitted._cache_size() == 1
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_large_steps_of_playouts_use_separate_programs(flags, kind):
     defaults = {"size": 19, "search": "uct", "simulations": 64, "leaves": 8, "playouts": "uniform"}
     config = gtp_config.GtpConfig(**{**defaults, **flags})
     searcher = gtp_search.TreeSearcher(go.Rules(config.size), config)
-    assert isinstance(searcher._runner._pieces, kind)
-    assert isinstance(searcher._timed._pieces, kind)
+    assert isinstance(searcher._runner._programs, kind)
+    assert isinstance(searcher._timed._programs, kind)
 
 
 @pytest.mark.slow

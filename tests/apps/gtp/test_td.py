@@ -61,19 +61,19 @@ def test_it_resigns(nothing):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "simulations", "pieces"),
+    ("seconds", "simulations", "chunks"),
     [(1.0, 256, 1), (6.5, 256, 3), (100.0, 256, 4), (100.0, 300, 4), (100.0, 20, 1)],
 )
-def test_simulations_stop_at_the_time_limit(nothing, seconds, simulations, pieces):
-    """By hand: a piece of 64 simulations takes a second, and so does each look at the clock before
-    the next one. No shorter piece follows."""
+def test_simulations_stop_at_the_time_limit(nothing, seconds, simulations, chunks):
+    """By hand: a chunk of 64 simulations takes a second, and so does each look at the clock before
+    the next one. No shorter chunk follows."""
     engine = Engine(config(nothing, seconds=seconds, simulations=simulations), Clock())
     searcher, made = engine.searcher, []
     learn = searcher._learn
     searcher._learn = lambda *args: made.append(args[0].weights) or learn(*args)
     result = searcher.search(engine.game.state, 0, 0, seconds=seconds)
     assert result.ok
-    assert len(made) == pieces
+    assert len(made) == chunks
     assert all((a != b).any() for a, b in itertools.pairwise(made))  # it keeps learning
 
 
