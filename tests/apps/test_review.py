@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import io
 import re
 import types
@@ -15,9 +16,11 @@ from sgfmill import sgf as sgfmill
 
 import gozero
 from gozero.apps import cli, sgf
+from gozero.apps.host_game import HostGame
 from gozero.apps.review import analyse, report
 from gozero.apps.review.config import ReviewConfig
 from gozero.go import coords
+from gozero.go.rules import legal_points, with_to_play
 from gozero.runs import memory
 from gozero.search import tree as trees
 from gozero.search.rules.puct import Puct
@@ -93,6 +96,34 @@ def test_passes_with_dead_stones_on_the_board_lose_nothing(all_reviewed):
     assert max(one.lost for one in game.positions) < 0.25
     end = game.positions[-1]
     assert (end.win, end.lead, end.ownership.tolist()) == (1.0, 3.5, [1.0] * 9)
+
+
+@pytest.mark.parametrize(
+    "ko", [pytest.param("positional", marks=pytest.mark.thorough), "situational"]
+)
+def test_the_positions_of_a_game_share_its_past(ko):
+    """They ban what they ban with a past of their own, also where a player moves twice."""
+    rules = gozero.Rules(3, ko, suicide=True, max_moves=60)
+    rng, game = np.random.default_rng(4), HostGame(rules)
+    legal = jax.jit(functools.partial(gozero.legal_actions, rules))
+    expected = []
+    while len(game.moves) < 50:
+        colour = game.to_play if rng.random() < 0.8 else 1 - game.to_play
+        state = with_to_play(game.state, colour)
+        points = np.flatnonzero(legal(state)[:-1])
+        action = rng.choice(points) if len(points) and rng.random() < 0.9 else 9
+        expected.append(state)
+        game.play(colour, int(action))
+    states = analyse._states(rules, "g", sgf.GameRecord(3, 7.0, tuple(game.moves)))
+    assert len({id(state.past) for state in states}) == 1
+    legal_by_simple_ko = jax.jit(functools.partial(legal_points, rules))
+    superko_bans = 0
+    for state, own in zip(states, [*expected, game.state], strict=True):
+        jax.tree.map(np.testing.assert_array_equal, *(x.replace(past=None) for x in (state, own)))
+        np.testing.assert_array_equal(legal(state), legal(own))
+        num_by_simple_ko = sum(map(int.bit_count, map(int, legal_by_simple_ko(own.position))))
+        superko_bans += not own.ended and num_by_simple_ko > legal(own)[:-1].sum()
+    assert superko_bans > 1
 
 
 def test_positions_are_those_of_the_games(reviewed):
@@ -281,6 +312,10 @@ def test_invalid_arguments(arguments, complaint, capsys):
             "games: of sizes 3, 5; review each size separately",
         ),
         ([sgf.GameRecord(3, 0.25, ())], "0.sgf: komi: 0.25 is not a multiple of 0.5"),
+        (
+            [sgf.GameRecord(3, 0.5, ((0, 9),) * 1001)],
+            "0.sgf: 1,001 moves; expected at most 400 on 3x3",
+        ),
     ],
 )
 def test_invalid_games_are_named(tmp_path, capsys, records, complaint):

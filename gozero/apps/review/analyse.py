@@ -69,15 +69,16 @@ def analyse(
       tell: called with the number, size and memory of the trees, before they are allocated.
 
     Raises:
-      ValueError: there are no games, or they have several sizes or illegal moves; files that the
-        flags name do not fit; or the evaluator's values are not finite or not in [-1, 1].
+      ValueError: there are no games, or they have several sizes, illegal moves or too many of them;
+        files that the flags name do not fit; or the evaluator's values are not finite or not in
+        [-1, 1].
     """
     sizes = sorted({record.size for _, record in games})
     if len(sizes) != 1:
         raise ValueError(
             f"games: of sizes {', '.join(map(str, sizes))}; review each size separately"
         )
-    limit = max(ample_move_limit(sizes[0]), *(len(record.moves) + 1 for _, record in games))
+    limit = ample_move_limit(sizes[0])
     rules = Rules(sizes[0], config.ko, config.suicide, limit, config.needs_past_boards)
     lines = [_states(rules, name, record) for name, record in games]
     states = [state for line in lines for state in line]
@@ -108,21 +109,34 @@ def analyse(
 
 
 def _states(rules: Rules, name: str, record: GameRecord) -> list[GameState]:
-    """The game before each move, with its player on turn, and at its end; on the host."""
+    """The game before each move, with its player on turn, and at its end; on the host.
+
+    All share the past of the last, as a past is indexed by ply: what it holds beyond a position's
+    ply is ignored.
+
+    Raises:
+      ValueError: the game cannot be played, or has more moves than the rules' limit.
+    """
     try:
+        if len(record.moves) > rules.move_limit:  # mostly passes, which no rule limits
+            raise ValueError(
+                f"{len(record.moves):,} moves; expected at most {rules.move_limit} on "
+                f"{rules.size}x{rules.size}"
+            )
         stones = record.black_stones, record.white_stones
         start = from_points(rules, *stones, record.first_player, record.komi)
         game = HostGame(rules, start=start)
         states = []
         for number, (colour, action) in enumerate(record.moves, start=1):
-            states.append(with_to_play(game.state, colour))
+            states.append(with_to_play(game.state, colour).replace(past=None))
             try:
                 game.play(colour, action)
             except IllegalMove as error:
                 raise ValueError(f"move {number}: {error}; --ko and --suicide may help") from error
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    return [jax.device_get(state) for state in [*states, game.state]]
+    end = jax.device_get(game.state)
+    return [*(jax.device_get(state).replace(past=end.past) for state in states), end]
 
 
 class _DeviceResults(NamedTuple):
