@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import math
 import pathlib
@@ -19,6 +20,7 @@ with warnings.catch_warnings():
     # when it compiles the files: at the first import, unless the installer did that.
     warnings.filterwarnings("ignore", message="invalid escape sequence")
     from sgfmill import sgf as sgfmill
+    from sgfmill import sgf_grammar
 
 _COLOURS = ("B", "W")
 _FOX_KOMI = {325.0: 6.5, 375.0: 7.5, 550.0: 5.5, 650.0: 6.5, 750.0: 7.5}
@@ -32,6 +34,8 @@ MAX_DEPTH = 2_000
 
 _TOKEN = re.compile(rb"[(;)]|\[[^\]\\]*+(?:\\.?[^\]\\]*+)*+\]?", re.DOTALL)
 _NAMES_ENCODING = re.compile(rb"CA\s*\[")
+_NOT_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape"}
+"""Python's codecs of text that are no charsets; that of punycode takes quadratic time."""
 _LONGEST_QUOTE = 200  # characters of a file in an error
 
 
@@ -169,7 +173,7 @@ def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> Gam
     try:
         data = source if isinstance(source, bytes) else _bytes_of(pathlib.Path(source))
         _check_bounds(data)
-        return _record(sgfmill.Sgf_game.from_bytes(data, encoding or _encoding(data)))
+        return _record(_parse(data, encoding or _encoding(data)))
     except OSError as error:
         raise ValueError(f"{subject}: cannot be read ({error.strerror})") from error
     except (ValueError, LookupError) as error:
@@ -211,6 +215,19 @@ def _check_bounds(data: bytes) -> None:
             raise ValueError(f"has variations nested more than {MAX_DEPTH:,} deep")
 
 
+def _parse(data: bytes, encoding: str | None) -> sgfmill.Sgf_game:
+    """The first game; a square board may be given as a rectangle, as in SZ[19:19]."""
+    tree = sgf_grammar.parse_sgf_game(data)
+    sizes = tree.sequence[0].get("SZ")
+    if sizes and b":" in sizes[0]:
+        width, _, height = (part.strip() for part in sizes[0].partition(b":"))
+        if width != height:
+            text = sizes[0].decode("ascii", "replace")
+            raise ValueError(f"SZ[{text}]: the board is not square")
+        sizes[0] = width
+    return sgfmill.Sgf_game.from_coarse_game_tree(tree, encoding)
+
+
 def _record(game: sgfmill.Sgf_game) -> GameRecord:
     size = game.get_size()
     if not MIN_SIZE <= size <= MAX_SIZE:
@@ -222,6 +239,8 @@ def _record(game: sgfmill.Sgf_game) -> GameRecord:
     kind = _raw(root, "GM", "1")
     if kind != "1":
         raise ValueError(f"GM[{kind}] is a game other than Go, which is GM[1]")
+    if codecs.lookup(root.get_encoding()).name in _NOT_CHARSETS:
+        raise ValueError(f"CA[{root.get_encoding()}] is not a charset")
     moves, comments = _moves(size, nodes)
     black_stones, white_stones = _setup(size, root)
     return GameRecord(
@@ -242,11 +261,13 @@ def _record(game: sgfmill.Sgf_game) -> GameRecord:
 
 
 def _setup(size: int, root: sgfmill.Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The points of AB and of AW."""
+    """The points of AB and of AW; those of AE are empty anyway."""
     names = [name for name in ("AB", "AW", "AE") if root.has_property(name)]
     if sum(len(root.get_raw_list(name)) for name in names) > size * size:
         raise ValueError(f"AB, AW and AE name more than the {size * size} points of the board")
-    black, white, _ = root.get_setup_stones()
+    black, white, empty = root.get_setup_stones()
+    if empty & (black | white):
+        raise ValueError("AE names points of AB or AW; expected different points")
     # sgfmill counts rows from the bottom.
     numbers = [sorted((size - 1 - row) * size + col for row, col in x) for x in (black, white)]
     return tuple(numbers[0]), tuple(numbers[1])
@@ -266,7 +287,7 @@ def _moves(
     """((colour, action) of each move, the comment of each move)."""
     moves, comments = [], []
     for i, node in enumerate(nodes):
-        if node.has_setup_stones() and (i > 0 or node.has_property("AE")):
+        if i > 0 and node.has_setup_stones():
             raise ValueError(
                 f"stones are set up or removed (AB, AW or AE) after move {len(moves)}; "
                 "only the first node may set up stones"

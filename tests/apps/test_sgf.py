@@ -96,7 +96,10 @@ def test_files_of_other_programs():
         (b"(;SZ[9];B[aa];AE[aa])", "after move 1"),
         (b"(;SZ[1])", "the board is 1x1; expected 2 to 25"),
         (b"(;SZ[26])", "the board is 26x26"),
-        (b"(;SZ[9:13])", "9:13"),
+        (b"(;SZ[9:13])", r"SZ\[9:13\]: the board is not square"),
+        (b"(;SZ[:])", "bad SZ property"),
+        (b"(;SZ[9:9:9])", "not square"),
+        (b"(;SZ[9]AB[aa:bb]AE[bb])", "AE names points of AB or AW"),
         (b"(;SZ[x])", "SZ"),
         (b"(;SZ[9]GM[2])", "a game other than Go"),
         (b"(;SZ[9]KM[lots])", r"KM\[lots\]"),
@@ -125,6 +128,15 @@ def test_stones_set_up_at_the_root():
     assert sgf.read(text.encode()) == record
     # Some programs write a handicap, and its stones as moves.
     assert sgf.read(b"(;SZ[9]HA[2];B[cc];B[gg])").handicap == 0
+
+
+def test_points_cleared_at_the_root_are_empty_anyway():
+    record = sgf.read(b"(;SZ[9]AE[aa:bb]AB[cc]AW[da];B[aa])")
+    assert (record.black_stones, record.white_stones, record.moves) == ((20,), (3,), ((0, 0),))
+
+
+def test_a_square_board_may_be_written_as_a_rectangle():
+    assert [sgf.read(b"(;SZ[%s])" % text).size for text in (b"19:19", b" 9 : 9")] == [19, 9]
 
 
 @pytest.mark.parametrize(

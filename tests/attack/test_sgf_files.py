@@ -31,6 +31,7 @@ VALUES += [
     b"(;B[aa])",
     b"UTF-16",
     b"idna",
+    b"punycode",
     b"hex",
 ]
 NAMES = b"B W AB AW AE SZ KM HA RU RE PB PW C CA GM FF AP LB TB MN XX b szx".split()
@@ -87,6 +88,14 @@ def attack(count: int, seed: int) -> tuple[int, float]:
 def test_some_files():
     num_read, _ = attack(300, SEED + 1)
     assert num_read > 20
+
+
+@pytest.mark.parametrize("codec", ["idna", "Punycode", "unicode_escape", "raw-unicode-escape"])
+def test_codecs_that_are_no_charsets_are_refused(codec):
+    """Decoding punycode takes quadratic time: minutes for this comment."""
+    data = b"(;CA[%s]C[a-%s])" % (codec.encode(), b"z" * 2_000_000)
+    with pytest.raises(ValueError, match=r"CA\[[^]]*\] is not a charset"):
+        sgf.read(data)
 
 
 @pytest.mark.slow
