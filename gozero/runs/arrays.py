@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
-from gozero.runs.files import open_regular, write_whole
+from gozero.runs.files import check_writable, open_regular, write_whole
 
 SUFFIXES = (".safetensors", ".npz")
 MOST_BYTES = 4 * 2**30
@@ -89,10 +89,7 @@ def check_new(path: pathlib.Path, flag: str) -> None:
     check_name(path, flag)
     if path.exists():
         raise ValueError(f"{flag} {path}: already exists; name a new file")
-    if not path.parent.is_dir():
-        raise ValueError(f"{flag} {path}: the folder {path.parent} does not exist")
-    if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"{flag} {path}: the folder {path.parent} is not writable")
+    check_writable(path, flag)
 
 
 def write(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import pathlib
@@ -16,15 +17,19 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
     """Write a file atomically: a reader sees the old file or the new one, even after a kill.
 
     With `durable` the file is on the disk when this returns, and the same holds after a power cut.
-    The data go to a temporary file beside the old one. A file or link that already has that name,
-    left by a kill for example, is removed first and never written to.
+    If the path is a link, the file that it leads to is replaced. The data go to a temporary file
+    beside the old one. A file or link that already has that name, left by a kill for example, is
+    removed first and never written to.
 
     Raises:
-      OSError: it cannot be written (a full disk, for example); the error names a file, and the
-        partial file is removed.
+      OSError: it cannot be written (a full disk, for example), or the old file is a device, a pipe
+        or a folder; the error names a file, and the partial file is removed.
     """
+    given, path = path, _target(path)
     partial = part_of(path)
     try:
+        if not _is_replaceable(given):
+            raise OSError(errno.EINVAL, "Not a regular file", str(given))
         with contextlib.suppress(FileNotFoundError):
             partial.unlink()
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
@@ -43,6 +48,32 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
         if isinstance(error, OSError) and error.filename is None:
             error.filename = str(path)  # os.write does not set it
         raise
+
+
+def check_writable(path: pathlib.Path, flag: str) -> None:
+    """Check, before long work, that `write_whole` can write a file.
+
+    Raises:
+      ValueError: its folder is missing or cannot be written to, or it is a device, a pipe or a
+        folder.
+    """
+    folder = _target(path).parent
+    if not _is_replaceable(path):
+        raise ValueError(f"{flag} {path}: is not a regular file")
+    if not folder.is_dir():
+        raise ValueError(f"{flag} {path}: the folder {folder} does not exist")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{flag} {path}: the folder {folder} is not writable")
+
+
+def _target(path: pathlib.Path) -> pathlib.Path:
+    """The path, or if it is a link, where it leads."""
+    return pathlib.Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _is_replaceable(path: pathlib.Path) -> bool:
+    """Whether there is a regular file, or nothing yet."""
+    return path.is_file() or not path.exists()
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -195,16 +226,24 @@ def _complete_lines(data: bytes) -> bytes:
 def add_line(path: pathlib.Path, record: Any, *, durable: bool = True) -> None:
     """Append a record to a file, creating it if needed; with `durable` it is then on the disk.
 
+    Nothing else may write to the file meanwhile.
+
     Raises:
-      OSError: it could not be written (a full disk, for example); the error names the file. A part
-        of it may be in the file; `cut_torn_line` removes that.
+      OSError: it could not be written (a full disk, for example); the error names the file, from
+        which the part that was written is removed. (After a kill `cut_torn_line` removes it.)
     """
     try:
         is_new = not path.exists()
         with path.open("ab", buffering=0) as file:
-            _write_all(file.fileno(), _line(record))
-            if durable:
-                os.fsync(file.fileno())
+            size = os.fstat(file.fileno()).st_size
+            try:
+                _write_all(file.fileno(), _line(record))
+                if durable:
+                    os.fsync(file.fileno())
+            except OSError:
+                with contextlib.suppress(OSError):
+                    file.truncate(size)
+                raise
         if is_new and durable:
             sync(path.parent)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 import pytest
 
@@ -16,6 +17,34 @@ def test_writing_replaces_the_old_file(tmp_path, durable):
         files.write_whole(path, data, durable=durable)
         assert path.read_bytes() == data
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    link, real = tmp_path / "link", tmp_path / "folder" / "real"
+    link.symlink_to("folder/real")
+    for data in (b"old", b"new"):  # at first the link leads nowhere
+        files.write_whole(link, data, durable=True)
+        assert link.is_symlink()
+        assert real.read_bytes() == data
+    assert [*real.parent.iterdir()] == [real]
+
+
+def test_only_regular_files_are_replaced(tmp_path):
+    pipe, folder, device = (tmp_path / name for name in ("pipe", "folder", "device"))
+    os.mkfifo(pipe)
+    folder.mkdir()
+    device.symlink_to("/dev/null")
+    for path in (pipe, folder, device):
+        with pytest.raises(OSError, match=f"Not a regular file: '{path}'"):
+            files.write_whole(path, b"new")
+        with pytest.raises(ValueError, match=f"^--out {path}: is not a regular file"):
+            files.check_writable(path, "--out")
+    assert sorted(tmp_path.iterdir()) == sorted([pipe, folder, device])
+    assert pipe.is_fifo()
+    with pytest.raises(ValueError, match=f"the folder {tmp_path}/none does not exist"):
+        files.check_writable(tmp_path / "none" / "file", "--out")
+    files.check_writable(tmp_path / "file", "--out")
 
 
 def test_a_full_disk_keeps_the_old_file_and_is_reported(tmp_path, monkeypatch):
@@ -73,6 +102,24 @@ def test_a_torn_record_is_skipped_and_truncated(tmp_path):
     assert files.read_lines(path, lambda record: record["game"]) == [0, 1]
     files.write_lines(path, [{"game": 1}])
     assert files.read_lines(path) == [{"game": 1}]
+
+
+def test_a_record_that_could_not_be_added_leaves_no_part(tmp_path, monkeypatch):
+    path = tmp_path / "some.jsonl"
+    files.add_line(path, {"game": 0})
+    write, room = os.write, [5]
+
+    def half(handle, data):
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, data[: room.pop()])
+
+    monkeypatch.setattr(files.os, "write", half)
+    with pytest.raises(OSError, match=r"No space left on device: .*some\.jsonl"):
+        files.add_line(path, {"game": 1})
+    monkeypatch.undo()
+    files.add_line(path, {"game": 2})
+    assert files.read_lines(path) == [{"game": 0}, {"game": 2}]
 
 
 @pytest.mark.parametrize(
