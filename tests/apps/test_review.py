@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import errno
 import functools
 import io
 import re
@@ -18,6 +19,7 @@ import gozero
 from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
 from gozero.apps.review import analyse, report
+from gozero.apps.review import run as command
 from gozero.apps.review.config import ReviewConfig
 from gozero.go import coords
 from gozero.go.rules import legal_points, with_to_play
@@ -322,6 +324,41 @@ def test_invalid_games_are_named(tmp_path, capsys, records, complaint):
     with pytest.raises(SystemExit):
         run(tmp_path, records=records)
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("out", "complaint"),
+    [
+        ("none/report.html", "the folder {}/none does not exist"),
+        ("../{}/0.sgf", "is one of the games; name another file"),
+        ("link.sgf", "is one of the games; name another file"),
+        ("folder.html", "is not a regular file"),
+    ],
+)
+def test_a_report_that_cannot_be_written_is_refused_before_the_search(
+    tmp_path, capsys, monkeypatch, out, complaint
+):
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "link.sgf").symlink_to("0.sgf")
+    monkeypatch.setattr(analyse, "analyse", None)
+    with pytest.raises(SystemExit) as stopped:
+        run(tmp_path, "--out", tmp_path / out.format(tmp_path.name))
+    assert stopped.value.code == 2
+    assert complaint.format(tmp_path) in capsys.readouterr().err
+    assert sgf.read(tmp_path / "0.sgf") == QUIET
+
+
+def test_the_summary_is_printed_if_the_report_cannot_be_written(tmp_path, capsys, monkeypatch):
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(command, "write_whole", full)
+    with pytest.raises(SystemExit) as stopped:
+        run(tmp_path, "--out", tmp_path / "report.csv")
+    assert stopped.value.code == 1
+    captured = capsys.readouterr()
+    assert "0.sgf: Ann - White" in captured.out
+    assert "No space left on device" in captured.err
 
 
 def test_trees_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from gozero.apps import flags, runtime, sgf
 from gozero.apps.review.config import ReviewConfig
-from gozero.runs.files import write_whole
+from gozero.runs.files import check_writable, write_whole
 
 PROG = "gozero review"
 __all__ = ["ReviewConfig", "run"]
 
 
 def run(config: ReviewConfig) -> int:
-    """Write the report and print the summary; returns the exit status.
+    """Print the summary and write the report; returns the exit status.
 
     Raises:
-      SystemExit: one line; status 2 for invalid games or flags, 1 for a report that cannot be
-        written.
+      SystemExit: one line; status 2 for invalid games or flags, or a report's place that cannot be
+        written or is one of the games; 1 if it cannot be written in the end.
     """
     with flags.exit_on_error(PROG):
+        _check_out(config)
         games = [(path.name, sgf.read(path)) for path in config.games]
         if config.is_random:
             print(runtime.random_network_message(), file=sys.stderr)
@@ -30,13 +32,23 @@ def run(config: ReviewConfig) -> int:
 
         tell = lambda text: print(f"{PROG}: {text}", file=sys.stderr, flush=True)
         reviewed = analyse.analyse(config, games, _progress, tell)
+        runtime.print_result(report.summary(reviewed, config.mistakes))
         if config.out is not None:
             text = report.WRITERS[config.out.suffix](reviewed, config.mistakes)
             write_whole(config.out, text.encode())
-        runtime.print_result(report.summary(reviewed, config.mistakes))
-        if config.out is not None:
             runtime.print_result(f"written: {config.out}")
     return 0
+
+
+def _check_out(config: ReviewConfig) -> None:
+    """Raises:
+    ValueError: the report cannot be written, or would replace one of the games.
+    """
+    if config.out is None:
+        return
+    if os.path.realpath(config.out) in map(os.path.realpath, config.games):
+        raise ValueError(f"--out {config.out}: is one of the games; name another file")
+    check_writable(config.out, "--out")
 
 
 def _progress(done: int, total: int) -> None:
