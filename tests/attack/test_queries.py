@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import io
 import json
 import random
 import threading
 import time
 
+import jax
 import pytest
 
-from gozero.apps.analysis import query, run
+import gozero
+from gozero.apps.analysis import positions, query, run
 from gozero.apps.analysis.config import AnalyzeConfig
 from tests.attack.memory import resident
 
@@ -170,10 +173,11 @@ def test_a_line_without_an_end_is_refused_before_it_is_read(server, monkeypatch)
 
 
 def test_input_is_not_read_while_too_many_queries_are_pending(monkeypatch):
-    monkeypatch.setattr(run, "MAX_BUFFERED", 10_000)
+    line = b"x" * 9 + b"\n"
+    size = len(line) + run.LINE_BYTES
+    monkeypatch.setattr(run, "MAX_BUFFERED", 10 * size)
     monkeypatch.setattr(run, "PIECE", 0.001)
     server = run.Server(CONFIG, io.StringIO())
-    line = b" " * 999 + b"\n"
     listener = threading.Thread(target=server.listen, args=(io.BytesIO(line * 40),))
     listener.start()
     end = time.monotonic() + 60
@@ -183,7 +187,34 @@ def test_input_is_not_read_while_too_many_queries_are_pending(monkeypatch):
     assert 10 <= server._inbox.qsize() <= 12
     server.serve()
     listener.join()
-    assert server._bytes_read == server._bytes_handled == 40_000
+    assert server._bytes_read == server._bytes_handled == 40 * size
+
+
+def test_blank_lines_take_no_memory():
+    server = run.Server(CONFIG, io.StringIO())
+    server.listen(io.BytesIO(b"\n \n\r\n" * 1000 + b"x\n"))
+    assert server._inbox.qsize() == 2  # the last line, and the end
+
+
+def test_the_positions_of_one_query_are_bounded(monkeypatch):
+    """A short line can hold a thousand moves, and each position of a large board is large."""
+    most, sizes = 8, []
+
+    class Counted(collections.OrderedDict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, value)
+            sizes.append(len(self))
+
+    fields = {"id": "q", "boardXSize": 3, "boardYSize": 3, "rules": "tromp-taylor"}
+    asked = query.read(fields | {"moves": [["B", "pass"]] * 30})
+    key = (3, "positional", False, False)
+    cache = positions.Positions()
+    cache._states = Counted()
+    state_size = sum(x.nbytes for x in jax.tree.leaves(gozero.init(positions.rules_of(key))))
+    monkeypatch.setattr(positions, "KEPT_BYTES", most * state_size)
+    cache.check(asked, key)
+    assert max(sizes) == most + 1
+    assert len(cache._states) == most
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), BrokenPipeError()])

@@ -65,6 +65,7 @@ class Positions:
         else:
             start_state = self._start(rules, query)
         game = HostGame(rules, start=start_state)
+        size = sum(x.nbytes for x in jax.tree.leaves(start_state))
         for number, (colour, action) in enumerate(query.moves[num_known:turn], start=num_known + 1):
             try:
                 game.play(colour, action)
@@ -73,9 +74,8 @@ class Positions:
                 message = f"Illegal move {number - 1}: {vertex} ({error})"
                 raise QueryError("moves", message) from error
             self._states[start_key, query.moves[:number]] = game.state
-        size = sum(x.nbytes for x in jax.tree.leaves(game.state))
-        while len(self._states) * size > KEPT_BYTES:
-            self._states.popitem(last=False)
+            while len(self._states) * size > KEPT_BYTES:
+                self._states.popitem(last=False)
         return game.state
 
     def _start(self, rules: Rules, query: Query) -> GameState:

@@ -32,6 +32,8 @@ PIECE = 0.1
 """About how many seconds pass between two checks for input."""
 MAX_BUFFERED = 2**25
 """The most bytes of lines read ahead and of waiting positions; beyond that, input must wait."""
+LINE_BYTES = 2**7
+"""The bytes that a line which was read ahead counts for, besides its own."""
 MIN_POSITION_BYTES = 2**10
 """The fewest bytes that a position counts for."""
 
@@ -98,10 +100,12 @@ class Server:
         self._position_cache: Positions | None = None
 
     def listen(self, stream: Any) -> None:
-        """Takes the lines of a stream until its end."""
+        """Takes the lines of a stream until its end, except blank ones."""
         try:
             for line in streams.lines(stream, queries.MAX_LINE):
-                self._bytes_read += len(line[0])
+                if not line[0].strip():
+                    continue
+                self._bytes_read += len(line[0]) + LINE_BYTES
                 self._inbox.put(line)
                 while self._bytes_read - self._bytes_handled + self._bytes_waiting > MAX_BUFFERED:
                     time.sleep(PIECE)
@@ -150,7 +154,7 @@ class Server:
                 self._closed = True
             else:
                 self._handle(*line)
-                self._bytes_handled += len(line[0])
+                self._bytes_handled += len(line[0]) + LINE_BYTES
 
     def _send(self, answer: dict) -> None:
         self._out.write(json.dumps(answer) + "\n")
@@ -158,8 +162,6 @@ class Server:
 
     def _handle(self, line: bytes | str, is_whole: bool) -> None:
         fields: dict = {}
-        if not line.strip():
-            return
         try:
             fields = queries.decode(line, is_whole)
             if "action" in fields:
