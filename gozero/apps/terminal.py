@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import pathlib
 import queue
 import sys
@@ -47,13 +48,23 @@ class PlayConfig(ThinkingConfig):
 
 
 def run(config: PlayConfig, stdin: Any = None) -> int:
-    """Play until `quit` or the end of input; returns the exit status."""
+    """Play until `quit` or the end of input; returns the exit status.
+
+    Raises:
+      SystemExit: one line; status 1 if standard input is closed or cannot be read, 2 for settings
+        that are invalid.
+    """
+    stdin = stdin or sys.stdin
+    if stdin is None:
+        flags.fail(PROG, "standard input is closed", status=1)
+    if isinstance(stdin, io.TextIOWrapper):
+        stdin.reconfigure(errors="backslashreplace")  # then such a line is an unknown command
     if config.is_random:
         print(runtime.random_network_message(), file=sys.stderr)
     board = Terminal(config, Thinking(config, PROG))
     with flags.exit_on_error(PROG):
         board.new()
-    board.take(stdin or sys.stdin)
+        board.take(stdin)
     return 0
 
 
@@ -87,7 +98,7 @@ class Terminal:
 
     def take(self, lines: Iterable[str]) -> None:
         """Run each line as a command until `quit`."""
-        lines, prompts = iter(lines), sys.stdin.isatty() and lines is sys.stdin
+        lines, prompts = iter(lines), lines is sys.stdin and sys.stdin.isatty()
         while True:
             if prompts:
                 print(f"{COLOURS[self._at['turn']]}> ", end="", flush=True)

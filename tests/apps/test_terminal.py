@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import sys
 import pytest
 from sgfmill import sgf as sgfmill
 
-from gozero.apps import sgf
+from gozero.apps import sgf, terminal
 from gozero.apps.terminal import PlayConfig, Terminal
 from tests.apps.web.boards import Unthinking
 
@@ -49,6 +50,36 @@ def test_invalid_input_is_reported_and_the_game_continues(capsys):
     assert "load: expected a file: load FILE.sgf" in complaints[2]
     assert "there is no move to take back" in complaints[6]
     assert "move 2: White A5" in output.splitlines()[-2]
+
+
+def test_a_line_that_is_no_text_is_an_unknown_command(capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "Thinking", lambda *_: Unthinking())
+    config = PlayConfig.of_flags({"player": "random", "size": 5})
+    lines = io.TextIOWrapper(io.BytesIO(b"C\xff3\nC3\n"), encoding="utf-8")
+    assert terminal.run(config, lines) == 0
+    output = capsys.readouterr().out
+    assert r"? invalid vertex 'C\\xff3'" in output
+    assert "move 2: White A5" in output
+
+
+@pytest.mark.parametrize(
+    ("stdin", "message"),
+    [(None, "standard input is closed"), ("folder", "Is a directory")],
+)
+def test_input_that_cannot_be_read_is_one_line(capsys, monkeypatch, tmp_path, stdin, message):
+    def readline(*_):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory")
+
+    monkeypatch.setattr(terminal, "Thinking", lambda *_: Unthinking())
+    monkeypatch.setattr(sys, "stdin", None)
+    lines = None if stdin is None else iter(readline, "")
+    config = PlayConfig.of_flags({"player": "random", "size": 5})
+    with pytest.raises(SystemExit) as stopped:
+        terminal.run(config, lines)
+    assert stopped.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("gozero play: ")
+    assert message in line
 
 
 def test_hint_analysis_and_help(capsys):
