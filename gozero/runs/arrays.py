@@ -136,7 +136,8 @@ def read(
     """(the arrays, their description) from a file that `write`, or an earlier version, wrote.
 
     ``about["sha256"]`` is the file's SHA-256, which identifies it in the records of runs. For a
-    file converted from an .npz it is the SHA-256 of that one, kept in the header as "npz_sha256".
+    file converted from an .npz it is the SHA-256 of that one, kept in the header as "npz_sha256"
+    and believed, as records of before the conversion name it.
 
     Args:
       path: the file, not a link.
@@ -158,8 +159,21 @@ def read(
             raise ValueError("its arrays do not match the digest in its header")
         if expected is not None and finite:
             check_finite(arrays)
-        sha256 = about.get("npz_sha256") or file.sha256()
+        sha256 = file.sha256() if file.archive is not None else _identity(file, about)
     return arrays, about | {"sha256": sha256}
+
+
+def _identity(file: ArrayFile, about: Mapping[str, Any]) -> str:
+    """The SHA-256 of a safetensors file, or of the .npz from which it was converted."""
+    converted = about.get("npz_sha256")
+    if converted is None:
+        return file.sha256()
+    if not (isinstance(converted, str) and re.fullmatch("[0-9a-f]{64}", converted)):
+        raise ContentError(
+            f"its npz_sha256 is {str(converted)[:80]!r}; expected the 64 hexadecimal digits of a "
+            "SHA-256"
+        )
+    return converted
 
 
 def describe(path: pathlib.Path, kind: str) -> dict[str, Any]:

@@ -246,6 +246,16 @@ def test_files_of_earlier_versions_are_read():
     assert about["sha256"] == converted["sha256"]  # so that an earlier match can be resumed
 
 
+def test_the_sha256_before_a_conversion_is_one(tmp_path):
+    path = tmp_path / "a.safetensors"
+    for claimed in (5, "", "x" * 64, "ab" * 31, ["ab" * 32]):
+        arrays.write(path, "weights", HELD, {"npz_sha256": claimed})
+        with pytest.raises(ValueError, match=r"its npz_sha256 is .* 64 hexadecimal"):
+            arrays.read(path, "weights")
+    arrays.write(path, "weights", HELD, {"npz_sha256": "ab" * 32})
+    assert arrays.read(path, "weights")[1]["sha256"] == "ab" * 32
+
+
 def test_an_old_name_finds_the_converted_file(tmp_path):
     arrays.write(tmp_path / "a.safetensors", "weights", HELD, {})
     assert arrays.read(tmp_path / "a.npz", "weights")[0].keys() == HELD.keys()
