@@ -14,6 +14,7 @@ from experiments.sweeps.results import Row, make_row
 from gozero.apps.match import gtp_opponent
 from gozero.apps.match import run as match
 from gozero.apps.match.config import MatchConfig, Side
+from gozero.runs.files import read_lines
 from gozero.runs.statistics import Tally
 
 
@@ -86,9 +87,8 @@ def _row(sweep: Sweep, point: Point, path: pathlib.Path) -> Row | None:
     if not summary["games"]:
         return None
     total = Tally(summary["wins"], summary["draws"], summary["losses"])
-    seconds = 0.0
-    for line in path.with_name("results.jsonl").read_text(encoding="utf-8").splitlines():
-        seconds += sum(json.loads(line)["seconds"])
+    # The last line may be torn: the match, which cuts it off, has not been resumed yet.
+    seconds = read_lines(path.with_name("results.jsonl"), lambda game: sum(game["seconds"]))
     return make_row(
         sweep,
         point,
@@ -98,5 +98,5 @@ def _row(sweep: Sweep, point: Point, path: pathlib.Path) -> Row | None:
         anchor=True,
         plies=summary["mean_moves"],
         truncated=summary["move_limit"],
-        seconds=seconds,
+        seconds=sum(seconds),
     )

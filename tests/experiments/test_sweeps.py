@@ -333,7 +333,7 @@ def test_anchors_play_a_program(tmp_path, random_play):
     folder = anchors.folder(sweep.points[0], config)
     assert folder == tmp_path / "out" / "anchors" / "curve_a"
     folder.mkdir(parents=True)
-    (folder / "results.jsonl").write_text('{"seconds": [1.5, 2.0]}\n')
+    (folder / "results.jsonl").write_text('{"seconds": [1.5, 2.0]}\n{"seconds": [1.')  # torn
     summary = {"wins": 1, "draws": 0, "losses": 1, "interval": [0.1, 0.9], "games": 2}
     summary |= {"opponent": "GNU Go 3.8", "mean_moves": 70.5, "move_limit": 0}
     (folder / "summary.json").write_text(json.dumps(summary))
