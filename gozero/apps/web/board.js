@@ -674,7 +674,10 @@ export function mount(host, { send: tell, listen }) {
       last: game.at ? node[2] : -1, line: shownLine() };
     if (numbers) {
       shown.numbers = new Array(game.size ** 2).fill(0);
-      pathTo(game.at).forEach((i, number) => { if (number) shown.numbers[game.nodes[i][2]] = number; });
+      pathTo(game.at).forEach((i, number) => {
+        const at = game.nodes[i][2];
+        if (number && at < game.size ** 2) shown.numbers[at] = number;  // not a pass
+      });
     }
     const wanted = known && overlay !== "none" ? { visits: "moves" }[overlay] || overlay : "";
     if (wanted) shown[wanted] = known[wanted].length ? known[wanted] : undefined;
@@ -750,7 +753,7 @@ export function mount(host, { send: tell, listen }) {
     ]));
     const number = pathTo(game.at).length - 1, node = game.nodes[game.at];
     const played = number ? `Move ${number}, ${COLOURS[node[1]]} ${vertex(game.size, node[2])}. ` : "";
-    const result = game.result || (game.at === line().at(-1) ? game.recorded : "");
+    const result = game.result || (game.at === game.last ? game.recorded : "");
     const ended = game.ended || (result && result !== "?");
     const words = over || busy.game || (ended ? "" : `${COLOURS[game.turn]} to play.`);
     status.replaceChildren(played, ...(ended ? [h("b", {}, resultText(result))] : []), " ",

@@ -67,7 +67,8 @@ class ThinkingConfig(NamedPlayerConfig):
         Raises:
           ValueError: as for `GtpConfig`.
         """
-        common = {"size": size, "reuse": False, "seed": self.seed}
+        rules = {"size": size, "ko": self.ko, "suicide": self.suicide}
+        common = {**rules, "reuse": False, "seed": self.seed}
         if name is not None:
             return GtpConfig.of_flags({"player": name, **common})
         return GtpConfig.of_flags({**self._own_flags(GtpConfig), **common})

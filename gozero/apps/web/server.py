@@ -83,7 +83,10 @@ def make_app(token: str, port: int, new_board: NewBoard) -> Starlette:
       port: the port it is served on; part of the Host and Origin that are accepted.
       new_board: makes a board's session, given the function that sends messages to its tab.
     """
-    allowed_hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+    names = (HOST, "localhost")
+    allowed_hosts = {f"{name}:{port}" for name in names}
+    if port == 80:  # HTTP's own, which browsers leave out
+        allowed_hosts.update(names)
     open_boards: set[BoardSession] = set()
 
     def is_ours(connection: HTTPConnection) -> bool:

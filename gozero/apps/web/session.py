@@ -216,6 +216,7 @@ class Session:
                 "hands": [name == YOU for name in self._players],
                 "black": record.black,
                 "white": record.white,
+                "last": len(record.moves),  # the node to which the record's result belongs
                 "result": record.result,
                 "comment": record.comment,
                 "comments": ["", *record.move_comments],

@@ -46,7 +46,8 @@ class Variations:
       ko, suicide, remember: the rules, see `Rules`.
 
     Raises:
-      ValueError: the position is impossible, or a move is illegal; the message names it.
+      ValueError: the position is impossible, there are more moves than `ample_move_limit`, or one
+        is illegal; the message names it.
     """
 
     def __init__(
@@ -57,7 +58,11 @@ class Variations:
         remember: bool = False,
     ):
         self.record = record
-        limit = max(ample_move_limit(record.size), len(record.moves) + 1)
+        count, limit = len(record.moves), ample_move_limit(record.size)
+        if count > limit:
+            raise ValueError(
+                f"{count:,} moves; expected at most {limit} on {record.size}x{record.size}"
+            )
         rules = Rules(record.size, ko, suicide, limit, remember)
         stones = record.black_stones, record.white_stones
         self._start = from_points(rules, *stones, record.first_player, record.komi)

@@ -149,6 +149,21 @@ def test_a_game_is_reviewed(page, tmp_path):
     page.locator(".comment", has_text="<i>far away</i>").wait_for()
 
 
+def test_the_result_of_a_record_is_not_that_of_a_variation(page, tmp_path):
+    (tmp_path / "game.sgf").write_text(GAME.replace("A<b>", "recorded"))
+    with page.expect_file_chooser() as chooser:
+        button(page, "Open SGF").click()
+    chooser.value.set_files(tmp_path / "game.sgf")
+    page.locator(".players", has_text="recorded").wait_for()
+    page.locator(".all").press("End")
+    status(page, "Black wins by resignation")
+    page.locator(".all").press("Home")
+    status(page, "Black to play")
+    click(page, 6)
+    status(page, "Move 1, Black B4. White to play")
+    assert "wins" not in page.locator(".status").inner_text()
+
+
 def test_games_are_watched(page):
     button(page, "Watch").click()
     page.get_by_role("dialog").get_by_role("button", name="Watch").click()

@@ -58,6 +58,20 @@ def test_files_require_the_token(client, path):
     assert client.post(f"/{TOKEN}/{path}").status_code == 405
 
 
+@pytest.mark.parametrize(("port", "status"), [(80, 200), (PORT, 404)])
+def test_browsers_omit_the_port_of_http(port, status):
+    app = make_app(TOKEN, port, lambda tell: Session(Unthinking(), tell))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        for host in ("127.0.0.1", "localhost"):
+            assert client.get(f"/{TOKEN}/", headers={"host": host}).status_code == status
+        assert client.get(f"/{TOKEN}/", headers={"host": "evil.example"}).status_code == 404
+    if status == 200:
+        ours = {"origin": "http://localhost", "host": "localhost"}
+        with TestClient(app).websocket_connect(f"/{TOKEN}/socket", headers=ours) as board:
+            board.send_json({"do": "hello"})
+            receive(board, "hello")
+
+
 def test_other_paths_are_not_found(client):
     for path in (
         "/",

@@ -172,6 +172,18 @@ def test_a_file_is_loaded_reviewed_and_saved(board):
     board.request("analyse", on=False)
 
 
+def test_the_result_of_a_record_belongs_to_its_last_move(board):
+    """The board shows it at the node `last`, and not at the end of any other line."""
+    board.request("load", sgf=GAME)
+    assert board.last("game")["last"] == 4
+    board.request("goto", node=1)
+    board.request("play", at=13)
+    assert board.last("at")["node"] == 5
+    board.request("hello")
+    assert (board.last("game")["last"], len(board.last("game")["nodes"])) == (4, 6)
+    assert "result" not in board.last("at")
+
+
 def test_a_reconnect_receives_the_whole_state(board):
     board.request("load", sgf=GAME)
     board.request("analyse", on=True)
@@ -199,6 +211,10 @@ def test_a_reconnect_receives_the_whole_state(board):
         ({"do": "load", "sgf": "(;GM[2])"}, "GM\\[2\\] is a game other"),
         ({"do": "load", "sgf": "(;SZ[5];B[aa];W[aa])"}, "move 2: A5 is occupied"),
         ({"do": "load", "sgf": 7}, "expected the text of a file"),
+        (
+            {"do": "load", "sgf": f"(;SZ[5]{';B[];W[]' * 201})"},
+            "402 moves; expected at most 400 on 5x5",
+        ),
         ({"do": "watch", "what": "folder"}, "no folder; start with"),
         ({"do": "open", "game": 0}, "no games are watched"),
     ],
@@ -271,6 +287,14 @@ def test_a_watched_game_that_is_resigned_says_so():
     watched._lanes = watched._lanes._replace(resigned=np.array([False, True]))
     games = watched._message(np.array([False, True]))["games"]
     assert [game["name"] for game in games] == ["move 1", "B+R"]
+
+
+@pytest.mark.parametrize("name", ["random", None])
+def test_players_are_played_by_the_rules_of_the_flags(name):
+    """Watched self-play takes them from there."""
+    flags = {"player": "random", "size": 5, "ko": "simple", "suicide": True}
+    config = WebConfig.of_flags(flags).to_play(name, 7)
+    assert (config.size, config.ko, config.suicide) == (7, "simple", True)
 
 
 def test_every_node_can_be_visited(board):
