@@ -121,7 +121,8 @@ def play_match(
     same match: its game 2i + 1 is this one's game 2i.
 
     An illegal action is replaced by a pass, or in a game without a pass by the first legal action,
-    and the game is not `ok`. A game ends at once when the player to move resigns.
+    and the game is not `ok`. A game ends at once when the player to move resigns,
+    by a choice that is ok.
 
     Args:
       game: the game, or rules of Go; games that reach `max_moves` are scored as they stand.
@@ -341,7 +342,7 @@ def advance(
     states, chosen = lanes.states, choice.action.astype(jnp.int32)
     was_over, resigned = _over(game, lanes), lanes.resigned
     if choice.resigns is not None:
-        resigned = resigned | (~was_over & choice.resigns)
+        resigned = resigned | (~was_over & choice.ok & choice.resigns)
     ended = was_over | resigned
     clipped = jnp.clip(chosen, 0, game.num_actions - 1)
     is_legal = jnp.take_along_axis(legal, clipped[:, None], axis=1)[:, 0] & (chosen == clipped)
