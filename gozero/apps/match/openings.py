@@ -69,6 +69,6 @@ def _first_moves(path: pathlib.Path, rules: Rules, plies: int) -> tuple[int, ...
             game.play(colour, action)
         except IllegalMove as error:
             raise ValueError(f"openings_from: {path}: move {number}: {error}") from error
-    if game.ended:
-        raise ValueError(f"openings_from: {path}: the game is over after {len(moves)} moves")
+        if game.ended:  # also if the file goes on, as it may after two passes
+            raise ValueError(f"openings_from: {path}: the game is over after {number} moves")
     return tuple(action for _, action in moves)

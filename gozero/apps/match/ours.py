@@ -169,14 +169,14 @@ def _passing_to_win(game: Game, player: Player) -> Player:
     points = game.points
     assert points is not None  # of Go
 
-    def wins(state: Any, last: jax.Array) -> jax.Array:
-        passed = last == game.num_actions - 1
+    def wins(state: Any) -> jax.Array:
+        passed = (state.position.passes == 1) & ~state.ended
         score, _ = points.score(state, passed)
         return passed & (jnp.where(state.to_play == BLACK, score, -score) > 0)
 
     def choose(params, key, turn, memory) -> Choice:
         choice = player.choose(params, key, turn, memory)
-        won = jax.vmap(wins)(turn.states, turn.recent[1])
+        won = jax.vmap(wins)(turn.states)
         action = jnp.where(won, game.num_actions - 1, choice.action)
         resigns = None if choice.resigns is None else choice.resigns & ~won
         return choice._replace(action=action, resigns=resigns)

@@ -19,7 +19,7 @@ from gozero.games.go import go_game
 from gozero.games.registry import named_game
 from gozero.go.rules import Rules
 from gozero.play import arena, lockstep, setups
-from gozero.play.player import Turn, policy_player
+from gozero.play.player import NO_ACTION, Turn, policy_player
 from tests.apps.match.match_runs import results, scripted
 from tests.play.test_lockstep import evaluated_by_hashes
 
@@ -121,21 +121,33 @@ def test_games_between_our_players_leave_no_lane_idle(tmp_path, monkeypatch):
 
 
 def test_our_player_passes_when_that_wins():
-    """With one black stone on the board, the opponent has passed (but not in the second game)."""
+    """With one black stone on the board, the opponent has passed (but not in the second game). In
+    the fourth that was the last move of the opening, of which players are told no actions."""
     rules = Rules(3, "simple", max_moves=400)
     game, pass_ = go_game(rules), rules.pass_action
     zeros = policy_player(lambda params, key, turn: jnp.zeros(turn.legal.shape[0], jnp.int32))
     choose = ours._passing_to_win(game, zeros).choose
-    states = [game.points.new(komi) for komi in (0.5, 0.5, 9.5)]
-    lines = [(4, pass_), (4, 8), (4, pass_)]
+    states = [game.points.new(komi) for komi in (0.5, 0.5, 9.5, 0.5)]
+    lines = [(4, pass_), (4, 8), (4, pass_), (4, pass_)]
     for i, actions in enumerate(lines):
         for action in actions:
             states[i] = game.play(states[i], jnp.int32(action))
     together = jax.tree.map(lambda *x: jnp.stack(x), *states)
-    turn = Turn(together, jax.vmap(game.legal)(together), jnp.array(lines).T)
+    recent = jnp.array([*lines[:3], (NO_ACTION, NO_ACTION)]).T
+    turn = Turn(together, jax.vmap(game.legal)(together), recent)
     choice = choose(None, jax.random.key(0), turn, None)
-    assert choice.action.tolist() == [pass_, 0, 0]  # at komi 9.5 passing loses
+    assert choice.action.tolist() == [pass_, 0, 0, pass_]  # at komi 9.5 passing loses
     assert choice.ok.all()
+
+
+@pytest.mark.thorough
+def test_an_opening_that_ends_with_a_pass_is_answered_by_a_pass_that_wins(tmp_path):
+    opening, out = tmp_path / "opening.sgf", tmp_path / "run"
+    sgf.write(opening, sgf.GameRecord(size=3, komi=0.5, moves=((0, 4), (1, 9))))
+    flags = ["match", "--size", "3", "--komi", "0.5", "--games", "2", "--out", str(out)]
+    flags += ["--player.search", "random", "--opponent.search", "random"]
+    assert cli.main([*flags, "--openings-from", str(opening)]) == 0
+    assert [(one["result"], one["moves"]) for one in results(out).values()] == [("B+8.5", 3)] * 2
 
 
 @pytest.mark.thorough
