@@ -50,6 +50,7 @@ class GameClock:
         self._main, self._period, self._stones, self._increment = 0.0, 0.0, 0, Increment()
         self._delay = 0.0  # seconds that moves take beyond their allotted time
         self._left: tuple[_TimeLeft, _TimeLeft] | None = None
+        self._has_no_limit = False  # by `set`
 
     @property
     def limited(self) -> bool:
@@ -71,6 +72,7 @@ class GameClock:
         self._main, self._period, self._stones = main, period, stones
         self._increment = increment or Increment()
         self.reset()
+        self._has_no_limit = self._left is None
 
     def reset(self) -> None:
         """Give both players all of their time again, for a new game."""
@@ -86,13 +88,16 @@ class GameClock:
         """Set a player's remaining time; `stones` are those of the byo-yomi period, 0 in main time.
 
         Controllers report overspent time as negative. If each period is for one stone, KGS reports
-        the number of periods left instead of the stones.
+        the number of periods left instead of the stones. Where `set` has said that there is no
+        limit, the time left is ignored; if it was never called, this sets a limit.
         """
         if self._stones:
             stones = min(stones, self._stones)
         seconds = max(seconds, 0.0)
         _check("time", seconds)
         _check("stones", stones)
+        if self._has_no_limit:
+            return
         if self._left is None:
             self._left = (_TimeLeft(seconds, stones), _TimeLeft(seconds, stones))
         self._left[colour].seconds, self._left[colour].stones = seconds, stones

@@ -95,6 +95,21 @@ def test_remaining_time_is_divided_by_expected_moves():
     assert fake_searcher.asked[-1] is None
 
 
+@pytest.mark.parametrize("settings", [(0, 1, 0), (0, 0, 0)])
+def test_time_left_sets_no_limit_where_there_is_none(settings):
+    clock = GameClock()
+    clock.set_left(0, 30.0, 0)
+    assert clock.limited, "no settings were sent"
+    clock.set(*settings)
+    clock.set_left(0, 0.0, 0)
+    clock.reset()
+    clock.set_left(0, 0.0, 0)
+    assert not clock.limited
+    clock.set(60, 0, 0)
+    clock.set_left(0, 10.0, 0)
+    assert clock.for_move(0, 81, 60) == pytest.approx(0.95)
+
+
 def test_max_time_limits_each_move():
     engine, fake_searcher = thinking(seconds=5.0)
     session(
