@@ -34,9 +34,9 @@ class Side(PlayerConfig):
 
     main_time: int | None = setting(None, least=1, most=86_400, unit="seconds", unset="no clock")
     """A program's time for all its moves of a game, with no byo-yomi: it is told by time_settings
-    and before each move by time_left, and forfeits the game if its replies take over a second more.
-    Replies are then not limited by --timeout. The clock is real time: let no more games be played
-    at once (--parallel) than the machine has cores for."""
+    and before each move by time_left, and forfeits the game if its replies, also to play and
+    time_left, take over a second more. Replies are then not limited by --timeout. The clock is real
+    time: let no more games be played at once (--parallel) than the machine has cores for."""
 
     reuse: bool = setting(False)
     """Whether our search starts from the tree of the previous one, or td from its weights."""

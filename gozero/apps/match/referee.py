@@ -52,8 +52,10 @@ class Referee:
     Attributes:
       outcome: how the game has ended; None while it goes on.
       seconds, turns: the time that Black's and White's moves took, and how many they chose; without
-        a program, as passed to `spend`.
-      replies: the seconds of each move of Black and White, as `seconds` adds them up.
+        a program, as passed to `spend`. With a clock, a program is also charged for its replies to
+        `play` and `time_left`, during which it could think.
+      replies: the seconds of each move of Black and White, as `seconds` adds them up; with a clock,
+        those of the replies since the last move are included.
     """
 
     def __init__(
@@ -70,11 +72,12 @@ class Referee:
         self.outcome: Outcome | None = None
         self.main_times = main_times
         self.replies: tuple[list[float], list[float]] = [], []
+        self._since_move = [0.0, 0.0]  # seconds of replies that are not part of a move yet
         self._forfeits = (EngineTimeout, EngineConfused) if forfeit_failures else ()
 
     @property
     def seconds(self) -> list[float]:
-        return [sum(replies) for replies in self.replies]
+        return [sum(self.replies[colour]) + self._since_move[colour] for colour in range(2)]
 
     @property
     def turns(self) -> list[int]:
@@ -118,21 +121,17 @@ class Referee:
           EngineFailed: a program died; without `forfeit_failures`, also if it failed otherwise.
         """
         colour = self.game.to_play
-        player = self.players[colour]
-        assert player is not None
         vertex, failure = "", None
-        started = time.monotonic()
         try:
-            longest = self._tell_time_left(player, colour)
-            started = time.monotonic()
-            vertex = player.send(f"genmove {LETTERS[colour].lower()}", longest).strip()
+            self._tell_time_left(colour)
+            vertex = self._send(colour, f"genmove {LETTERS[colour].lower()}").strip()
         except (GtpError, *self._forfeits) as error:
             failure = f"gave no move: {error}"
         finally:
-            self.spend(colour, time.monotonic() - started)
+            seconds, self._since_move[colour] = self._since_move[colour], 0.0
+            self.spend(colour, seconds)
         if self._is_out_of_time(colour):
-            text = f"lost on time: {self.seconds[colour]:.1f} s, of {self.main_times[colour]} s"
-            return self.forfeit(colour, text, "T")
+            return self._lose_on_time(colour)
         if failure is not None:
             return self.forfeit(colour, failure)
         if vertex.lower() == "resign":
@@ -143,19 +142,36 @@ class Referee:
             return self.forfeit(colour, f"made no move: {shortened(str(error))}")
         return self.play(action)
 
-    def _tell_time_left(self, player: GtpClient, colour: int) -> float | None:
-        """Tell a program with a clock how much is left; returns the most seconds to wait for its
-        move, None without a clock."""
+    def _tell_time_left(self, colour: int) -> None:
+        """Tell a program with a clock how much is left."""
         main_time = self.main_times[colour]
-        if main_time is None:
-            return None
-        left = max(main_time - self.seconds[colour], 0.0)
-        player.send(f"time_left {LETTERS[colour].lower()} {int(left)} 0")  # GTP's are whole seconds
-        return main_time + CLOCK_TOLERANCE_S - self.seconds[colour]
+        if main_time is not None:
+            left = int(max(main_time - self.seconds[colour], 0.0))  # GTP's are whole seconds
+            self._send(colour, f"time_left {LETTERS[colour].lower()} {left} 0")
+
+    def _send(self, colour: int, command: str) -> str:
+        """Send a command to a colour's program, and count the time of its reply; with a clock, that
+        may be all that is left.
+
+        Raises:
+          GtpError, EngineFailed: as from `GtpClient.send`.
+        """
+        player, main_time = self.players[colour], self.main_times[colour]
+        assert player is not None
+        longest = main_time and main_time + CLOCK_TOLERANCE_S - self.seconds[colour]
+        started = time.monotonic()
+        try:
+            return player.send(command, longest)
+        finally:
+            self._since_move[colour] += time.monotonic() - started
 
     def _is_out_of_time(self, colour: int) -> bool:
         main_time = self.main_times[colour]
         return main_time is not None and self.seconds[colour] >= main_time + CLOCK_TOLERANCE_S
+
+    def _lose_on_time(self, colour: int) -> None:
+        text = f"lost on time: {self.seconds[colour]:.1f} s, of {self.main_times[colour]} s"
+        self.forfeit(colour, text, "T")
 
     def play(self, action: int) -> None:
         """Play a move for the player whose turn it is, and tell the opponent if the game goes on.
@@ -168,13 +184,23 @@ class Referee:
             self.game.play(colour, action)
         except IllegalMove as error:
             return self.forfeit(colour, f"made an illegal move: {error}")
-        opponent = self.players[1 - colour]
-        if opponent is not None and not self.game.ended:
-            try:
-                opponent.send(self._play_command(colour, action))
-            except (GtpError, *self._forfeits) as error:
-                return self.forfeit(1 - colour, f"refused a legal move: {error}")
+        if self.players[1 - colour] is not None and not self.game.ended:
+            self._tell_move(1 - colour, self._play_command(colour, action))
         return self._check_end()
+
+    def _tell_move(self, colour: int, command: str) -> None:
+        """Tell a colour's program the opponent's move."""
+        failure = None
+        try:
+            self._send(colour, command)
+        except (GtpError, *self._forfeits) as error:
+            failure = f"refused a legal move: {error}"
+        if self.main_times[colour] is None:
+            self._since_move[colour] = 0.0  # only its own moves count
+        if self._is_out_of_time(colour):
+            self._lose_on_time(colour)
+        elif failure is not None:
+            self.forfeit(colour, failure)
 
     def resign(self) -> None:
         """Resign for the player whose turn it is."""

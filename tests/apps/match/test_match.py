@@ -257,6 +257,16 @@ def test_openings_from_files(tmp_path):
     assert begun == [((0, 4), (1, 0))] * 2 + [((0, 0), (1, 8))] * 2
 
 
+@pytest.mark.parametrize("moves", [(4, 9, 9), (4, 9, 9, 0, 8)])
+def test_an_opening_may_not_end_the_game(tmp_path, capsys, moves):
+    """Nor go on after its end, which `go.play` does not."""
+    file = tmp_path / "over.sgf"
+    sgf.write(file, sgf.GameRecord(size=3, komi=0.0, moves=tuple(enumerate_turns(moves))))
+    flags = ["--games", "2", "--openings-from", str(file)]
+    assert match(tmp_path / "run", scripted(), scripted(), *flags) == 2
+    assert "over.sgf: the game is over after 3 moves" in capsys.readouterr().err
+
+
 BAD = {
     "a missing program": (
         ["--opponent.command", "no-such-engine"],
@@ -408,6 +418,26 @@ def test_a_program_that_exceeds_its_time_loses(tmp_path, monkeypatch, capsys):
     assert summary["player"] == "Scripted 1, 1 s a game"
     assert "forfeits: player 2, opponent 0 (2 and 0 on time)" in capsys.readouterr().out
     assert sgf.read(tmp_path / "run" / "games" / "0001.sgf").result == "B+T"
+
+
+def test_a_program_cannot_think_for_free_while_it_is_told_a_move(tmp_path, monkeypatch):
+    """In game 0 before it answers `play` and `time_left`, in game 1 for ever."""
+    monkeypatch.setattr(referee, "CLOCK_TOLERANCE_S", 0.0)
+    plan = ["0:a1", "0:SLEEP=0.6@play", "1:HANG@play", "0:false@time_left", "0:SLEEP=0.6@time_left"]
+    flags = ["--games", "2", "--parallel", "1", "--player.main-time", "1"]
+    assert match(tmp_path / "run", scripted(*plan), scripted("0:b2"), *flags) == 0
+    games = results(tmp_path / "run")
+    assert [(games[i]["result"], games[i]["moves"]) for i in (0, 1)] == [("W+T", 2), ("B+T", 1)]
+    assert re.fullmatch(r"White lost on time: 1\.\d s, of 1 s", games[1]["why"])
+    assert games[0]["replies"][0] == pytest.approx([0.0, 1.0], abs=0.3)
+    assert games[1]["seconds"][0] >= 1.0
+
+
+def test_replies_to_moves_are_free_without_a_clock(tmp_path):
+    player = scripted("all:SLEEP=0.6@play", "all:a1")
+    assert match(tmp_path / "run", player, scripted("0:b2"), "--games", "1") == 0
+    (game,) = results(tmp_path / "run").values()
+    assert game["seconds"][0] < 0.5
 
 
 @pytest.mark.parametrize(
