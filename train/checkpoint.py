@@ -217,7 +217,7 @@ def _tree_like(like: Any, arrays: dict[str, Any]) -> Any:
 
     def one(path, shape):
         name = jax.tree_util.keystr(path)
-        if name not in arrays:  # empty, or one of `_NEWER`
+        if name not in arrays:  # empty, or one of `_ADDED_LATER`
             zeros = np.zeros(shape.shape, shape.dtype)
             return (
                 zeros

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from train import calibration, collectives, hosts, learner, matches, optimizer, quarantine, steps
+from gozero.compile import collectives
+from train import calibration, hosts, learner, matches, optimizer, quarantine, steps
 from train.learner import Metrics
 from train.plan import Plan, teacher_of
 from train.shard_reader import ShardReader

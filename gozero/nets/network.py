@@ -502,7 +502,7 @@ def num_gradient_slices(config: NetworkConfig, inputs: jax.Array | Inputs) -> in
 
 
 def in_slices(evaluate: Callable, inputs: jax.Array | Inputs, number: int) -> Any:
-    """``one(inputs)``, computed in `number` equal slices of the positions, one after another."""
+    """``evaluate(inputs)``, computed in `number` equal slices of positions, one after another."""
     if number == 1:
         return evaluate(inputs)
     split = jax.tree.map(lambda x: x.reshape(number, -1, *x.shape[1:]), inputs)
