@@ -239,7 +239,7 @@ class TrainConfig:
 
     workers: bool = setting(False)
     """Also learn from what `python -m train worker` plays for this run. What is learnt then depends
-    on when that arrives. The learning rate then falls with the iterations."""
+    on when that arrives."""
 
     coordinator: str | None = setting(None, unset="one host")
     """For a run on several hosts, with the same command on each: HOST:PORT of the first host, with

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from gozero.apps import flags
@@ -63,11 +64,11 @@ class DryRunConfig(TrainConfig):
 def programs(plan: Plan, mesh: Mesh, num_steps: int) -> dict[str, tuple[Callable, Callable]]:
     """The programs of a run: {name: (jitted, a function from a `RunState` to its arguments)}."""
     play = steps.make_play(plan, mesh, plan.config.simulations)
-    alone = dataclasses.replace(plan, config=dataclasses.replace(plan.config, workers=False))
-    learn = steps.make_learn(alone, mesh, num_steps)
+    learn = steps.make_learn(plan, mesh, num_steps)
+    first_learn = jax.jit(lambda *args: learn(*args, jnp.float32(0)), donate_argnums=0)
     return {
         "self-play": (play, lambda state: (state.play_params, state.playing)),
-        "learning": (learn, lambda state: (state.learner, state.playing.buffer)),
+        "learning": (first_learn, lambda state: (state.learner, state.playing.buffer)),
     }
 
 

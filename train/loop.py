@@ -135,10 +135,9 @@ class Loop:
         return started, tallies
 
     @property
-    def _fraction(self) -> tuple[np.float32, ...]:
-        """The last argument of the learner with workers, see `steps.make_learn`; without, none."""
-        config = self.plan.config
-        return (np.float32(self.iteration / config.iterations),) if config.workers else ()
+    def _fraction(self) -> np.float32:
+        """The fraction of the iterations that are done, see `steps.make_learn`."""
+        return np.float32(self.iteration / self.plan.config.iterations)
 
     def _gate(self) -> dict:
         """If a match of the gate is due, play the newest network against that of self-play; if it
@@ -179,7 +178,7 @@ class Loop:
 
     def _learning_metrics(self, metrics: Metrics | None) -> dict:
         """The metrics of the last step; None before the first."""
-        rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps, *self._fraction)
+        rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps, self._fraction)
         return {
             "losses": metrics and self._game_losses(metrics.losses._asdict()),
             "target_entropy": metrics and round(float(metrics.target_entropy), 5),
@@ -219,7 +218,7 @@ class Loop:
         before, metrics = int(self.state.learner.step), None
         for _ in range(calls):
             learner, playing = self.state.learner, self.state.playing
-            learner, owed, metrics = step(learner, playing.buffer, *self._fraction)
+            learner, owed, metrics = step(learner, playing.buffer, self._fraction)
             collectives.one_in_flight(learner, self.mesh)
             playing = playing.replace(buffer=playing.buffer.replace(owed=owed))
             self.state = self.state.replace(learner=learner, playing=playing)
@@ -264,7 +263,7 @@ class Loop:
     def _step(self) -> Callable:
         if "learn" not in self._compiled:
             learn = steps.make_learn(self.plan, self.mesh, self.steps_per_call)
-            lowered = learn.lower(self.state.learner, self.state.playing.buffer, *self._fraction)
+            lowered = learn.lower(self.state.learner, self.state.playing.buffer, self._fraction)
             self._compiled["learn"] = collectives.compiled(lowered, self.mesh)
         return self._compiled["learn"]
 

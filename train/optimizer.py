@@ -63,7 +63,7 @@ def learning_rate(
     Args:
       config: the settings.
       step: i32[]: steps taken.
-      progress: f32[]: x, where the end of the run is not known in steps; None: by the steps.
+      progress: f32[]: x, where `total_steps` is only an estimate; None: by the steps.
     """
     step = jnp.asarray(step)
     warm = jnp.minimum(1.0, (step + 1) / config.warmup_steps)

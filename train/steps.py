@@ -198,15 +198,15 @@ def make_add(plan: Plan, mesh: Mesh):
 
 
 def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
-    """``learn(state, buffer) -> (state, owed, metrics)``, jitted; the state is donated.
+    """``learn(state, buffer, progress) -> (state, owed, metrics)``, jitted; the state is donated.
 
     It takes `num_steps` steps; the metrics are means over them. `owed` is the buffer's after them.
-    The caller checks that the steps are due. With `--workers` it takes a third argument, the
-    fraction of the iterations that are done, f32[], from which the learning rate follows: how many
-    steps the workers' rows will allow is not known.
+    The caller checks that the steps are due. `progress` is the fraction of the iterations that are
+    done, f32[]. The learning rate falls with it, not with the steps taken: how many of these the
+    rows will allow, also those of workers, is not known.
     """
     learn = functools.partial(_learn, plan, num_steps)
-    inputs = (EVERYWHERE, DIVIDED) + (EVERYWHERE,) * plan.config.workers
+    inputs = (EVERYWHERE, DIVIDED, EVERYWHERE)
     outputs = (EVERYWHERE, DIVIDED, EVERYWHERE)
     return on_each(mesh, learn, inputs, outputs, donated=0)
 
@@ -216,7 +216,7 @@ def _learn(
     num_steps: int,
     state: TrainState,
     buffer: buffers.Buffer,
-    progress: jax.Array | None = None,
+    progress: jax.Array,
 ):
     own = unstack(buffer)
     per_device = plan.config.batch_size // plan.num_devices

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from gozero.compile import mode
@@ -117,7 +118,7 @@ def test_training_is_lowered_on_a_machine_with_such_a_device(platform, root, tmp
         state = jax.eval_shape(lambda: steps.begin(plan, mesh))
         programs = (
             (steps.make_play(plan, mesh, plan.simulations(0)), state.play_params, state.playing),
-            (steps.make_learn(plan, mesh, 1), state.learner, state.playing.buffer),
+            (steps.make_learn(plan, mesh, 1), state.learner, state.playing.buffer, np.float32(0)),
         )
         for program, *args in programs:
             text = lowered(platform, program, *args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -102,3 +103,24 @@ def test_a_gate_accepts_networks_that_score_more(made, monkeypatch):
     assert len({one[3] for one in met}) == 3
     assert passed == [None, False, None, True, None, False]
     assert players == [0, 0, 0, 4, 4, 4]
+
+
+def test_the_learning_rate_falls_with_the_iterations(made):
+    """Whatever steps have been taken: a run that had workers has taken many more."""
+    config = tiny.config(iterations=6, final_fraction=0.2)
+    loop = loop_of(make_plan(config), tiny.progress(2) | {"steps": 10_000})
+    given: list = []
+    playing: Any = types.SimpleNamespace(
+        buffer=types.SimpleNamespace(replace=lambda **_: None), replace=lambda **_: playing
+    )
+
+    def step(learner, buffer, progress):
+        given.append(float(progress))
+        return learner, None, None
+
+    loop.state = RunState(types.SimpleNamespace(step=10_000, ok=True), playing)
+    loop._learn(step, loop.steps_per_call)
+    assert given == [pytest.approx(2 / 6)]
+    loop = loop_of(make_plan(config), tiny.progress(2) | {"steps": 10_000})
+    rate = loop.iterate()["learning_rate"]
+    assert rate == pytest.approx(config.learning_rate * (0.2 + 0.8 / 2))

@@ -6,6 +6,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, AxisType
 
@@ -44,7 +45,7 @@ def test_programs_lower_for_every_platform(num_devices, num_steps, changes):
     export(jax.jit(given, out_shardings=where), state.learner.params)
     export(steps.make_play(plan, mesh, 4), state.learner.ema, state.playing)
     learn = steps.make_learn(plan, mesh, num_steps)
-    export(learn, state.learner, state.playing.buffer)
+    export(learn, state.learner, state.playing.buffer, np.float32(0))
     export(steps.make_add(plan, mesh), state.playing.buffer, *taken_in(plan, mesh))
 
 

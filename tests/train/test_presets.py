@@ -7,6 +7,7 @@ import functools
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, AxisType
 
@@ -64,7 +65,7 @@ def trace_programs(config):
         play = steps.make_play(plan, mesh, config.simulations)
         playing, tallies = jax.eval_shape(play, state.learner.ema, state.playing)
         learn = steps.make_learn(plan, mesh, learner.steps_per_call())
-        learnt, _, _ = jax.eval_shape(learn, state.learner, state.playing.buffer)
+        learnt, _, _ = jax.eval_shape(learn, state.learner, state.playing.buffer, np.float32(0))
     assert shapes(playing) == shapes(state.playing)
     assert shapes(learnt) == shapes(state.learner)
     assert tallies.moves.shape == ()
