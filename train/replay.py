@@ -142,8 +142,10 @@ def _of_game(
 
 def _value_target(row: Rows, outcome_share: float | jax.Array) -> dict[str, jax.Array]:
     """The value's target and weight. Where the outcome does not count, since the move limit ended
-    the game, the root value is learned alone, with the weight that is its share."""
-    weight, rest = row.value_weight.astype(jnp.float32), 1 - outcome_share
+    the game, the root value is learned alone, with the weight that is its share; of a row that was
+    removed (`quarantine.GONE`), whose policy has no weight either, nothing is."""
+    weight = row.value_weight.astype(jnp.float32)
+    rest = jnp.where(row.policy_weight > 0, 1 - outcome_share, 0.0)
     counts = weight > 0
     share = jnp.where(counts, outcome_share, 0.0)
     return {

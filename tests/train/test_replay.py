@@ -9,7 +9,7 @@ from gozero.go import symmetry
 from gozero.go.rules import Rules, init, legal_actions, play
 from gozero.nets import features
 from tests.train import synthetic
-from train import replay
+from train import quarantine, replay
 
 RULES = Rules(size=5, ko="simple")
 
@@ -119,6 +119,21 @@ def test_a_truncated_game_has_no_outcome_target(tmp_path):
     assert got.policy_weight.all()
     assert not got.ownership.any()
     assert not got.ownership_weight.any()
+
+
+def test_a_removed_row_has_no_target(folder):
+    """Unlike one of a truncated game, whose root value is learnt with the weight of its share."""
+    _, rows, _ = replay.load(folder, 0.0, 0)
+    truncated = jax.tree.map(lambda x: x[0], rows)
+    truncated = truncated.replace(value_weight=jnp.float32(0), root_value=jnp.float32(0.5))
+    gone = jax.tree.map(jnp.zeros_like, truncated)
+    gone = gone.replace(game=jnp.int32(quarantine.GONE))
+    of_row = jax.jit(lambda row: replay.example(RULES, "compact", row, 0, 0.75)[1])
+    targets = of_row(truncated)
+    assert (float(targets.outcome), float(targets.value_weight)) == (0.5, 0.25)
+    targets = of_row(gone)
+    names = ("policy_weight", "value_weight", "score_weight", "ownership_weight")
+    assert [float(getattr(targets, name)) for name in names] == [0.0] * 4
 
 
 def test_no_rows(tmp_path):
