@@ -127,8 +127,8 @@ class TrainConfig:
 
     forced_playouts: float = setting(0.0, least=0)
     """k, with puct: a root action of prior P, once visited, gets at least sqrt(k P N) of the root's
-    N visits, and policy targets leave out visits that were only forced. KataGo uses 2; 0 forces
-    none."""
+    N visits. Visits that were only forced count neither for policy targets nor for the move played.
+    KataGo uses 2; 0 forces none."""
 
     leaves: int = setting(1, least=1)
     """Leaves of a tree that are evaluated together; must divide all numbers of simulations."""

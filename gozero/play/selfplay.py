@@ -46,6 +46,7 @@ from gozero.search import move_choice, reuse, root
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game, positions_of
 from gozero.search.memory import Memory, search_memory
+from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.puct import Puct
 from gozero.search.search import search
 from gozero.search.tree import Tree
@@ -344,10 +345,15 @@ def _search(
 
 
 def _choose(config, settings, key, result: SearchOutput, ply: jax.Array) -> jax.Array:
-    """i32[B]: the action to play outside the random opening."""
+    """i32[B]: the action to play outside the random opening.
+
+    Visits that were only forced count neither for the policy target nor here, as in KataGo.
+    """
     temperature = config.schedule(ply)
     keys = jax.random.split(key, temperature.shape[0])
-    sampled = jax.vmap(move_choice.by_visits)(keys, result.visits, result.prior, temperature)
+    forces = isinstance(settings.root_select, ForcedPlayouts)
+    visits = result.policy_target if forces else result.visits
+    sampled = jax.vmap(move_choice.by_visits)(keys, visits, result.prior, temperature)
     if not settings.plays_by_rule:
         return sampled
     return jnp.where(temperature > 0, sampled, result.action)

@@ -26,7 +26,7 @@ def by_visits(
 
     Args:
       key: PRNG key.
-      visits: N, i32[A].
+      visits: N, i32[A], or shares of them, f32[A].
       prior: f32[A], -inf where illegal.
       temperature: f32[], >= 0.
 

@@ -178,8 +178,9 @@ def test_trees_are_reused_and_memory_stays_flat():
     assert memory.total == 3 * memory.tree
 
 
-def a_search_that_finds(best_by_visits, action):
-    """A fake `search`: all is legal; `best_by_visits` has most visits, `action` is to be played."""
+def a_search_that_finds(best_by_visits, best_by_target, action):
+    """A fake `search`: all is legal; `best_by_visits` has most visits, `best_by_target` the largest
+    policy target, and `action` is to be played."""
 
     def search(game, evaluator, key, states, config, tree, keep_tree):
         assert tree is None
@@ -189,7 +190,7 @@ def a_search_that_finds(best_by_visits, action):
             action=ones[:, 0] * action,
             visits=ones.at[:, best_by_visits].set(50),
             q=ones * 0.0,
-            policy_target=ones / 17,
+            policy_target=(ones / 20).at[:, best_by_target].set(0.2),
             value=ones[:, 0] * 0.0,
             ok=ones[:, 0] > 0,
             tree=None,
@@ -201,10 +202,11 @@ def a_search_that_finds(best_by_visits, action):
 
 
 @pytest.mark.parametrize(
-    ("root_rule", "played"), [(GumbelRoot(), 5), (ForcedPlayouts(), 3), (None, 3)]
+    ("root_rule", "played"), [(GumbelRoot(), 5), (ForcedPlayouts(), 4), (None, 3)]
 )
 def test_the_root_rules_action_is_played(monkeypatch, root_rule, played):
-    monkeypatch.setattr(selfplay, "search", a_search_that_finds(3, action=5))
+    """Or that of most visits; with forced visits, of most visits without these."""
+    monkeypatch.setattr(selfplay, "search", a_search_that_finds(3, 4, action=5))
     search = SearchConfig(2, root_select=root_rule)
     game = go_game(dataclasses.replace(RULES, ko="simple"))
     config = dataclasses.replace(CONFIG, game=game, search=search, temperature=Temperature(moves=0))
