@@ -95,9 +95,9 @@ def report(config: DryRunConfig, target: Target) -> Iterator[str]:
     """
     plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
     yield f"{config.preset} on {target.name}, devices: {target.num_devices}; nothing is run"
-    yield f"memory by the flags: {memory.check(plan, _limit(target))}"
     with mode.target(target.platform):
-        per_call = learner.steps_per_call()
+        needed, per_call = memory.check(plan, _limit(target)), learner.steps_per_call()
+    yield f"memory by the flags: {needed}"
     shapes = jax.eval_shape(lambda: steps.begin(plan, mesh))
     state = ahead.place(shapes, steps.shardings(shapes, mesh))
     estimates = {}

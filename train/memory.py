@@ -6,6 +6,7 @@ import functools
 
 import jax
 
+from gozero.compile import mode
 from gozero.go.rules import Rules
 from gozero.nets import kinds
 from gozero.nets.network import NetworkConfig, shapes
@@ -49,6 +50,7 @@ def parts_of(plan: Plan, only_plays: bool = False) -> list[Part]:
         Part("trees", selfplay.memory(plan.play).total, "--batch or --simulations"),
         Part("replay", num_bytes(playing.buffer), "--capacity"),
         Part("games in play", in_play, "--batch"),
+        *([] if only_plays else _of_checkpoint(plan)),
         Part("parameters", copies * params, "--channels or --blocks"),
         *([] if only_plays else [step]),
         Part("a search's activations", _of_search(plan), _search_flags(plan)),
@@ -74,11 +76,25 @@ def check(plan: Plan, limit: int | None = None, only_plays: bool = False) -> str
 
 def checkpoint_text(plan: Plan) -> str:
     """A description of the host memory that a checkpoint needs while it is written."""
+    mib = _checkpoint_bytes(plan) / 2**20
+    return f"{mib:,.1f} MiB of host memory while a checkpoint is written"
+
+
+def _checkpoint_bytes(plan: Plan) -> int:
+    """The bytes of the whole state, of all devices."""
     playing = _playing(plan.play, plan.buffer)
     params = num_bytes(shapes(plan.learner.network))
     copies = _KEPT_COPIES + (plan.config.gate is not None)
-    total = plan.num_devices * num_bytes(playing) + copies * params
-    return f"{total / 2**20:,.1f} MiB of host memory while a checkpoint is written"
+    return plan.num_devices * num_bytes(playing) + copies * params
+
+
+def _of_checkpoint(plan: Plan) -> list[Part]:
+    """The copy of the state that `checkpoint.begin` makes in the host's memory, on a CPU each
+    device's share of it: their memory is the host's."""
+    if mode.backend() != "cpu" or jax.process_count() > 1:
+        return []
+    share = -(-_checkpoint_bytes(plan) // plan.num_devices)
+    return [Part("a checkpoint's copy", share, "--capacity")]
 
 
 def _row_text(plan: Plan) -> str:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.compile import mode
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.play import devices
@@ -316,7 +317,8 @@ def test_too_much_memory_is_refused_with_advice():
     with pytest.raises(ValueError, match=r"lower --capacity$") as error:
         memory.check(plan, 10**7)
     assert f"{sum(parts.values()):,} bytes but has 10,000,000" in str(error.value)
-    assert f"replay would take {parts['replay']:,} of them" in str(error.value)
+    copy = "a checkpoint's copy"  # of the replay and all else
+    assert f"{copy} would take {parts[copy]:,} of them" in str(error.value)
     assert memory.check(plan, 10**10).startswith(f"{sum(parts.values()) / 2**20:,.1f} MiB")
     many = make_plan(tiny.config(batch=4096, simulations=64, capacity=10**5))
     with pytest.raises(ValueError, match=r"^--batch or --simulations: a device would need"):
@@ -326,6 +328,21 @@ def test_too_much_memory_is_refused_with_advice():
 def parts_of(**options):
     plan = make_plan(tiny.config(**options))
     return {part.name: part.num_bytes for part in memory.parts_of(plan)}
+
+
+def test_a_checkpoints_copy_is_counted_on_a_cpu():
+    """The whole state, of which each device of a host has a share."""
+    plan, mesh = make_plan(tiny.config()), devices.mesh_of(1)
+    parts = {part.name: part.num_bytes for part in memory.parts_of(plan)}
+    state = jax.eval_shape(lambda: steps.begin(plan, mesh))
+    assert parts["a checkpoint's copy"] == pytest.approx(num_bytes(state), rel=0.01)
+    two = make_plan(tiny.config(), 2)
+    on_two = {part.name: part.num_bytes for part in memory.parts_of(two)}["a checkpoint's copy"]
+    assert on_two < parts["a checkpoint's copy"] < 2 * on_two
+    with mode.target("tpu"):
+        assert "a checkpoint's copy" not in parts_of()
+    workers = [part.name for part in memory.parts_of(plan, only_plays=True)]
+    assert "a checkpoint's copy" not in workers
 
 
 def test_all_leaves_of_a_step_are_counted():
