@@ -1,7 +1,8 @@
 """What a run and its workers exchange, through the run's folder or bucket (`gozero.runs.store`).
 
     config.json                        every flag of the run
-    newest.json                        the version of the weights to play with, and their SHA-256
+    newest.json                        the version of the weights to play with, their SHA-256, and
+                                       the run's iterations so far, by which workers see it is alive
     newest/00000007.safetensors        these weights, and a few earlier versions
     shards/00000007/NAME-000000.npz    what a worker played with them, see `gozero.play.shards`
 
@@ -26,6 +27,8 @@ KEPT = 8
 EVERY_S = 15.0
 """The least number of seconds between versions: workers need time to write what they played with
 the previous one."""
+ALIVE_S = 60.0
+"""The least number of seconds between records of the run's iterations."""
 
 _MOST_BYTES = 2**12
 
@@ -36,6 +39,7 @@ class Newest(NamedTuple):
     version: int  # from 1; 0: there are none
     iteration: int  # after which they were written; -1: none
     sha256: str  # of their file
+    done: int = -1  # iterations that the run has done so far; -1: not recorded
 
     @property
     def key(self) -> str:
@@ -52,8 +56,14 @@ def newest(shared: Store) -> Newest:
     """
     try:
         record = files.parse_json(shared.get(NEWEST, _MOST_BYTES))
-        weights = Newest(record["version"], record["iteration"], record["sha256"])
-        if [type(one) for one in weights] != [int, int, str] or not 0 < weights.version < 10**8:
+        fields = record["version"], record["iteration"], record["sha256"], record.get("done", -1)
+        weights = Newest(*fields)  # earlier versions did not record the last one
+        if [type(one) for one in weights] != [
+            int,
+            int,
+            str,
+            int,
+        ] or not 0 < weights.version < 10**8:
             raise ValueError(f"an invalid version, {weights.version!r}")
     except FileNotFoundError:
         return Newest(0, -1, "")
@@ -81,10 +91,22 @@ def publish(shared: Store, path: pathlib.Path, iteration: int) -> Newest:
             return before
     keys = [pathlib.PurePath(entry.key).stem for entry in shared.list("newest")]
     version = max((int(key) for key in keys if key.isdigit()), default=0) + 1
-    published = Newest(version, iteration, sha256)
+    published = Newest(version, iteration, sha256, iteration)
     while not shared.create(published.key, data):  # another process has just published
         published = published._replace(version=published.version + 1)
-    shared.put(NEWEST, (json.dumps(published._asdict()) + "\n").encode())
+    _put(shared, published)
     for old in keys[:-KEPT]:
         shared.delete(f"newest/{old}.safetensors")
     return published
+
+
+def record_iterations(shared: Store, done: int) -> None:
+    """Record the run's iterations so far, for workers; if that fails now, a later call does it."""
+    with contextlib.suppress(OSError, ValueError):
+        before = newest(shared)
+        if before.version:
+            _put(shared, before._replace(done=done))
+
+
+def _put(shared: Store, weights: Newest) -> None:
+    shared.put(NEWEST, (json.dumps(weights._asdict()) + "\n").encode())

@@ -284,7 +284,7 @@ class _Session:
         self.saved_at, self.steps_saved = loop.iteration, loop.steps
         self.saving: _Saving | None = None
         self.command = [PROG, *sys.argv[1:]]
-        self.published = -math.inf
+        self.published = self.recorded = -math.inf
 
     def work(self) -> int:
         minutes = math.inf if self.config.minutes is None else self.config.minutes
@@ -329,6 +329,7 @@ class _Session:
                     self._fail(error)
                 self._run_on_first(lambda line=numbers: files.add_line(self.metrics, line))
                 self._run_on_first(lambda line=numbers: show(line))  # matches take long
+                self._run_on_first(self._record_iterations)
                 self._stop_if_too_many_quarantined()
                 self.loop.phase("saving and evaluating")
                 numbers = numbers | self._save_and_evaluate(should_stop, stop)
@@ -482,6 +483,12 @@ class _Session:
             newest = self.config.folder / folder.NEWEST
             exchange.publish(self.config.shared, newest, iteration)
             self.published = time.monotonic()
+
+    def _record_iterations(self) -> None:
+        """Show workers that the run is alive, also long before the next checkpoint."""
+        if self.config.workers and time.monotonic() - self.recorded >= exchange.ALIVE_S:
+            exchange.record_iterations(self.config.shared, self.loop.iteration)
+            self.recorded = time.monotonic()
 
     def _params(self) -> dict:
         """The parameters for self-play, on the host."""

@@ -70,7 +70,8 @@ VALUE_PARTS = 512
 """Shards store root values as multiples of 1 / VALUE_PARTS: anything finer is noise, and takes a
 byte more for each row."""
 PAUSE_S = 1800.0
-"""A worker pauses after this many seconds without newer weights: the run seems to have stopped."""
+"""A worker pauses after this many seconds without newer weights, or an iteration of the run that it
+records: the run seems to have stopped."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,13 +200,13 @@ class Source:
         self.params: Any = None
         self.newest = exchange.Newest(0, -1, "")
         self._last_message = ""
-        self._loaded = 0.0
+        self._changed = 0.0  # when the newest weights or the run's iterations last changed
 
     @property
     def is_old(self) -> bool:
-        """Whether these weights have been the newest for PAUSE_S, so that it is time to pause;
-        the first time, prints a message."""
-        old = time.monotonic() - self._loaded >= PAUSE_S
+        """Whether the run has neither published weights nor recorded an iteration for PAUSE_S, so
+        that it is time to pause; the first time, prints a message."""
+        old = time.monotonic() - self._changed >= PAUSE_S
         if old and not self._last_message:
             minutes = f"{PAUSE_S / 60:.0f} minutes"
             self._report(f"pausing: no newer weights at {self.shared.name} for {minutes}")
@@ -221,9 +222,11 @@ class Source:
             newest = exchange.newest(self.shared)
             if not newest.version:
                 self._report(f"waiting for the run's first weights at {self.shared.name}")
-            elif newest != self.newest:
+            elif newest[:3] != self.newest[:3]:
                 self._load(newest)
                 self._last_message = ""
+            elif newest != self.newest:
+                self.newest, self._changed, self._last_message = newest, time.monotonic(), ""
         except (OSError, ValueError) as error:
             self._report(f"waiting for readable weights: {error}")
         return self.params is not None
@@ -238,7 +241,7 @@ class Source:
         network, params, _ = weights.load(name, self.plan.config.size, data)
         if network != self.plan.learner.network:
             raise ValueError(f"weights {name} are not of this run's network")
-        self.params, self.newest, self._loaded = params, newest, time.monotonic()
+        self.params, self.newest, self._changed = params, newest, time.monotonic()
 
     def _report(self, message: str) -> None:
         if message != self._last_message:

@@ -16,7 +16,7 @@ from gozero.runs import store
 from gozero.runs.memory import num_bytes
 from tests.train import scripted, worker_runs
 from train import buffer as buffers
-from train import command, exchange, folder, games, steps, worker
+from train import command, exchange, folder, games, run, steps, worker
 from train.exchange import Newest
 from train.learner import Metrics
 from train.loop import Loop
@@ -359,6 +359,53 @@ def test_without_newer_weights_it_pauses_with_one_message(tmp_path, monkeypatch,
     stderr_lines = capsys.readouterr().err.splitlines()
     assert sum(line.startswith("pausing: no newer weights") for line in stderr_lines) == 2
     assert writer.rows == 120
+
+
+def test_a_worker_plays_on_while_the_run_records_iterations(tmp_path, monkeypatch, capsys):
+    """However long it takes until the next weights."""
+    config, now = worker_runs.config_in(tmp_path / "run"), [0.0]
+    plan, shared = make_plan(config), config.shared
+    monkeypatch.setattr(worker, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    exchange.record_iterations(shared, 2)
+    assert exchange.newest(shared).version == 0
+    published = worker_runs.write_weights(plan, 3)
+    source = Source(plan, shared)
+    assert source.refresh()
+    params, now[0] = source.params, worker.PAUSE_S
+    assert source.is_old
+    exchange.record_iterations(shared, 5)
+    assert source.refresh()
+    assert not source.is_old
+    assert source.params is params
+    assert exchange.newest(shared) == source.newest == published._replace(done=5)
+    now[0] = 2 * worker.PAUSE_S
+    assert source.is_old
+    assert capsys.readouterr().err.count("pausing: no newer weights") == 2
+    exchange.record_iterations(shared, 5)
+    assert source.refresh()
+    assert source.is_old
+    before = {name: value for name, value in published._asdict().items() if name != "done"}
+    shared.put(exchange.NEWEST, json.dumps(before).encode())  # of an earlier version
+    assert exchange.newest(shared) == published._replace(done=-1)
+    shared.put(exchange.NEWEST, b"{")
+    exchange.record_iterations(shared, 6)
+
+
+def test_a_run_records_its_iterations(tmp_path, monkeypatch):
+    """Before its first checkpoint."""
+
+    def iterate(loop, *_):
+        recorded.append(exchange.newest(config.shared).done)
+        loop.iteration += 1
+        return {"iteration": loop.iteration}
+
+    config = worker_runs.config_in(tmp_path / "run", iterations=3, checkpoint_every=9)
+    recorded: list = []
+    monkeypatch.setattr(Loop, "iterate", iterate)
+    monkeypatch.setattr("train.display.Display.add", lambda *_: None)
+    monkeypatch.setattr(exchange, "ALIVE_S", 0.0)
+    assert run.run(config) == 0
+    assert recorded == [0, 1, 2]
 
 
 def test_a_workers_ring_holds_all_games_of_a_call(plan):
