@@ -82,6 +82,9 @@ def test_checkpoints_of_this_and_earlier_versions_are_read(tmp_path):
         (["--out", "w.safetensors", "--games", "0"], "--games 0: expected at least 1"),
         (["--out", "w.safetensors", "--rate", "0"], "--rate 0"),
         (["--out", "w.safetensors", "--epsilon", "2"], "--epsilon 2"),
+        (["--out", "w.safetensors", "--komi", "7.3"], "--komi 7.3: expected a multiple of 0.5"),
+        (["--out", "w.safetensors", "--komi", "nan"], "--komi nan"),
+        (["--out", "new/w.safetensors", "--weights", "no.npz"], "no.npz: there is no file"),
         (["--out", "w.safetensors", "--resume"], "--resume: there is no"),
         (["--out", "w.safetensors", "--weights", "no.npz"], "no.npz: there is no file"),
         ([], "--out is missing"),
@@ -96,6 +99,45 @@ def test_bad_input_is_one_line(argv, message, capsys, tmp_path, monkeypatch):
     assert message in stderr
     assert stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_run_is_not_overwritten(tmp_path, capsys):
+    out = tmp_path / "w.safetensors"
+    TdFlags(out).checkpoint.write_bytes(b"of the killed run")
+    with pytest.raises(SystemExit) as stop:
+        command.main([*SMALL, "--out", str(out)])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'w.checkpoint'} is the checkpoint of a run that was killed" in error
+    assert "give --resume to continue it" in error
+    assert TdFlags(out, resume=True).checkpoint.read_bytes() == b"of the killed run"
+
+
+def test_two_processes_do_not_write_one_file(tmp_path, capsys):
+    """The second is refused, also after the first has ended, if its flags were read before."""
+    options = TdFlags(tmp_path / "w.safetensors")
+    with options.locked():
+        with pytest.raises(SystemExit) as stop:
+            command.main([*SMALL, "--out", str(options.out)])
+        options.out.write_bytes(b"")
+    assert stop.value.code == 2
+    assert "w.safetensors is being written by another process" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="already exists"), options.locked():
+        pass
+    assert list(tmp_path.iterdir()) == [options.out]
+
+
+def test_weights_are_saved_before_the_closing_match(tmp_path, monkeypatch):
+    def interrupted(config, task, weights, key):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_learn", lambda flags, config, task, state, stop: state)
+    monkeypatch.setattr(command, "wins_against_random", interrupted)
+    out = tmp_path / "new" / "w.safetensors"
+    with pytest.raises(KeyboardInterrupt):
+        command.main([*SMALL, "--out", str(out)])
+    assert shape_weights.read(out).about["komi"] == 7.0
+    assert TdFlags(out, resume=True).checkpoint.is_file()
 
 
 def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch, capsys):

@@ -9,14 +9,15 @@ import dataclasses
 import pathlib
 
 from gozero.apps import runtime
-from gozero.runs.settings import check, seed_setting, setting
-from train.classical import output
+from gozero.go.coords import MAX_KOMI
+from gozero.runs.settings import seed_setting, setting
+from train.classical.output import ResumableFlags
 
 PROG = "python -m train.classical.imitation"
 
 
 @dataclasses.dataclass(frozen=True)
-class ImitationFlags:
+class ImitationFlags(ResumableFlags):
     """Learn the values of local shapes from a network's policy and value, in games that it plays
     against itself, for --heuristic shape."""
 
@@ -24,7 +25,9 @@ class ImitationFlags:
     out: pathlib.Path = setting(
         help="The .safetensors file to write the weights to, with a checkpoint beside it."
     )
-    komi: float = setting(7.0, "Points for White.")
+    komi: float = setting(
+        7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
+    )
     steps: int = setting(10_000, "Steps, in each of which every game plays one move.", least=1)
     games: int = setting(512, "Games played in lockstep.", least=1)
     rate: float = setting(0.01, "Adam's initial step size; it falls to 2% along a cosine.", above=0)
@@ -49,20 +52,7 @@ class ImitationFlags:
         f"{PROG} --teacher gozero/play/data/9x9.safetensors --out runs/shapes/taught.safetensors "
         "--resume",
     )
-
-    def __post_init__(self):
-        check(self)
-        output.check_out(self.out, self.resume)
-
-    @property
-    def checkpoint(self) -> pathlib.Path:
-        return output.checkpoint_beside(self.out)
-
-    @property
-    def same(self) -> str:
-        """The flags that must be the same in the run that wrote the checkpoint, as text."""
-        apart = ("out", "resume", "teacher")  # the network is known by its digest, not its path
-        return repr({k: v for k, v in dataclasses.asdict(self).items() if k not in apart})
+    MAY_DIFFER = ("out", "resume", "teacher")  # the network is known by its digest, not its path
 
 
 if __name__ == "__main__":

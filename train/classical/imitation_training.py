@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,17 +32,15 @@ from gozero.nets import weights as net_weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play.networks import network_evaluator
-from gozero.runs.progress import Progress
 from gozero.search.game import Evaluator, no_ancestors, where_games
 from gozero.td import local_shape, td
 from gozero.td import shapes as local
 from gozero.td import weights as shape_weights
 from gozero.td.shapes import Shapes
-from train.classical import checkpoints
+from train.classical import checkpoints, learning
 from train.classical.imitation import PROG, ImitationFlags
 
 STEPS_PER_CALL = 50
-CHECKPOINT_S = 60.0
 _LEAST_RATE_SHARE = 0.02
 _DECIDED = 0.98  # the network's value beyond which a game is thought decided
 _LEAVES_SHARE = 0.1  # of these games, the share that ends at each step
@@ -105,22 +102,23 @@ def run(options: ImitationFlags, command: list[str]) -> int:
     evaluator = network_evaluator(rules, config, params)
     shapes = Shapes(size)
     made_with = f"{options.same}, teacher {about['sha256']}"
-    state = begin(options, made_with, rules, shapes)
-    with runtime.StopRequest() as stop:
-        state = _learn(options, made_with, rules, shapes, evaluator, state, stop)
-    checkpoints.save(options.checkpoint, made_with, state)
-    shape_weights.save(
-        options.out,
-        shapes,
-        np.asarray(state.weights),
-        command=command,
-        komi=options.komi,
-        steps=int(state.taken),
-        games_in_lockstep=options.games,
-        seed=options.seed,
-        teacher_sha256=about["sha256"],
-        **{name: round(float(mean), 4) for name, mean in state.stats._asdict().items()},
-    )
+    with options.locked():
+        state = begin(options, made_with, rules, shapes)
+        with runtime.StopRequest() as stop:
+            state = _learn(options, made_with, rules, shapes, evaluator, state, stop)
+        checkpoints.save(options.checkpoint, made_with, state)
+        shape_weights.save(
+            options.out,
+            shapes,
+            np.asarray(state.weights),
+            command=command,
+            komi=options.komi,
+            steps=int(state.taken),
+            games_in_lockstep=options.games,
+            seed=options.seed,
+            teacher_sha256=about["sha256"],
+            **{name: round(float(mean), 4) for name, mean in state.stats._asdict().items()},
+        )
     print(f"{int(state.taken)} steps; weights in {options.out}")
     return runtime.STOPPED if stop.requested else 0
 
@@ -139,7 +137,6 @@ def begin(
     state = ImitationState(jnp.int32(0), _new_games(rules, options), weights, optimizer, stats)
     if options.resume:
         return checkpoints.load(options.checkpoint, made_with, state)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
     return state
 
 
@@ -164,25 +161,16 @@ def _learn(
 ) -> ImitationState:
     step = make_run(options, rules, shapes, evaluator)
     key = jax.random.key(options.seed)
-    started = saved = time.perf_counter()
-    before = int(state.taken)
-    with Progress("imitation", options.steps, "steps", before) as progress:
-        progress.phase("compiling")
-        while int(state.taken) < options.steps and not stop.requested:
-            state = step(evaluator.params, state, key)
-            now, taken = time.perf_counter(), int(state.taken)
-            rate = (taken - before) * options.games / (now - started)
-            progress.phase("learning")
-            progress.show(taken, _numbers(state.stats, rate))
-            if now - saved >= CHECKPOINT_S:
-                checkpoints.save(options.checkpoint, made_with, state)
-                saved = now
-    return state
+
+    def advance(state: ImitationState) -> tuple[ImitationState, dict[str, str]]:
+        state = step(evaluator.params, state, key)
+        return state, _numbers(state.stats)
+
+    return learning.learn("imitation", options, made_with, state, advance, stop)
 
 
-def _numbers(stats: ImitationStats, positions_per_s: float) -> dict[str, str]:
+def _numbers(stats: ImitationStats) -> dict[str, str]:
     return {
-        "positions/s": f"{positions_per_s:,.0f}",
         "divergence": f"{float(stats.divergence):.3f}",
         "value loss": f"{float(stats.value_loss):.3f}",
         "same best move": f"{float(stats.same_best):.1%}",

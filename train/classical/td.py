@@ -9,21 +9,24 @@ import dataclasses
 import pathlib
 
 from gozero.apps import runtime
-from gozero.runs.settings import check, seed_setting, setting
-from train.classical import output
+from gozero.go.coords import MAX_KOMI
+from gozero.runs.settings import seed_setting, setting
+from train.classical.output import ResumableFlags
 
 PROG = "python -m train.classical.td"
 
 
 @dataclasses.dataclass(frozen=True)
-class TdFlags:
+class TdFlags(ResumableFlags):
     """Learn the values of local shapes by self-play."""
 
     out: pathlib.Path = setting(
         help="The .safetensors file to write the weights to, with a checkpoint beside it."
     )
     size: int = setting(9, "Points on a side of the board.", least=3, most=25)
-    komi: float = setting(7.0, "Points for White.")
+    komi: float = setting(
+        7.0, "Points for White.", least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points"
+    )
     steps: int = setting(20_000, "Steps, in each of which every game plays one move.", least=1)
     games: int = setting(256, "Games played in lockstep.", least=1)
     rate: float = setting(
@@ -48,21 +51,7 @@ class TdFlags:
         f"{PROG} --size 9 --out runs/shapes/local_shape_9.safetensors",
         f"{PROG} --size 9 --out runs/shapes/local_shape_9.safetensors --resume",
     )
-
-    def __post_init__(self):
-        check(self)
-        output.check_out(self.out, self.resume)
-
-    @property
-    def checkpoint(self) -> pathlib.Path:
-        return output.checkpoint_beside(self.out)
-
-    @property
-    def same(self) -> str:
-        """The flags that must be the same in the run that wrote the checkpoint, as text."""
-        apart = ("out", "resume", "weights")
-        flags = {k: v for k, v in dataclasses.asdict(self).items() if k not in apart}
-        return repr(flags)
+    MAY_DIFFER = ("out", "resume", "weights")
 
 
 if __name__ == "__main__":

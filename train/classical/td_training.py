@@ -3,9 +3,9 @@ and weights."""
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,17 +18,15 @@ from gozero.apps import flags, runtime
 from gozero.go import rules as go
 from gozero.play.arena import play_match
 from gozero.play.player import Turn, policy_player, random_player
-from gozero.runs.progress import Progress
 from gozero.td import local_shape, td
 from gozero.td import shapes as local
 from gozero.td import weights as shape_weights
 from gozero.td.shapes import Shapes
 from gozero.td.td import TdConfig
-from train.classical import checkpoints
+from train.classical import checkpoints, learning
 from train.classical.td import PROG, TdFlags
 
 STEPS_PER_CALL = 100
-CHECKPOINT_S = 60.0
 RANDOM_GAMES = 256  # games against the random player at the end
 _MIN_RATE_SHARE = 0.02
 
@@ -58,22 +56,25 @@ def run(options: TdFlags, command: list[str]) -> int:
     """
     config = config_of(options)
     task = task_of(config, options.komi)
-    state = begin(options, config, task)
-    with runtime.StopRequest() as stop:
-        state = _learn(options, config, task, state, stop)
-    save_checkpoint(options, state)
-    wins = wins_against_random(config, task, state.weights, jax.random.key(options.seed))
-    shape_weights.save(
-        options.out,
-        config.shapes,
-        np.asarray(state.weights),
-        command=command,
-        komi=options.komi,
-        steps=int(state.taken),
-        games_in_lockstep=options.games,
-        seed=options.seed,
-        wins_against_random=wins,
-    )
+    with options.locked():
+        state = begin(options, config, task)
+        with runtime.StopRequest() as stop:
+            state = _learn(options, config, task, state, stop)
+        save_checkpoint(options, state)
+        save = functools.partial(
+            shape_weights.save,
+            options.out,
+            config.shapes,
+            np.asarray(state.weights),
+            command=command,
+            komi=options.komi,
+            steps=int(state.taken),
+            games_in_lockstep=options.games,
+            seed=options.seed,
+        )
+        save()  # before the match, which takes long
+        wins = wins_against_random(config, task, state.weights, jax.random.key(options.seed))
+        save(wins_against_random=wins)
     print(f"{int(state.taken)} steps; {wins:.1%} against random moves; weights in {options.out}")
     return runtime.STOPPED if stop.requested else 0
 
@@ -94,22 +95,15 @@ def task_of(config: TdConfig, komi: float) -> td.Task:
 
 def _learn(options: TdFlags, config: TdConfig, task: td.Task, state: TdState, stop) -> TdState:
     run = make_run(config, options.steps, options.rate)
-    key = jax.random.key(options.seed)
-    started = saved = time.perf_counter()
-    before, total = int(state.taken), None
-    with Progress("td", options.steps, "steps", before) as progress:
-        progress.phase("compiling")
-        while int(state.taken) < options.steps and not stop.requested:
-            state, stats = run(task, state, key)
-            total = stats if total is None else jax.tree.map(jnp.add, total, stats)
-            now, taken = time.perf_counter(), int(state.taken)
-            positions_per_s = (taken - before) * options.games / (now - started)
-            progress.phase("learning")
-            progress.show(taken, _numbers(total, positions_per_s))
-            if now - saved >= CHECKPOINT_S:
-                save_checkpoint(options, state)
-                saved = now
-    return state
+    key, total = jax.random.key(options.seed), None
+
+    def advance(state: TdState) -> tuple[TdState, dict[str, str]]:
+        nonlocal total
+        state, stats = run(task, state, key)
+        total = stats if total is None else jax.tree.map(jnp.add, total, stats)
+        return state, _numbers(total)
+
+    return learning.learn("td", options, options.same, state, advance, stop)
 
 
 def make_run(config: TdConfig, steps: int, rate: float):
@@ -133,12 +127,11 @@ def make_run(config: TdConfig, steps: int, rate: float):
     return jax.jit(run)
 
 
-def _numbers(stats: td.StepStats, positions_per_s: float) -> dict[str, str]:
+def _numbers(stats: td.StepStats) -> dict[str, str]:
     """The numbers of this session so far, for display."""
     error = math.sqrt(float(stats.squared_error) / max(int(stats.updates), 1))
     ended = max(int(stats.ended), 1)
     return {
-        "positions/s": f"{positions_per_s:,.0f}",
         "TD error": f"{error:.4f}",
         "Black wins": f"{float(stats.black_wins) / ended:.2f}",
         "moves": f"{int(stats.moves) / ended:.0f}",
@@ -182,7 +175,6 @@ def begin(options: TdFlags, config: TdConfig, task: td.Task) -> TdState:
     lanes = td.start(config, task.root, options.games)
     state = TdState(jnp.int32(0), lanes, jnp.asarray(weights))
     if not options.resume:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
         return state
     return checkpoints.load(options.checkpoint, options.same, state)
 

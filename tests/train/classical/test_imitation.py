@@ -193,6 +193,7 @@ def test_a_network_that_sees_past_boards_teaches_too(tmp_path):
         (["--teacher", "net.safetensors", "--resume"], "--resume: there is no"),
         (["--teacher", "net.safetensors", "--games", "0"], "--games 0: expected at least 1"),
         (["--teacher", "net.safetensors", "--temperature", "0"], "--temperature 0"),
+        (["--teacher", "net.safetensors", "--komi", "1001"], "--komi 1001.0: expected"),
         ([], "--teacher is missing"),
     ],
 )
@@ -205,6 +206,14 @@ def test_bad_input_is_one_line(argv, message, capsys, teacher, monkeypatch):
     assert message in stderr
     assert stderr.count("\n") == 1
     assert [path.name for path in teacher.parent.iterdir()] == [teacher.name]
+
+
+def test_a_killed_run_is_not_overwritten(options, teacher):
+    options.checkpoint.write_bytes(b"of the killed run")
+    with pytest.raises(SystemExit) as stop:
+        command.main(["--teacher", str(teacher), "--out", str(options.out)])
+    assert stop.value.code == 2
+    assert options.checkpoint.read_bytes() == b"of the killed run"
 
 
 def test_a_network_of_another_game_is_refused(tmp_path, capsys):
