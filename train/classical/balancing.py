@@ -60,7 +60,7 @@ class BalancingConfig:
     )
     holdout_fraction: float = setting(
         0.25,
-        "The share of the positions that is never trained on, only measured.",
+        "The share of the games whose positions are never trained on, only measured.",
         above=0,
         below=1,
     )

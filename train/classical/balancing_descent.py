@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -80,7 +81,7 @@ def balance(
     for step in range(steps):
         chosen = rng.choice(len(valued.values), min(batch, len(valued.values)), replace=False)
         key = jax.random.fold_in(jax.random.key(seed), step)
-        logs, bias = descend(logs, _take(valued, chosen), key, rate * (1 - step / steps))
+        logs, bias = descend(logs, choices_of.take(valued, chosen), key, rate * (1 - step / steps))
         yield DescentStep(jax.tree.map(jnp.exp, logs), float(bias))
 
 
@@ -104,10 +105,6 @@ def _logs(strengths: Strengths) -> Strengths:
 def _some_rejected(logs: Strengths) -> Strengths:
     """With a strength of self-atari that rejects some: see `balancing_gradient`."""
     return logs._replace(self_atari=jnp.clip(logs.self_atari, *_SELF_ATARI))
-
-
-def _take(valued, at):
-    return jax.tree.map(lambda x: x[at], valued)
 
 
 # --- values ---------------------------------------------------------------------------
@@ -161,7 +158,7 @@ def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths) -
         progress.phase("compiling")
         for first in range(0, count, _SEARCHES):
             index = np.arange(first, first + _SEARCHES) % count
-            part, its_komi = _take((positions, komi), index)
+            part, its_komi = choices_of.take((positions, komi), index)
             seed = config.seed + first
             values = search_values(rules, part, its_komi, policy, config.simulations, seed)
             parts.append(np.asarray(values))
@@ -172,11 +169,21 @@ def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths) -
 # --- positions ------------------------------------------------------------------------
 
 
-def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
-    """(rules, positions [P], komi f32[P]), drawn from the data or the games.
+class Drawn(NamedTuple):
+    """P positions, drawn from the data or the games."""
+
+    rules: Rules
+    positions: Position  # [P]
+    komi: jax.Array  # f32[P]
+    is_held_out: np.ndarray  # bool[P]: those of some games, at least one
+
+
+def _positions(config: BalancingConfig) -> Drawn:
+    """The positions to learn from and to measure.
 
     Raises:
-      ValueError: no data, bad data, data of a game other than Go, or fewer than two positions.
+      ValueError: no data, bad data, data of a game other than Go, or positions of fewer than two
+        games.
     """
     if config.data is None:
         return _positions_of_games(config)
@@ -184,20 +191,20 @@ def _positions(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
     if isinstance(played_by, Game):
         raise ValueError(f"--data {config.data}: the games there are not games of Go")
     assert rows.komi is not None  # of Go
-    chosen = _draw(config, len(rows.komi))
+    chosen, is_held_out = _draw(config, np.asarray(rows.game))
     position = jax.tree.map(lambda x: x[chosen], rows.position)
     # The move limit of the position's game must not end a search.
     position = position.replace(ply=jnp.zeros_like(position.ply))
-    return Rules(played_by.size, ko="simple"), position, rows.komi[chosen]
+    return Drawn(Rules(played_by.size, ko="simple"), position, rows.komi[chosen], is_held_out)
 
 
-def _positions_of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.Array]:
+def _positions_of_games(config: BalancingConfig) -> Drawn:
     """`_positions` before choices in the games of --sgf. Where White is to move, the colours and
     the sign of the komi are swapped. A point forbidden by ko is not recorded."""
     assert config.sgf is not None
     rules = Rules(config.size, ko="simple")
     games, played = choices_of.of_folder(config.sgf, config.size)
-    chosen = _draw(config, len(played.game))
+    chosen, is_held_out = _draw(config, played.game)
     komi = []
     for game, number in zip(played.game[chosen], played.number[chosen], strict=True):
         white = games[game].moves[number - 1][0]
@@ -207,15 +214,28 @@ def _positions_of_games(config: BalancingConfig) -> tuple[Rules, Position, jax.A
     stones = unpack(choices.own).astype(jnp.int8) - unpack(choices.opponent).astype(jnp.int8)
     stones = stones.reshape(-1, rules.size, rules.size)
     positions = jax.jit(jax.vmap(lambda x: setup.from_stones(rules, x).position))(stones)
-    return rules, positions, jnp.asarray(komi, jnp.float32)
+    return Drawn(rules, positions, jnp.asarray(komi, jnp.float32), is_held_out)
 
 
-def _draw(config: BalancingConfig, total: int) -> np.ndarray:
-    if total < 2:
+def _draw(config: BalancingConfig, game: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the numbers of the positions drawn [P], which of these are held out bool[P]).
+
+    Whole games are held out, because positions of one game are alike.
+
+    Args:
+      config: the flags.
+      game: i32[N]: the game of each position.
+    """
+    rng = np.random.default_rng(config.seed)
+    chosen = rng.permutation(len(game))[: config.positions]
+    games = np.unique(game[chosen])
+    if len(games) < 2:
         raise ValueError(
-            f"--positions {config.positions}: the data has {total} positions; expected at least 2"
+            f"--positions {config.positions}: the positions drawn are of {len(games)} games; "
+            "expected at least 2, one of which is held out"
         )
-    return np.random.default_rng(config.seed).permutation(total)[: config.positions]
+    count = max(1, int(config.holdout_fraction * len(games)))
+    return chosen, np.isin(game[chosen], rng.permutation(games)[:count])
 
 
 # --- the command ----------------------------------------------------------------------
@@ -226,10 +246,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = flags.parse(BalancingConfig, argv, prog=PROG)
     with flags.exit_on_error(PROG):
         start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]
-        rules, positions, komi = _positions(config)
+        rules, positions, komi, is_held_out = _positions(config)
     valued = _valued(config, rules, positions, komi, start)
-    count = max(1, int(config.holdout_fraction * len(komi)))
-    held_out, train_set = (_take(valued, x) for x in (slice(count), slice(count, None)))
+    held_out, train_set = (choices_of.take(valued, x) for x in (is_held_out, ~is_held_out))
     measure_held_out = functools.partial(
         measure, rules, valued=held_out, seed=config.seed + 1, count=_MEASURE_PLAYOUTS
     )
@@ -247,6 +266,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         after = measure_held_out(step.strengths)
     about = {"size": rules.size, "positions": len(komi)}
     about |= {"squared_bias_before": before, "squared_bias": after}
-    choices_of.write(PROG, config.out, step.strengths, about)
+    with flags.exit_on_error(PROG):
+        strengths.save(config.out, step.strengths, command=[PROG, *sys.argv[1:]], **about)
     print(f"held out: squared bias {before:.4f} -> {after:.4f}; strengths in {config.out}")
     return 0

@@ -11,7 +11,7 @@ import math
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 
 from gozero import struct
-from gozero.apps import flags, sgf
+from gozero.apps import sgf
 from gozero.apps.sgf import GameRecord
 from gozero.go import bitboard as bb
 from gozero.go import floods, setup
@@ -28,6 +28,8 @@ from gozero.go.placement import place
 from gozero.playouts import playable
 from gozero.playouts.policies.softmax import neighbourhoods, softmax, strengths
 from gozero.playouts.policies.softmax.strengths import Strengths
+
+Arrays = TypeVar("Arrays")
 
 _GAMES_AT_ONCE = 256
 _MOVES_AT_ONCE = 32  # lengths are rounded up to multiples of it, so that few programs are compiled
@@ -252,14 +254,6 @@ def _choices_in(rules: go.Rules, position: go.Position, previous: jax.Array) -> 
     )
 
 
-def take(choices: Choices, which: np.ndarray) -> Choices:
-    """Some of the choices, by their numbers or a mask."""
-    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[which]), choices)
-
-
-def write(prog: str, out: pathlib.Path, learnt: Strengths, about: dict[str, Any]) -> None:
-    """Write the strengths that a command has learnt; if that fails, print the error and exit."""
-    try:
-        strengths.save(out, learnt, command=[prog, *sys.argv[1:]], **about)
-    except OSError as error:
-        flags.fail(prog, f"--out {out}: cannot be written ({error})", status=1)
+def take(rows: Arrays, which: np.ndarray) -> Arrays:
+    """Some rows of a pytree of arrays [N, ...], by their numbers or a mask."""
+    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[which]), rows)

@@ -19,6 +19,7 @@ that is never played does not fall to 0.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -158,7 +159,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     about["quality"] = quality._asdict()
     if holdout is not None:
         about["held_out"] = measure(lay, holdout, strengths)._asdict()
-    choices_of.write(PROG, config.out, strengths, about)
+    with flags.exit_on_error(PROG):
+        strength.save(config.out, strengths, command=[PROG, *sys.argv[1:]], **about)
     label = "held out" if holdout is not None else "learnt from"
     print(f"{total} updates; {label} {numbers[label]}; strengths in {config.out}")
     return 0

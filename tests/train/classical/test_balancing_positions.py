@@ -8,8 +8,9 @@ from gozero.apps import sgf
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import setup
+from train.classical import choices
 from train.classical.balancing import BalancingConfig
-from train.classical.balancing_descent import _positions
+from train.classical.balancing_descent import _draw, _positions
 
 MOVES = ((0, 4), (1, 0), (0, 1), (1, 9), (0, 3))  # the last captures
 BOARDS = [  # before each move other than a pass, from the mover's perspective
@@ -34,7 +35,10 @@ def test_of_games(tmp_path):
     folder.mkdir()
     sgf.write(folder / "a.sgf", sgf.GameRecord(size=3, komi=1.5, moves=MOVES))
     sgf.write(folder / "b.sgf", sgf.GameRecord(size=5, komi=1.5, moves=((0, 4), (1, 6))))
-    rules, positions, komi = _positions(config_of(tmp_path, sgf=folder, size=3, positions=9))
+    sgf.write(folder / "c.sgf", sgf.GameRecord(size=3, komi=0.5, moves=((0, 8), (1, 7))))
+    drawn = _positions(config_of(tmp_path, sgf=folder, size=3, positions=9))
+    rules, is_first = drawn.rules, np.abs(drawn.komi) == 1.5
+    positions, komi = choices.take((drawn.positions, drawn.komi), is_first)
     assert rules.size == 3
     boards = [board_of(rules, jax.tree.map(lambda x, i=i: x[i], positions)) for i in range(4)]
     assert sorted(boards) == sorted(BOARDS)
@@ -43,6 +47,16 @@ def test_of_games(tmp_path):
         one = jax.tree.map(lambda x, i=position: x[i], positions)
         want = setup.from_stones(go.Rules(3, ko="simple"), np.array(board, np.int8)).position
         jax.tree.map(np.testing.assert_array_equal, one, want)
+
+
+def test_whole_games_are_held_out(tmp_path):
+    game = np.repeat(np.arange(8), np.arange(1, 9))
+    chosen, is_held_out = _draw(config_of(tmp_path, sgf=tmp_path, positions=30), game)
+    assert len(set(chosen)) == 30
+    held, others = set(game[chosen][is_held_out]), set(game[chosen][~is_held_out])
+    assert (len(held), held & others) == (2, set())
+    with pytest.raises(ValueError, match="--positions 2: the positions drawn are of 1 games"):
+        _draw(config_of(tmp_path, sgf=tmp_path, positions=2), np.zeros(9, int))
 
 
 def test_invalid_flags(tmp_path):
