@@ -17,6 +17,7 @@ import os
 import pathlib
 import secrets
 import shutil
+import sys
 from collections.abc import Iterable
 
 from gozero.runs.store import Bucket, Store
@@ -32,6 +33,9 @@ MOST_BYTES = 2**36
 
 class Mirror:
     """A context manager, from a run's start to its end. For a run in a folder it does nothing.
+
+    On exit it deletes the local folder, unless an error ends the run before a checkpoint there is
+    in the bucket.
 
     Raises:
       OSError: on entry, the bucket cannot be read.
@@ -51,9 +55,19 @@ class Mirror:
             self._pull()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.needed:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if not self.needed:
+            return
+        if error is None or not self._local_checkpoints() - self._known_checkpoints:
             shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        kept = self.folder.with_name(f"{self.folder.name}-{self._id}")  # no later run deletes it
+        self.folder.rename(kept)
+        print(
+            f"--out {self.shared.name}: the newest checkpoint is not in the bucket, so the run's "
+            f"local folder is kept: {kept}",
+            file=sys.stderr,
+        )
 
     def _pull(self) -> None:
         self._known_checkpoints = self._committed()
@@ -119,9 +133,12 @@ class Mirror:
         if not self.shared.create(f"{prefix}/{ID_FILE}", self._id.encode()):
             raise self._not_owned(iteration)
         self._known_checkpoints.add(iteration)
-        local = {one.iteration for one in checkpoint.saved_in(self.folder / CHECKPOINTS)}
-        for old in self._known_checkpoints - local:
+        for old in self._known_checkpoints - self._local_checkpoints():
             self._drop(old)
+
+    def _local_checkpoints(self) -> set[int]:
+        """The iterations of the complete checkpoints in the local folder."""
+        return {one.iteration for one in checkpoint.saved_in(self.folder / CHECKPOINTS)}
 
     def _check_owned(self) -> None:
         """Refuse to write if another process has written checkpoints since this one started."""

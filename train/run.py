@@ -450,8 +450,8 @@ class _Session:
             saving.written.result()
         except (OSError, hosts.OtherHostFailed) as error:
             self._fail(error)
-        self.saved_at, self.steps_saved = saving.iteration, saving.steps
         self._run_on_first(lambda: self.mirror.commit(saving.iteration))
+        self.saved_at, self.steps_saved = saving.iteration, saving.steps
         self._run_on_first(lambda: self._write_weights(saving.params, saving.iteration))
         self._run_on_first(lambda: self._publish(saving.iteration))
 

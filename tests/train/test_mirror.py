@@ -159,6 +159,31 @@ def test_concurrent_writes_keep_the_first_checkpoint(config, machine, monkeypatc
         assert (third.folder / "checkpoints/000010" / name).read_text() == "a 10"
 
 
+def test_a_checkpoint_that_is_not_in_the_bucket_is_kept(config, machine, monkeypatch, capsys):
+    first = machine("a")
+    first.save(10)
+
+    def fails(*_):
+        raise OSError("no connection")
+
+    monkeypatch.setattr(type(config.shared), "create", fails)
+    with pytest.raises(OSError, match="no connection"):
+        first.save(20)
+    first.mirror.__exit__(OSError, None, None)
+    kept = first.folder.with_name(f"a-{first.mirror._id}")
+    assert capsys.readouterr().err.endswith(f"the run's local folder is kept: {kept}\n")
+    assert (kept / "checkpoints/000020/about.json").read_text() == "a 20"
+    assert not first.folder.exists()
+
+
+@pytest.mark.parametrize("error", [None, OSError])
+def test_the_folder_is_deleted_once_all_is_in_the_bucket(machine, error):
+    first = machine("a")
+    first.save(10)
+    first.mirror.__exit__(error, None, None)
+    assert list(first.folder.parent.iterdir()) == []
+
+
 def test_a_run_in_a_folder_has_no_mirror(tmp_path):
     config = tiny.config(tmp_path / "run")
     tiny.claim(config)

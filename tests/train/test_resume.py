@@ -285,6 +285,22 @@ def test_a_full_disk_for_the_weights_is_reported_and_keeps_the_checkpoint(
     assert begun(config).iteration == 2
 
 
+def test_a_failed_upload_does_not_count_as_a_checkpoint(tmp_path, monkeypatch, capsys):
+    config = tiny.config(tmp_path / "run")
+    session = run._Session(make_plan(config), begun(config))
+    session.loop.iteration = 2
+
+    def fails(iteration):
+        raise OSError("no connection")
+
+    monkeypatch.setattr(session.mirror, "commit", fails)
+    with pytest.raises(SystemExit) as stop:
+        session.save()
+    assert stop.value.code == 1
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert "no connection; the checkpoint of iteration 0 is kept, if there is one" in last_line
+
+
 EVERY_OPTION = {
     "root": "puct",
     "leaves": 2,
