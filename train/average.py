@@ -12,7 +12,7 @@ import jax
 from gozero.apps import flags
 from gozero.nets import weights
 from gozero.nets.network import NetworkConfig
-from gozero.runs import settings
+from gozero.runs import arrays, settings
 from gozero.runs.settings import setting
 
 PROG = "python -m train average"
@@ -28,7 +28,7 @@ class AverageConfig:
     """At least two networks made by `python -m train`, of the same shape and board size."""
 
     out: pathlib.Path = setting()
-    """The file to write, NAME.safetensors."""
+    """The new file to write, NAME.safetensors."""
 
     EXAMPLES = (
         "python -m train average --weights first.safetensors second.safetensors "
@@ -41,6 +41,7 @@ class AverageConfig:
         settings.check(self)
         if len(self.weights) < 2:
             raise ValueError(f"--weights: {len(self.weights)} given; expected at least 2")
+        arrays.check_new(self.out, "--out", with_folder=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -30,6 +30,7 @@ from gozero.nets import network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
 from gozero.play.openings import any_sensible_play
+from gozero.runs import arrays
 from gozero.runs.progress import Progress
 from gozero.runs.settings import check, seed_setting, setting
 from gozero.search.game import Evaluation, Evaluator
@@ -46,7 +47,7 @@ _RATE, _STEPS_A_LINE = 1e-3, 50
 class TerritoryFlags:
     """Learn the final owner of each point."""
 
-    out: pathlib.Path = setting(help="The .safetensors file to write the weights to.")
+    out: pathlib.Path = setting(help="The new .safetensors file to write the weights to.")
     weights: pathlib.Path | None = setting(None, "Initial weights.", unset="random weights")
     size: int = setting(9, "Points on a side of the board.", least=2, most=25)
     steps: int = setting(2000, "Steps, in each of which every game plays one move.", least=1)
@@ -58,6 +59,7 @@ class TerritoryFlags:
 
     def __post_init__(self):
         check(self)
+        arrays.check_new(self.out, "--out", with_folder=True)
 
 
 class State(NamedTuple):

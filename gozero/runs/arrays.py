@@ -80,8 +80,13 @@ def check_name(path: pathlib.Path | str, flag: str = "") -> pathlib.Path:
     return path
 
 
-def check_new(path: pathlib.Path, flag: str) -> None:
+def check_new(path: pathlib.Path, flag: str, *, with_folder: bool = False) -> None:
     """Check that such a file can be created at a path.
+
+    Args:
+      path: the file.
+      flag: the flag that names it.
+      with_folder: whether its folder will be created, too, if there is none.
 
     Raises:
       ValueError: another suffix; the file exists; its folder is missing or cannot be written to.
@@ -89,7 +94,7 @@ def check_new(path: pathlib.Path, flag: str) -> None:
     check_name(path, flag)
     if path.exists():
         raise ValueError(f"{flag} {path}: already exists; name a new file")
-    check_writable(path, flag)
+    check_writable(path, flag, with_folder=with_folder)
 
 
 def write(

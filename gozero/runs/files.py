@@ -50,14 +50,22 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
         raise
 
 
-def check_writable(path: pathlib.Path, flag: str) -> None:
+def check_writable(path: pathlib.Path, flag: str, *, with_folder: bool = False) -> None:
     """Check, before long work, that `write_whole` can write a file.
+
+    Args:
+      path: the file.
+      flag: the flag that names it.
+      with_folder: whether its folder will be created, too, if there is none.
 
     Raises:
       ValueError: its folder is missing or cannot be written to, or it is a device, a pipe or a
         folder.
     """
-    folder = _target(path).parent
+    target = _target(path)
+    folder = target.parent
+    if with_folder:
+        folder = next(parent for parent in target.parents if parent.exists())
     if not _is_replaceable(path):
         raise ValueError(f"{flag} {path}: is not a regular file")
     if not folder.is_dir():

@@ -41,6 +41,15 @@ def test_values_are_scores_for_the_player_to_move():
     assert not result.prior_logits.any()
 
 
+@pytest.mark.parametrize("name", ["old.safetensors", "new.bin", "file/new.safetensors"])
+def test_the_file_to_write_is_checked_before_learning(tmp_path, name):
+    for other in ("old.safetensors", "file"):
+        (tmp_path / other).write_bytes(b"")
+    with pytest.raises(ValueError, match=f"--out .*{name}: "):
+        territory.TerritoryFlags(tmp_path / name)
+    assert territory.TerritoryFlags(tmp_path / "new" / "new.safetensors").steps == 2000
+
+
 @pytest.mark.thorough
 def test_it_learns():
     """On 3x3, random games end soon, and a stone's point mostly ends up its own player's."""

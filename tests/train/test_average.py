@@ -44,6 +44,16 @@ def test_the_mean_of_three(saved, tmp_path, capsys):
     assert "iteration" not in about
 
 
+def test_weights_are_not_overwritten(saved, tmp_path, capsys):
+    paths = [str(saved(seed)[0]) for seed in (1, 2)]
+    before = (tmp_path / "2.safetensors").read_bytes()
+    with pytest.raises(SystemExit, match="2"):
+        average.main(["--weights", *paths, "--out", paths[1]])
+    assert "2.safetensors: already exists; name a new file" in capsys.readouterr().err
+    assert (tmp_path / "2.safetensors").read_bytes() == before
+    assert average.main(["--weights", *paths, "--out", str(tmp_path / "new/mean.safetensors")]) == 0
+
+
 @pytest.mark.parametrize("other", [{"size": 7}, {"blocks": 2}, {"features": "zero"}])
 def test_other_networks_are_refused(saved, tmp_path, other, capsys):
     first, second = saved(1)[0], saved(2, **other)[0]
