@@ -45,8 +45,8 @@ from gozero.apps.pictures import board_svg
 from gozero.go.rules import position_stones
 from gozero.nets import weights
 from gozero.play import players, selfplay
+from gozero.play.searches import gumbel_search
 from gozero.play.selfplay_config import SelfPlayConfig
-from gozero.play.setups import gumbel_search
 from gozero.search.move_choice import Temperature
 
 # %% [markdown]

@@ -47,7 +47,7 @@ from gozero.apps.review.report import curve
 from gozero.nets import network
 from gozero.play import arena
 from gozero.play.player import random_player, search_player
-from gozero.play.setups import gumbel_search, to_win
+from gozero.play.searches import gumbel_search, to_win
 
 # %% [markdown]
 # Settings. Change them here, or through environment variables of these names.

@@ -53,8 +53,8 @@ from gozero.apps.animation import games_svg
 from gozero.go.rules import position_stones
 from gozero.nets import network, weights
 from gozero.play import devices, players, selfplay
+from gozero.play.searches import gumbel_search
 from gozero.play.selfplay_config import SelfPlayConfig
-from gozero.play.setups import gumbel_search
 from gozero.search.move_choice import Temperature
 
 # %% [markdown]

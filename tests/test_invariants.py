@@ -17,7 +17,7 @@ from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.features import FEATURES
 from gozero.nets.network import NetworkConfig
-from gozero.play import arena, selfplay
+from gozero.play import arena, searches, selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.play.player import Turn, search_player
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
@@ -297,7 +297,7 @@ def test_invariant_7_self_play_and_its_search_lower_for_every_platform(name):
     evaluator = make_evaluator(rules, name)
     reused = name == "playout"
     game = go_game(rules)
-    search = selfplay.search_config(game, evaluator, num_simulations=4, reuse_subtree=reused)
+    search = searches.puct_search(game, evaluator, num_simulations=4, reuse_subtree=reused)
     config = selfplay.SelfPlayConfig(game, 2, search, komi=7.0, reuse_subtree=reused)
     run = selfplay.make_play_moves(config, evaluator, 1)
     lanes = selfplay.start(config, 0)

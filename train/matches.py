@@ -25,7 +25,7 @@ from gozero.play import arena, openings
 from gozero.play.arena import MatchResult
 from gozero.play.evaluators import Evaluator
 from gozero.play.player import Player, as_game, random_player, search_player
-from gozero.play.setups import gumbel_search, to_win
+from gozero.play.searches import gumbel_search, to_win
 from gozero.runs import files
 from gozero.search.config import SearchConfig
 from gozero.search.game import Ancestors, Evaluation, Game

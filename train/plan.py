@@ -20,9 +20,9 @@ from gozero.play.openings import Openings
 from gozero.play.player import as_game
 from gozero.play.player_config import Symmetries
 from gozero.play.resignation import ResignConfig
-from gozero.play.selfplay import SelfPlayConfig, search_config
+from gozero.play.searches import gumbel_search, puct_search, to_win
+from gozero.play.selfplay import SelfPlayConfig
 from gozero.play.selfplay_config import PlayoutCap
-from gozero.play.setups import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game
 from gozero.search.move_choice import Temperature
@@ -214,18 +214,18 @@ def _full_search(
     if config.root == "gumbel":
         args = config.simulations, config.max_considered, config.leaves, config.value_scale
         return dataclasses.replace(gumbel_search(*args), transpositions=transpositions)
-    puct_search = search_config(
+    plain = puct_search(
         as_game(rules), evaluator(rules, network), config.simulations, config.reuse_subtree
     )
     forced, rule = config.forced_playouts, config.puct
     return dataclasses.replace(
-        puct_search,
+        plain,
         select=rule,
         leaves=config.leaves,
         virtual_loss=config.virtual_loss,
         root_select=ForcedPlayouts(rule, forced) if forced else None,
         dirichlet_fraction=config.dirichlet_fraction,
-        dirichlet_alpha=config.dirichlet_alpha or puct_search.dirichlet_alpha,
+        dirichlet_alpha=config.dirichlet_alpha or plain.dirichlet_alpha,
         transpositions=transpositions,
     )
 

@@ -19,7 +19,7 @@ from gozero.play import arena
 from gozero.play.evaluators import over_symmetries
 from gozero.play.networks import network_evaluator
 from gozero.play.player import NO_ACTION, Player, Turn, search_player
-from gozero.play.setups import gumbel_search, to_win
+from gozero.play.searches import gumbel_search, to_win
 from gozero.search.config import SearchConfig
 
 GAME = connect_four_game()

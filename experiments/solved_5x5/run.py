@@ -30,7 +30,8 @@ from gozero.play.networks import network_evaluator
 from gozero.play.openings import any_play
 from gozero.play.player import Player, Turn, search_player
 from gozero.play.player_config import PlayerConfig
-from gozero.play.setups import gumbel_search, make_setup, to_win
+from gozero.play.searches import gumbel_search, to_win
+from gozero.play.setups import make_setup
 from gozero.runs import files, statistics
 from gozero.runs import folder as folders
 

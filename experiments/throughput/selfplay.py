@@ -22,8 +22,8 @@ from gozero.play import shards
 from gozero.play.evaluators import Evaluator
 from gozero.play.networks import network_evaluator
 from gozero.play.rows import FREQUENCY_UNIT
+from gozero.play.searches import gumbel_search
 from gozero.play.selfplay import SelfPlayConfig
-from gozero.play.setups import gumbel_search
 from gozero.play.shards import About, Place
 from gozero.search.config import SearchConfig
 from gozero.search.search import search

@@ -42,12 +42,11 @@ from gozero.play.devices import DIVIDED, EVERYWHERE
 from gozero.play.evaluators import Evaluator
 from gozero.play.resignation import Resignation
 from gozero.play.selfplay_config import SelfPlayConfig
-from gozero.search import move_choice, reuse, root
+from gozero.search import move_choice, reuse
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game, positions_of
 from gozero.search.memory import Memory, search_memory
 from gozero.search.rules.forced import ForcedPlayouts
-from gozero.search.rules.puct import Puct
 from gozero.search.search import search
 from gozero.search.tree import Tree
 
@@ -55,19 +54,6 @@ NO_GAME = -1
 """The number given to games beyond `SelfPlayConfig.num_games`."""
 NO_ACTION = -1
 """The action where a player resigns."""
-
-
-def search_config(
-    game: Game, evaluator: Evaluator, num_simulations: int, reuse_subtree: bool = False
-) -> SearchConfig:
-    """The evaluator's rule, with root Dirichlet noise scaled to the number of actions (no pass)."""
-    config = SearchConfig(
-        num_simulations=num_simulations,
-        select=evaluator.select or Puct(),
-        dirichlet_fraction=0.25,
-        dirichlet_alpha=root.board_alpha(game.num_actions - (game.points is not None)),
-    )
-    return config.for_reuse if reuse_subtree else config
 
 
 class SelfPlayLanes(struct.PyTreeNode):

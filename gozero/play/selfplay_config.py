@@ -27,7 +27,7 @@ class PlayoutCap:
     decides for the whole batch.
 
     Attributes:
-      cheap: the search for the other moves; `setups.to_win` makes one.
+      cheap: the search for the other moves; `searches.to_win` makes one.
       full_share: the probability of a full search.
 
     Raises:

@@ -36,6 +36,7 @@ from gozero.play.player import (
     search_player,
 )
 from gozero.play.player_config import LEARNT_POLICIES, TREELESS, PlayerConfig
+from gozero.play.searches import gumbel_search, to_win
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
@@ -46,8 +47,6 @@ from gozero.search.game import Game, positions_of
 from gozero.search.memory import Memory, memory_of
 from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.expert import ExpertBias
-from gozero.search.rules.forced import ForcedPlayouts
-from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.katago import KataGoPuct
 from gozero.search.rules.operators import MixBackup, Operator, max_backup
 from gozero.search.rules.proportional import Boltzmann, Gaussian
@@ -382,42 +381,6 @@ def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
 
 def _bias(config: PlayerConfig) -> dict[str, Any]:
     return {} if config.rave_bias is None else {"bias": config.rave_bias}
-
-
-def gumbel_search(
-    num_simulations: int, max_considered: int = 16, leaves: int = 1, value_scale: float = 1.0
-) -> SearchConfig:
-    """The search used in training: the Gumbel root and interior of Danihelka et al. (2022).
-
-    Values are results of games and are not rescaled: c_scale (`value_scale`) is 1 by default, as in
-    that paper's Go experiments. For PUCT with noise see `selfplay.search_config`. With several
-    leaves a step, each pending leaf counts as one visit (virtual loss 1), because the root counts
-    visits.
-    """
-    parallel: dict[str, Any] = {"leaves": leaves, "virtual_loss": 1} if leaves > 1 else {}
-    return SearchConfig(
-        num_simulations=num_simulations,
-        **parallel,
-        root_select=GumbelRoot(max_considered, value_scale=value_scale, rescale=False),
-        select=GumbelInterior(value_scale=value_scale, rescale=False),
-    )
-
-
-def to_win(search: SearchConfig, num_simulations: int | None = None) -> SearchConfig:
-    """The same search without exploration at the root, optionally with another `num_simulations`.
-
-    Removes Dirichlet noise, softened priors, forced playouts and a `GumbelRoot`'s Gumbel noise.
-    """
-    rule: Any = search.root_select
-    if isinstance(rule, GumbelRoot):
-        rule = dataclasses.replace(rule, scale=0.0)
-    elif isinstance(rule, ForcedPlayouts):
-        rule = None if rule.rule == search.select else rule.rule
-    if num_simulations is not None:
-        search = dataclasses.replace(search, num_simulations=num_simulations, capacity=None)
-    return dataclasses.replace(
-        search, root_select=rule, root_temperature=1.0, dirichlet_fraction=0.0
-    )
 
 
 def td_player(

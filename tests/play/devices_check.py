@@ -12,7 +12,7 @@ import pytest
 
 from gozero.games.go import go_game
 from gozero.go import rules as go
-from gozero.play import arena, devices, resignation, selfplay
+from gozero.play import arena, devices, resignation, searches, selfplay
 from gozero.play.evaluators import Evaluator
 from gozero.play.lockstep import LockstepPlayer
 from gozero.play.player import Choice, Player, random_player
@@ -134,7 +134,7 @@ def self_play_is_divided():
     evaluate = hash_evaluate(RULES.num_actions, 1.0, 0.2)
     evaluator = Evaluator(evaluate, None, observe_position, Puct())
     game = go_game(RULES)
-    search = selfplay.search_config(game, evaluator, 4, reuse_subtree=True)
+    search = searches.puct_search(game, evaluator, 4, reuse_subtree=True)
     config = selfplay.SelfPlayConfig(
         game,
         LANES,

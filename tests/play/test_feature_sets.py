@@ -15,7 +15,7 @@ from gozero.go import rules as go
 from gozero.nets import network, weights
 from gozero.nets.features import FEATURES
 from gozero.nets.network import NetworkConfig
-from gozero.play import selfplay
+from gozero.play import searches, selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.play.networks import network_evaluator
 from gozero.play.player_config import needs_past_boards
@@ -32,7 +32,7 @@ def test_training_and_self_play_have_the_same_features(name, tmp_path):
     params = jax.jit(network.init, static_argnums=0)(shape, jax.random.key(1))
     evaluator = network_evaluator(RULES, shape, params)
     game = go_game(RULES)
-    search = selfplay.search_config(game, evaluator, num_simulations=4)
+    search = searches.puct_search(game, evaluator, num_simulations=4)
     config = selfplay.SelfPlayConfig(game, 2, search, komi=4.5, num_games=4, stagger=0)
     writer = GameWriter(tmp_path, RULES, config, evaluator)
     lanes = selfplay.start(config, 0)

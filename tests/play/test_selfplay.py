@@ -15,7 +15,7 @@ from gozero.games.go import go_game
 from gozero.games.rollouts import rollout_evaluator
 from gozero.go import bitboard as bb
 from gozero.go.rules import Rules
-from gozero.play import resignation, selfplay
+from gozero.play import resignation, searches, selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.play.openings import Openings
 from gozero.play.resignation import ResignConfig
@@ -39,7 +39,7 @@ OPENING_MOVES = 6
 CONFIG = selfplay.SelfPlayConfig(
     game=GAME,
     batch=3,
-    search=selfplay.search_config(GAME, EVALUATOR, num_simulations=8),
+    search=searches.puct_search(GAME, EVALUATOR, num_simulations=8),
     komi=KOMI,
     num_games=7,
     temperature=Temperature(moves=OPENING_MOVES),
@@ -76,7 +76,7 @@ def played(config, play, seed):
 def test_the_noise_of_selfplay_scales_with_the_number_of_points():
     """0.03 on 19x19: 10.83 / 81 on 9x9, without the pass; 10.83 / 7 in Connect Four."""
     for game, alpha in ((go_game(Rules(size=9)), 0.133704), (connect_four_game(), 1.547143)):
-        search = selfplay.search_config(game, EVALUATOR, num_simulations=8)
+        search = searches.puct_search(game, EVALUATOR, num_simulations=8)
         assert search.dirichlet_fraction == 0.25
         assert search.dirichlet_alpha == pytest.approx(alpha, abs=1e-6)
 
@@ -156,7 +156,7 @@ def test_a_lane_keeps_its_past_after_a_reset():
 def test_trees_are_reused_and_memory_stays_flat():
     game = go_game(dataclasses.replace(RULES, ko="simple"))  # faster to compile
     evaluator = EVALUATOR._replace(observe=observe_position, evaluate=hash_evaluate(17, 1.0, 0.2))
-    search = selfplay.search_config(game, evaluator, num_simulations=8, reuse_subtree=True)
+    search = searches.puct_search(game, evaluator, num_simulations=8, reuse_subtree=True)
     config = dataclasses.replace(CONFIG, game=game, search=search, reuse_subtree=True)
     play = selfplay.make_play_moves(config, evaluator, num_moves=10)
     lanes, finer, sizes = selfplay.start(config, 5), 0, []

@@ -19,7 +19,8 @@ from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.play import heuristics, players
 from gozero.play.player_config import PlayerConfig
-from gozero.play.setups import gumbel_search, make_player, make_setup, to_win
+from gozero.play.searches import gumbel_search, to_win
+from gozero.play.setups import make_player, make_setup
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import softmax_policy

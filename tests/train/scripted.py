@@ -16,8 +16,8 @@ from gozero.hashing import mix
 from gozero.play import selfplay
 from gozero.play.openings import Openings
 from gozero.play.resignation import ResignConfig
+from gozero.play.searches import gumbel_search, to_win
 from gozero.play.selfplay_config import PlayoutCap
-from gozero.play.setups import gumbel_search, to_win
 from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from tests.search.evaluators import observe_position

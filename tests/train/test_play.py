@@ -13,7 +13,7 @@ from gozero.games.connect_four import connect_four_game
 from gozero.games.go import go_game
 from gozero.games.rollouts import rollout_evaluator
 from gozero.go.rules import Rules
-from gozero.play import selfplay
+from gozero.play import searches, selfplay
 from gozero.play.evaluators import Evaluator
 from gozero.play.openings import Openings
 from gozero.play.selfplay import SelfPlayConfig
@@ -83,7 +83,7 @@ def test_each_number_of_simulations_is_compiled_once():
 def test_puct_with_noise_may_be_used():
     """A search without its own root rule plays the most visited move when no move is drawn."""
     game = go_game(RULES)
-    search = selfplay.search_config(game, EVALUATOR, 8)
+    search = searches.puct_search(game, EVALUATOR, 8)
     temperature = Temperature(moves=0)
     config = SelfPlayConfig(game, 4, search, 3.0, temperature=temperature, stagger=0)
     lanes = selfplay.start(config, 0)

@@ -21,7 +21,7 @@ from gozero.apps.selfplay.writer import GameWriter
 from gozero.games import registry
 from gozero.games.registry import NamedGame, named_game
 from gozero.go.rules import Rules
-from gozero.play import devices, selfplay
+from gozero.play import devices, searches, selfplay
 from gozero.play.evaluators import Evaluator, make_evaluator
 from gozero.play.player import as_game
 from gozero.play.player_config import needs_past_boards
@@ -120,7 +120,7 @@ def _settings(
     settings = selfplay.SelfPlayConfig(
         game=game,
         batch=min(config.batch, config.games),
-        search=selfplay.search_config(game, evaluator, config.simulations, config.reuse_subtree),
+        search=searches.puct_search(game, evaluator, config.simulations, config.reuse_subtree),
         komi=() if game.points is None else config.komi,
         num_games=config.games,
         temperature=Temperature(moves=config.temperature_moves),
