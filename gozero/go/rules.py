@@ -327,9 +327,9 @@ def with_to_play(state: GameState, colour: int | jax.Array) -> GameState:
     Changing the turn is not a pass: it ends no game, and it resets the count of passes. A ko point
     is banned only for the player who lost the stone there, and must still be banned when the turn
     comes back: it is kept as -2 - ko, which is no point and leaves NO_POINT unchanged. Under
-    situational superko the present board is recorded with the new player to move. (Simple ko bans
-    the ko point alone: a player who moves twice in a row may remove by suicide what it has just
-    played.)
+    situational superko the present board is recorded with the new player to move, and no longer
+    with the earlier one. (Simple ko bans the ko point alone: a player who moves twice in a row may
+    remove by suicide what it has just played.)
     """
     turned = turn_to(state.position, colour)
     past = state.past

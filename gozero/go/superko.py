@@ -115,7 +115,11 @@ def _record_in_kernel(past: Past, ply: jax.Array, both: jax.Array, sums: jax.Arr
 
 
 def record_turn(past: Past, ply: jax.Array, to_play: jax.Array) -> Past:
-    """Change the player to move after `ply` moves; the board stays the same."""
+    """Change the player to move after `ply` moves; the board stays the same.
+
+    Under situational superko the board with the earlier player to move is forgotten: only the
+    situation from which the game goes on counts.
+    """
     if not past.situational:
         return past
     ply = jnp.asarray(ply, jnp.int32)

@@ -22,14 +22,14 @@ def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> No
     removed first and never written to.
 
     Raises:
-      OSError: it cannot be written (a full disk, for example), or the old file is a device, a pipe
-        or a folder; the error names a file, and the partial file is removed.
+      OSError: it cannot be written (a full disk, for example), or the old file is a device, a pipe,
+        a folder or our standard output; the error names a file, and the partial file is removed.
     """
     given, path = path, _target(path)
     partial = part_of(path)
     try:
         if not _is_replaceable(given):
-            raise OSError(errno.EINVAL, "Not a regular file", str(given))
+            raise OSError(errno.EINVAL, "Not a file to replace", str(given))
         with contextlib.suppress(FileNotFoundError):
             partial.unlink()
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
@@ -59,15 +59,15 @@ def check_writable(path: pathlib.Path, flag: str, *, with_folder: bool = False) 
       with_folder: whether its folder will be created, too, if there is none.
 
     Raises:
-      ValueError: its folder is missing or cannot be written to, or it is a device, a pipe or a
-        folder.
+      ValueError: its folder is missing or cannot be written to, or it is a device, a pipe, a folder
+        or our standard output.
     """
     target = _target(path)
     folder = target.parent
     if with_folder:
         folder = next(parent for parent in target.parents if parent.exists())
     if not _is_replaceable(path):
-        raise ValueError(f"{flag} {path}: is not a regular file")
+        raise ValueError(f"{flag} {path}: is not a file to replace")
     if not folder.is_dir():
         raise ValueError(f"{flag} {path}: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
@@ -80,8 +80,14 @@ def _target(path: pathlib.Path) -> pathlib.Path:
 
 
 def _is_replaceable(path: pathlib.Path) -> bool:
-    """Whether there is a regular file, or nothing yet."""
-    return path.is_file() or not path.exists()
+    """Whether there is nothing yet, or a regular file to which we are not printing just now."""
+    if not path.exists():
+        return True
+    is_file, is_ours = path.is_file(), False
+    for descriptor in (1, 2):  # where /dev/stdout and /dev/stderr lead
+        with contextlib.suppress(OSError):  # it is closed
+            is_ours |= os.path.samestat(path.stat(), os.fstat(descriptor))
+    return is_file and not is_ours
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -332,7 +332,7 @@ def test_invalid_games_are_named(tmp_path, capsys, records, complaint):
         ("none/report.html", "the folder {}/none does not exist"),
         ("../{}/0.sgf", "is one of the games; name another file"),
         ("link.sgf", "is one of the games; name another file"),
-        ("folder.html", "is not a regular file"),
+        ("folder.html", "is not a file to replace"),
     ],
 )
 def test_a_report_that_cannot_be_written_is_refused_before_the_search(

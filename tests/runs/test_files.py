@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -36,15 +38,26 @@ def test_only_regular_files_are_replaced(tmp_path):
     folder.mkdir()
     device.symlink_to("/dev/null")
     for path in (pipe, folder, device):
-        with pytest.raises(OSError, match=f"Not a regular file: '{path}'"):
+        with pytest.raises(OSError, match=f"Not a file to replace: '{path}'"):
             files.write_whole(path, b"new")
-        with pytest.raises(ValueError, match=f"^--out {path}: is not a regular file"):
+        with pytest.raises(ValueError, match=f"^--out {path}: is not a file to replace"):
             files.check_writable(path, "--out")
     assert sorted(tmp_path.iterdir()) == sorted([pipe, folder, device])
     assert pipe.is_fifo()
     with pytest.raises(ValueError, match=f"the folder {tmp_path}/none does not exist"):
         files.check_writable(tmp_path / "none" / "file", "--out")
     files.check_writable(tmp_path / "file", "--out")
+
+
+def test_standard_output_is_not_replaced(tmp_path):
+    """Else all that is printed later would be lost."""
+    program = "import pathlib, sys; from gozero.runs import files\n"
+    program += "try: files.write_whole(pathlib.Path('/dev/stdout'), b'new')\n"
+    program += "except OSError as error: print(error)"
+    with (tmp_path / "log").open("w") as log:
+        subprocess.run([sys.executable, "-c", program], stdout=log, check=True, timeout=60)
+    assert "Not a file to replace: '/dev/stdout'" in (tmp_path / "log").read_text()
+    assert [*tmp_path.iterdir()] == [tmp_path / "log"]
 
 
 def test_a_full_disk_keeps_the_old_file_and_is_reported(tmp_path, monkeypatch):
