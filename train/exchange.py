@@ -58,12 +58,8 @@ def newest(shared: Store) -> Newest:
         record = files.parse_json(shared.get(NEWEST, _MOST_BYTES))
         fields = record["version"], record["iteration"], record["sha256"], record.get("done", -1)
         weights = Newest(*fields)  # earlier versions did not record the last one
-        if [type(one) for one in weights] != [
-            int,
-            int,
-            str,
-            int,
-        ] or not 0 < weights.version < 10**8:
+        types = [type(one) for one in weights]
+        if types != [int, int, str, int] or not 0 < weights.version < 10**8:
             raise ValueError(f"an invalid version, {weights.version!r}")
     except FileNotFoundError:
         return Newest(0, -1, "")

@@ -21,11 +21,10 @@ from gozero.play.devices import AXIS, DIVIDED, EVERYWHERE, on_each, stack, unsta
 from train import learner
 from train.buffer import Buffer
 from train.plan import Plan
+from train.replay import GONE
 
 FINE = 2**31 - 1
 """In place of a source: the update is finite."""
-GONE = FINE - 1
-"""The `game` of a row that was removed: the row is empty, and its weights are 0."""
 
 
 def remove_bad_sources(

@@ -17,6 +17,10 @@ from gozero.play.rows import Rows, policy_shares
 from gozero.search.game import Game
 from train.losses import Targets
 
+GONE = 2**31 - 2
+"""The `game` of a row that `train.quarantine` has removed: the row is empty, and its weights are 0.
+"""
+
 
 def load(
     folder: pathlib.Path, holdout_fraction: float, seed: int
@@ -143,9 +147,9 @@ def _of_game(
 def _value_target(row: Rows, outcome_share: float | jax.Array) -> dict[str, jax.Array]:
     """The value's target and weight. Where the outcome does not count, since the move limit ended
     the game, the root value is learned alone, with the weight that is its share; of a row that was
-    removed (`quarantine.GONE`), whose policy has no weight either, nothing is."""
+    removed, nothing is."""
     weight = row.value_weight.astype(jnp.float32)
-    rest = jnp.where(row.policy_weight > 0, 1 - outcome_share, 0.0)
+    rest = jnp.where(row.game == GONE, 0.0, 1 - outcome_share)
     counts = weight > 0
     share = jnp.where(counts, outcome_share, 0.0)
     return {

@@ -14,7 +14,7 @@ from gozero.play.devices import AXIS
 from gozero.play.shards import About, Place
 from tests.train import worker_runs
 from train import buffer as buffers
-from train import checkpoint, loop, quarantine, run
+from train import checkpoint, loop, quarantine, replay, run
 
 
 def write_poison(config, number, field="score", value=1e38):
@@ -56,7 +56,7 @@ def test_a_game_is_removed_where_it_was_played_and_a_shard_everywhere(tmp_path):
     rings = rings.replace(rows=rings.rows.replace(game=game))
     remove = jax.vmap(quarantine._remove, in_axes=(0, None, None), axis_name=AXIS)
     own = remove(rings, jnp.int32(5), jnp.int32(1))
-    gone = quarantine.GONE
+    gone = replay.GONE
     assert own.rows.game[:, 0].tolist() == [[5, 6, -2], [-2, gone, 6]]
     assert not own.rows.policy_target[1, 0, 1].any()
     shard = remove(rings, jnp.int32(-2), jnp.int32(1))

@@ -9,7 +9,7 @@ from gozero.go import symmetry
 from gozero.go.rules import Rules, init, legal_actions, play
 from gozero.nets import features
 from tests.train import synthetic
-from train import quarantine, replay
+from train import replay
 
 RULES = Rules(size=5, ko="simple")
 
@@ -127,7 +127,7 @@ def test_a_removed_row_has_no_target(folder):
     truncated = jax.tree.map(lambda x: x[0], rows)
     truncated = truncated.replace(value_weight=jnp.float32(0), root_value=jnp.float32(0.5))
     gone = jax.tree.map(jnp.zeros_like, truncated)
-    gone = gone.replace(game=jnp.int32(quarantine.GONE))
+    gone = gone.replace(game=jnp.int32(replay.GONE))
     of_row = jax.jit(lambda row: replay.example(RULES, "compact", row, 0, 0.75)[1])
     targets = of_row(truncated)
     assert (float(targets.outcome), float(targets.value_weight)) == (0.5, 0.25)
