@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from gozero import struct
@@ -247,6 +248,11 @@ def steps_due(config: BufferConfig, buffer: Buffer, batch_size: int) -> jax.Arra
     """
     steps = jnp.floor(buffer.owed * (config.reuse / batch_size)).astype(jnp.int32)
     return jnp.where(buffer.size >= config.min_rows, steps, 0)
+
+
+def most_steps_due(config: BufferConfig, batch_size: int) -> int:
+    """The most that `steps_due` can be: for a ring full of rows that are owed."""
+    return int(np.float32(config.capacity) * np.float32(config.reuse / batch_size))
 
 
 def pay(config: BufferConfig, buffer: Buffer, batch_size: int, num_steps: jax.Array) -> Buffer:

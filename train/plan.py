@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any, NamedTuple
 
 from gozero.games.registry import make_game, named_game
@@ -27,6 +28,8 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Game
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.forced import ForcedPlayouts
+from train import buffer as buffers
+from train import learner
 from train.buffer import BufferConfig, Window
 from train.config import TrainConfig
 from train.learner import LearnerConfig
@@ -106,12 +109,14 @@ def make_plan(
         raise ValueError(
             f"--batch-size {config.batch_size}: expected a multiple of the {num_devices} devices"
         )
+    buffer = _buffer(config)
+    _check_learns(config, buffer, config.batch_size // num_devices)
     full = _full_search(config, rules, network)
     return Plan(
         config=config,
         num_devices=num_devices,
         play=_selfplay(config, as_game(rules), full),
-        buffer=_buffer(config),
+        buffer=buffer,
         learner=_learner(config, network, num_devices),
         teacher=None if config.teacher is None else teacher_of(config).network,
     )
@@ -125,6 +130,19 @@ def _check_symmetries(config: TrainConfig, rules: go.Rules | Game) -> None:
                 f"--{name.replace('_', '-')} {getattr(config, name)}: {config.game} has no "
                 "symmetries; expected one"
             )
+
+
+def _check_learns(config: TrainConfig, buffer: BufferConfig, per_device: int) -> None:
+    """Refuse a replay that never holds enough rows for the steps that the learner takes at once."""
+    steps = learner.steps_per_call()
+    if buffers.most_steps_due(buffer, per_device) < steps:
+        least = math.ceil(steps * per_device / config.reuse)
+        some = f"{steps} steps" if steps > 1 else "a step"
+        raise ValueError(
+            f"--capacity {config.capacity}: the run would never learn, as {some} of --batch-size "
+            f"{config.batch_size} at --reuse {config.reuse:g} must wait for {least} positions on "
+            f"each device; expected more than {least}, or a smaller --batch-size"
+        )
 
 
 class Teacher(NamedTuple):

@@ -182,9 +182,8 @@ def _play_on(player: SelfPlay, source: Source, writer: Writer, stop: runtime.Sto
 def plan_of(config: TrainConfig) -> Plan:
     """The plan of self-play alone; its ring can hold the rows of any one call."""
     capacity = config.batch * (as_game(rules_of(config)).max_moves + config.moves)
-    return make_plan(
-        dataclasses.replace(config, capacity=capacity, min_rows=1, batch_size=1, rows_per_device=1)
-    )
+    unused = {"min_rows": 1, "reuse": 16.0, "batch_size": 1, "rows_per_device": 1}  # to learn
+    return make_plan(dataclasses.replace(config, capacity=capacity, **unused))
 
 
 class Source:

@@ -18,6 +18,7 @@ from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.rules.puct import Puct
 from tests.train import tiny
+from train import learner, worker
 from train.config import TrainConfig
 from train.plan import Plan, make_plan
 
@@ -142,6 +143,18 @@ def test_a_flag_alone_changes_its_part_of_the_plan(name):
     for step in where.split("."):
         found = getattr(found, step)
     assert found == (value if expected is None else expected)
+
+
+def test_a_replay_too_small_for_a_call_of_the_learner_is_refused(monkeypatch):
+    """On an accelerator a call takes 16 steps."""
+    monkeypatch.setattr(learner, "steps_per_call", lambda: 16)
+    options = {"capacity": 500, "reuse": 2.5}
+    assert make_plan(tiny.config(batch_size=72, **options)).buffer.capacity == 500  # 461 are enough
+    assert make_plan(tiny.config(batch_size=144, **options), 2).buffer.capacity == 500
+    with pytest.raises(ValueError, match=r"16 steps of --batch-size 80 .* more than 512, or"):
+        make_plan(tiny.config(batch_size=80, **options))
+    played = worker.plan_of(tiny.config(batch_size=80, reuse=0.1))  # which does not learn
+    assert played.buffer.capacity < 500
 
 
 def test_another_game_is_planned():
