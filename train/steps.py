@@ -58,7 +58,7 @@ class Tallies(NamedTuple):
     calibration: Calibration  # of the network's policy and value
     rows: jax.Array  # i32[]: rows in the replay
     window: jax.Array  # i32[]: ... that are learnt from
-    added: jax.Array  # i32[]: rows added in all
+    added: jax.Array  # i32[]: rows added in all, at most about 2^31
     steps_due: jax.Array  # i32[]: learner steps that may be taken now: the least of all devices
     threshold: jax.Array  # f32[]: the standing below which players resign
     rates: Rates | None  # of resigning, in the games on record; None if players do not resign
@@ -148,7 +148,7 @@ def _tally(plan: Plan, buffer: buffers.Buffer, events: Events) -> Tallies:
         calibration=events.calibration,
         rows=buffer.size,
         window=buffers.num_live(plan.buffer, buffer),
-        added=buffer.added,
+        added=jnp.minimum(buffer.added, (2**31 - 1) // plan.num_devices),  # their sum is an i32
         steps_due=jnp.int32(0),
         threshold=jnp.float32(0),
         rates=None,

@@ -7,13 +7,15 @@ import json
 import types
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gozero.play import devices
 from tests.train import tiny
-from train import matches, steps
+from train import games, matches, steps
+from train.buffer import MAX_ADDED
 from train.calibration import BINS, Bins, Calibration
 from train.loop import Loop
 from train.plan import make_plan
@@ -56,6 +58,23 @@ def loop_of(plan, progress=None):
     loop = Loop(plan, devices.mesh_of(1), RunState(learner, None), progress)
     loop._compiled = {"learn": None}
     return loop
+
+
+def test_the_rows_added_on_many_devices_do_not_overflow():
+    """Each device counts up to 2^30 of them."""
+    plan = make_plan(tiny.config(), 4)
+    no_move = jnp.zeros((1, 8), bool)
+    blank = Bins(*jnp.zeros((3, BINS)))
+    events = games.Events(*[no_move] * 10, Calibration(blank, blank))
+    buffer = jax.eval_shape(lambda: steps.begin(plan, devices.mesh_of(1))).playing.buffer
+    ring = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), buffer)
+
+    def added(counts):
+        tally = lambda count: steps._tally(plan, ring.replace(added=count), events).added
+        return int(jax.vmap(tally, axis_name=steps.AXIS)(jnp.array(counts, jnp.int32))[0])
+
+    assert added([2**28, 2**28, 3, 4]) == 2**29 + 7
+    assert added([MAX_ADDED] * 4) == 4 * (2**31 // 4 - 1)
 
 
 def test_an_iteration_has_the_simulations_of_its_stage(made):
