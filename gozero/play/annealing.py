@@ -141,14 +141,20 @@ def learn(config: Annealing, key: jax.Array, states: go.GameState) -> Values:
 def best(
     config: Annealing, key: jax.Array, states: go.GameState, legal: jax.Array, values: Values
 ) -> tuple[jax.Array, jax.Array]:
-    """(the best legal moves that do not fill an own eye, or passes, i32[B]; their values f32[B]).
+    """(the best legal moves that are no suicide and do not fill an own eye, or passes, i32[B];
+    their values f32[B]).
 
-    `legal` is bool[B, A]. The value of a pass is 0.
+    `legal` is bool[B, A]. The value of a pass is 0. Playouts never play suicide, so it has no
+    value.
     """
+    rules, points = config.rules, legal[:, :-1]
+    if rules.suicide:
+        suicides = lambda position: bb.unpack(rules.layout, go.suicide_points(rules, position))
+        points = points & ~jax.vmap(suicides)(states.position)
     mover = (states.position.to_play == go.WHITE).astype(jnp.int32)
     q = jax.vmap(lambda q, mover: q[mover])(values.q, mover)
     q = jnp.pad(q, ((0, 0), (0, 1)))
-    allowed = no_own_eyes(config.rules, states.position, legal[:, :-1])
+    allowed = no_own_eyes(rules, states.position, points)
     noisy_q = q + _TIES * _uniform(jax.random.fold_in(key, config.rounds), q)
     action = jnp.argmax(jnp.where(allowed, noisy_q, -jnp.inf), axis=1).astype(jnp.int32)
     return action, jnp.take_along_axis(q, action[:, None], axis=1)[:, 0]
@@ -170,7 +176,8 @@ Learn = Callable[[Annealing, jax.Array, go.GameState], Values]
 
 
 def player(config: Annealing, resign: float | None = None, learn: Learn = learn) -> Player:
-    """The player, which never fills an own eye and passes only if it has no other move.
+    """The player, which never fills an own eye, never plays suicide, and passes only if it has no
+    other move.
 
     It resigns when its best move's value is below `resign`, in [-1, 0); None: never. `learn`
     computes the values.

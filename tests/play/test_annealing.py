@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gozero.go.rules import Rules, init, legal_actions, play
+from gozero.go.setup import from_points
 from gozero.play import annealing
 from gozero.play.annealing import Annealing
 from gozero.play.arena import play_match
@@ -83,6 +84,35 @@ def test_it_plays_its_best_move_or_resigns():
     assert worth[chosen.action[0]] < -0.05
     assert chosen.action[1] == 9  # White has no legal play
     assert chosen.resigns.tolist() == [True, False]
+
+
+def test_it_never_plays_suicide():
+    """White is lost. At B4 it may play by suicide, which playouts do not play; else only in the
+    first game, at B1 and C1.
+
+    4 O . X X     4 O . X X
+    3 X X X .     3 X X X .
+    2 X X X X     2 X X X X
+    1 X . . X     1 X X . X
+      A B C D       A B C D
+    """
+    rules, pass_ = Rules(4, suicide=True), 16
+    black = (2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 15)
+    boards = (black, (*black, 13))
+    states = stacked(*(from_points(rules, points, (0,), 1, KOMI) for points in boards))
+    visits = jnp.zeros((2, 2, 16), jnp.int32).at[0, 1, 13:15].set(10)
+
+    @jax.jit
+    def best(states):
+        legal = jax.vmap(lambda state: legal_actions(rules, state))(states)
+        learnt = annealing.Values(visits, -visits)
+        return legal, *annealing.best(Annealing(rules), jax.random.key(0), states, legal, learnt)
+
+    legal, action, value = best(states)
+    assert [np.flatnonzero(row).tolist() for row in legal] == [[1, 13, 14, pass_], [1, pass_]]
+    assert action[0] in (13, 14)
+    assert action[1] == pass_
+    assert value.tolist() == [-1.0, 0.0]
 
 
 @pytest.mark.slow
