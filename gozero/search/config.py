@@ -330,7 +330,8 @@ class SearchConfig:
         for actions that were only played later. It includes a heuristic's counts.
       early_stop: end the search when in no tree the most visited action can still be overtaken;
         see `root.decided`. For play: the most visited action stays the same, but visits, values
-        and policy targets change, and so may the choice by "value" or "bound".
+        and policy targets change, and so may a choice by anything else: another `final_move`, or a
+        root's rule that chooses the action, such as KataGo's.
       backup: an operator that computes a node's value, the Q that its parent sees, from its
         children: one of `rules.operators`, ``Edges -> f32[]``; None for the mean.
       prove: prove results, and descend no further than to proven nodes, see `proofs`; an action
