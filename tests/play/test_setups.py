@@ -393,6 +393,14 @@ def test_temporal_difference_search(tmp_path):
             {"search": "rave", "heuristic": "grandfather", "leaves": 8},
             "--leaves 8: not with --heuristic grandfather; it needs one tree and one leaf",
         ),
+        (
+            {"search": "rave", "heuristic": "mogo", "heuristic_eyes": True},
+            "--heuristic-eyes: not with --heuristic mogo; MoGo's rules value them as lost, too",
+        ),
+        (
+            {"search": "rave", "heuristic": "grandfather", "heuristic_eyes": True},
+            "--heuristic-eyes: only with --heuristic even or shape",
+        ),
         ({"score_utility": "on"}, "--score-utility on: only with --evaluator network"),
         (
             {"evaluator": "network", "score_utility": "on", "trees": 2},
