@@ -7,6 +7,7 @@ import pathlib
 from typing import ClassVar
 
 from experiments.command import ExperimentConfig
+from gozero.runs import settings
 from gozero.runs.settings import check, setting
 
 PRESET = "connect4"
@@ -21,7 +22,8 @@ WEIGHTS = pathlib.Path(__file__).parent / "results" / "weights.safetensors"
 class ConnectFourConfig(ExperimentConfig):
     """Connect Four from zero: learn for some minutes, then measure how the network plays.
 
-    The same command resumes learning, and measures what has not been measured yet.
+    The same command resumes learning, and measures what has not been measured yet; if the run's own
+    network has learnt since, everything.
     """
 
     QUICK: ClassVar = {"weights": WEIGHTS, "games": 20, "positions": 20, "batch": 20}
@@ -47,7 +49,7 @@ class ConnectFourConfig(ExperimentConfig):
     batch: int = setting(50, least=1)
     """Games or positions searched at once."""
 
-    seed: int = setting(0, least=0)
+    seed: int = settings.seed_setting()
     """The seed of the opponent's playouts."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/connect_four"))
@@ -55,7 +57,7 @@ class ConnectFourConfig(ExperimentConfig):
 
     EXAMPLES = (
         "python -m experiments.connect_four.run --minutes 60",
-        "python -m experiments.connect_four.run --weights NET.safetensors --games 20",
+        "python -m experiments.connect_four.run --weights NET.safetensors --games 20 --out DIR",
     )
 
     def __post_init__(self):

@@ -24,10 +24,13 @@ from gozero.runs import files
 from gozero.runs import folder as folders
 
 PROG = "python -m experiments.connect_four.run"
+RESULTS = "results.json"
 
 
 def main(argv: list[str] | None = None) -> int:
     config = commands.parse(ConnectFourConfig, argv, prog=PROG)
+    with flags.exit_on_error(PROG):
+        earlier_results(config)  # before learning, which takes long
     if config.minutes > 0:
         status = learn(config)
         if status:
@@ -46,6 +49,29 @@ def learn(config: ConnectFourConfig) -> int:
     return subprocess.run([*command, "--minutes", f"{config.minutes:g}"], check=False).returncode
 
 
+def earlier_results(config: ConnectFourConfig) -> dict[str, Any] | None:
+    """results.json, if there is one.
+
+    Raises:
+      ValueError: it was measured with other flags, or of another network than `--weights`.
+    """
+    path = config.out / RESULTS
+    if not path.exists():
+        return None
+    earlier = json.loads(path.read_text())
+    learnt = {"weights"} if config.weights is None else ()  # the run's own may have learnt since
+    folders.must_agree(config.out, "measurement", earlier["about"], _about(config), learnt)
+    return earlier
+
+
+def _about(config: ConnectFourConfig) -> dict[str, Any]:
+    """What the measurements depend on; the weights by their SHA-256, None if there are none yet."""
+    network = config.network
+    digest = hashlib.sha256(network.read_bytes()).hexdigest() if network.exists() else None
+    names = ("simulations", "playouts", "games", "positions", "batch", "seed")
+    return {"weights": digest, **{name: getattr(config, name) for name in names}}
+
+
 class _Results:
     """results.json: the measurements of one network, and their settings."""
 
@@ -54,15 +80,11 @@ class _Results:
             raise ValueError(
                 f"--weights: there is no {config.network}; train it first with --minutes"
             )
-        self.path = config.out / "results.json"
-        digest = hashlib.sha256(config.network.read_bytes()).hexdigest()
-        names = ("simulations", "playouts", "games", "positions", "batch", "seed")
-        about = {"weights": digest, **{name: getattr(config, name) for name in names}}
+        self.path, about = config.out / RESULTS, _about(config)
         self.all: dict[str, Any] = {"about": about, "parts": {}}
-        if self.path.exists():
-            earlier = json.loads(self.path.read_text())
-            if earlier["about"] == about:
-                self.all = earlier
+        earlier = earlier_results(config)
+        if earlier is not None and earlier["about"] == about:
+            self.all = earlier
         config.out.mkdir(parents=True, exist_ok=True)
         self.all["manifest"] = folders.manifest(config.seed)
 

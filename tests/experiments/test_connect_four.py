@@ -9,24 +9,14 @@ import numpy as np
 import pytest
 
 from experiments.connect_four import measure, readme, run
-from experiments.connect_four.config import POSITIONS
+from experiments.connect_four.config import POSITIONS, ConnectFourConfig
 from gozero.nets import network, weights
 from gozero.play.player import policy_player
 from tests.reference import connect_four_solver as solver
 from tests.reference.connect_four import ConnectFour, values_of_moves
 
-TINY = [
-    "--simulations",
-    "8",
-    "--playouts",
-    "16",
-    "--games",
-    "8",
-    "--positions",
-    "8",
-    "--batch",
-    "4",
-]
+SETTINGS = {"simulations": 8, "playouts": 16, "games": 8, "positions": 8, "batch": 4}
+TINY = [word for name, value in SETTINGS.items() for word in (f"--{name}", str(value))]
 
 
 def test_the_solver_is_plain_minimax():
@@ -118,6 +108,32 @@ def test_a_missing_network(tmp_path, capsys):
     with pytest.raises(SystemExit):
         run.main(["--out", str(tmp_path)])
     assert "train it first with --minutes" in capsys.readouterr().err
+
+
+def test_results_of_other_settings_are_not_replaced(tmp_path, weights_file, capsys, monkeypatch):
+    """But those of the run's own network are, once it has learnt more."""
+    monkeypatch.setattr(run, "measure_missing", lambda config, results: None)
+    monkeypatch.setattr(run._Results, "table", lambda self: "")
+    argv = [*TINY, "--weights", str(weights_file), "--out", str(tmp_path)]
+    config = ConnectFourConfig(weights=weights_file, out=tmp_path, **SETTINGS)
+    text = json.dumps({"about": run._about(config), "parts": {}})
+    (tmp_path / run.RESULTS).write_text(text)
+    assert run.main(argv) == 0
+    with pytest.raises(SystemExit):
+        run.main([*argv, "--seed", "1", "--games", "9"])
+    assert "other flags: --games was 8 and is 9; --seed was 0 and is 1" in capsys.readouterr().err
+    weights_file.write_bytes(b"another")
+    with pytest.raises(SystemExit):
+        run.main(argv)
+    assert "other flags: --weights was " in capsys.readouterr().err
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "weights.safetensors").write_bytes(b"learnt")
+    results = run._Results(ConnectFourConfig(out=tmp_path, **SETTINGS))
+    assert results.all["about"]["weights"] != json.loads(text)["about"]["weights"]
+    assert (tmp_path / run.RESULTS).read_text() == text
+    with pytest.raises(SystemExit):
+        run.main(["--seed", str(2**32)])
+    assert "--seed 4294967296: expected from 0 to" in capsys.readouterr().err
 
 
 def test_the_tables_by_hand(tmp_path):
