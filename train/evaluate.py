@@ -1,6 +1,7 @@
 """``python -m train evaluate --out DIR``: matches of the networks of a run, and their ratings.
 
 DIR/rated.jsonl      one object per match; the same command plays only the missing ones
+DIR/rated.lock       held while matches are played
 DIR/ratings.csv      the ratings in the table
 DIR/programs/        matches against a GTP program, in the form of ``gozero match``
 """
@@ -23,6 +24,7 @@ from gozero.nets.network import NetworkConfig
 from gozero.play.player import Player, as_game
 from gozero.play.player_config import needs_past_boards
 from gozero.runs import files, settings, statistics
+from gozero.runs import folder as folders
 from gozero.runs.progress import Progress
 from gozero.runs.settings import Conflict, setting
 from gozero.runs.statistics import Sprt
@@ -31,7 +33,7 @@ from train.matches import OPENING_PLIES, RANDOM, Terms
 from train.ratings import Rating, Result
 
 PROG = "python -m train evaluate"
-MATCHES, RATINGS = "rated.jsonl", "ratings.csv"
+MATCHES, LOCK, RATINGS = "rated.jsonl", "rated.lock", "ratings.csv"
 SPRT_GAMES, SPRT_PIECE = 4000, 64
 _FIRST_PIECE = 1000
 """The numbers of a sequential test's pieces begin here, for their keys; those of the table are
@@ -116,11 +118,23 @@ def run(config: EvaluateConfig) -> int:
     """Do what `main` does.
 
     Raises:
-      ValueError: a folder without networks, or weights that cannot be read; the message names them.
+      ValueError: a folder without networks, or weights that cannot be read, and the message names
+        them; or another process evaluates the run.
     """
     terms = _terms(config)
     networks = snapshots(config, terms)
     others = [_contender(terms, path, 0, any_size=True) for path in config.against]
+    busy = f"--out {config.out} is being evaluated by another process"
+    with folders.lock_file(config.out / LOCK, busy, "nothing else evaluates this run"):
+        return _evaluate(config, terms, networks, others)
+
+
+def _evaluate(
+    config: EvaluateConfig,
+    terms: Terms,
+    networks: Sequence[Contender],
+    others: Sequence[Contender],
+) -> int:
     if config.sprt:
         older = others or networks[-2:-1]
         if not older:

@@ -17,6 +17,7 @@ from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.runs import files
+from gozero.runs import folder as folders
 from gozero.search.rules.puct import Puct
 from tests.train import tiny
 from train import command, evaluate, folder, gtp_opponent, matches
@@ -159,6 +160,17 @@ def test_a_missing_program_is_named_before_any_game(out, capsys, monkeypatch):
     monkeypatch.setattr(matches, "play", None)
     message = refused(capsys, "--out", out, *SMALL, "--command", "no-such-program --mode gtp")
     assert "'no-such-program' is not a program on the PATH" in message
+
+
+@pytest.mark.parametrize("sprt", [(), ("--sprt",)])
+def test_two_processes_cannot_evaluate_one_run(out, capsys, monkeypatch, sprt):
+    """They would drop each other's matches."""
+    monkeypatch.setattr(matches, "play", None)
+    before = sorted(out.iterdir())
+    with folders.lock_file(out / evaluate.LOCK, "", ""):
+        message = refused(capsys, "--out", out, *SMALL, *sprt)
+    assert f"--out {out} is being evaluated by another process" in message
+    assert sorted(out.iterdir()) == sorted([*before, out / evaluate.LOCK])
 
 
 def test_fewer_games_than_before_count_those_that_were_played(tmp_path):
