@@ -148,9 +148,9 @@ def best(
     value.
     """
     rules, points = config.rules, legal[:, :-1]
-    if rules.suicide:
-        suicides = lambda position: bb.unpack(rules.layout, go.suicide_points(rules, position))
-        points = points & ~jax.vmap(suicides)(states.position)
+    suicides = jax.vmap(functools.partial(go.suicide_points, rules))(states.position)
+    if suicides is not None:
+        points = points & ~jax.vmap(functools.partial(bb.unpack, rules.layout))(suicides)
     mover = (states.position.to_play == go.WHITE).astype(jnp.int32)
     q = jax.vmap(lambda q, mover: q[mover])(values.q, mover)
     q = jnp.pad(q, ((0, 0), (0, 1)))
