@@ -122,11 +122,24 @@ def start(game: Game, config: BufferConfig) -> Buffer:
     )
 
 
-def of_rows(rows: Rows) -> tuple[BufferConfig, Buffer]:
-    """A full buffer of rows [C], all of which are drawn equally often."""
+def of_rows(rows: Rows, frequency: np.ndarray | None = None) -> tuple[BufferConfig, Buffer]:
+    """A full buffer.
+
+    Args:
+      rows: [C].
+      frequency: u16[C], how often each is drawn, relative to the others; None: equally often.
+    """
     count = jnp.int32(rows.num_rows)
     config = BufferConfig(int(count), Window(int(count)))
-    return config, Buffer(rows, None, jnp.int32(0), count, count, count)
+    is_uniform = frequency is None or np.ptp(frequency) == 0
+    drawn = None if is_uniform else jnp.asarray(_summable(frequency))
+    return config, Buffer(rows, drawn, jnp.int32(0), count, count, count)
+
+
+def _summable(frequency: np.ndarray) -> np.ndarray:
+    """i32[C]: the frequencies, in larger units if their sum would need more than 32 bits."""
+    unit = max(1.0, frequency.sum(dtype=np.int64) / (2**31 - 1 - frequency.size))
+    return np.ceil(frequency / unit).astype(np.int32)
 
 
 def add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,22 +23,27 @@ GONE = 2**31 - 2
 """
 
 
-def load(
-    folder: pathlib.Path, holdout_fraction: float, seed: int
-) -> tuple[Rules | Game, Rows, Rows | None]:
-    """Read a folder of shards.
+class Data(NamedTuple):
+    """The contents of a folder of shards."""
 
-    Returns:
-      (the rules of Go or another game, rows to train on, rows of the held-out games or None).
+    rules: Rules | Game  # of Go, or another game
+    rows: Rows  # [n]: to train on
+    frequency: np.ndarray  # u16[n]: theirs, in units of 1 / `FREQUENCY_UNIT`
+    holdout: Rows | None  # of the held-out games
+
+
+def load(folder: pathlib.Path, holdout_fraction: float, seed: int) -> Data:
+    """Read a folder of shards.
 
     Raises:
       ValueError: as `shards.read_folder`.
     """
-    rules_record, rows = shards.read_folder(folder)
+    rules_record, rows, frequency = shards.read_folder(folder)
     is_held_out = _held_out(np.asarray(rows.game), holdout_fraction, seed)
     select = lambda keep: jax.tree.map(lambda x: jnp.asarray(x[keep]), rows)
     rules = shards.game_of(rules_record) if "game" in rules_record else Rules(**rules_record)
-    return rules, select(~is_held_out), select(is_held_out) if is_held_out.any() else None
+    holdout = select(is_held_out) if is_held_out.any() else None
+    return Data(rules, select(~is_held_out), frequency[~is_held_out], holdout)
 
 
 def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """``python -m train --data DIR``: learn from the shards of self-play in a folder.
 
 It writes weights.safetensors, which ``gozero selfplay --weights`` reads, and the losses during
-training to weights.metrics.jsonl.
+training to weights.metrics.jsonl. The weights are the moving average of the learner's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SupervisedConfig:
     """The folder that self-play or workers wrote to, with shards/*.npz in it."""
 
     steps: int = setting(1000, least=1)
-    """Optimizer steps."""
+    """Optimizer steps; by the last, the learning rate has fallen to 1% along a half cosine."""
 
     weights: pathlib.Path | None = setting(None, unset="random weights")
     """Weights to start from; --blocks and --channels may make the network larger."""
@@ -58,7 +58,8 @@ class SupervisedConfig:
     """Where the new weights go, a .safetensors file that does not exist yet."""
 
     batch_size: int = setting(256, least=1)
-    """Rows in a step, drawn from all of the data."""
+    """Rows in a step, drawn from all of the data, by the sampling frequencies of a run with
+    --surprise."""
 
     learning_rate: float = same_as(OptimizerConfig, "learning_rate", least=None, above=0)
     weight_decay: float = same_as(OptimizerConfig, "weight_decay")
@@ -107,6 +108,7 @@ class SupervisedJob(NamedTuple):
     flags: SupervisedConfig
     rules: Rules | Game  # of Go, or another game
     rows: Rows
+    frequency: np.ndarray  # u16[n]: how often each of them is drawn, relative to the others
     holdout: Rows | None
     network: NetworkConfig
     params: dict
@@ -132,7 +134,7 @@ def _prepare(config: SupervisedConfig) -> SupervisedJob:
       ValueError: invalid data, weights or flags.
     """
     _check_new(config.out_file, config.metrics_file)
-    rules, rows, holdout = replay.load(config.data, config.holdout_fraction, config.seed)
+    rules, rows, frequency, holdout = replay.load(config.data, config.holdout_fraction, config.seed)
     shape, params = _initial(config, rules)
     history = feature_set(shape.features).history
     rows = replay.with_past(rows, history)
@@ -144,7 +146,7 @@ def _prepare(config: SupervisedConfig) -> SupervisedJob:
         raise ValueError(
             f"--out {config.out_file}: cannot be written ({error.strerror})"
         ) from error
-    return SupervisedJob(config, rules, rows, holdout, shape, params)
+    return SupervisedJob(config, rules, rows, frequency, holdout, shape, params)
 
 
 def _check_new(out: pathlib.Path, metrics: pathlib.Path) -> None:
@@ -185,7 +187,7 @@ def _train(job: SupervisedJob) -> int:
     learner_config = _learner_config(job)
     num_steps = learner.steps_per_call(config.steps)
     state = learner.start(learner_config, job.params, jax.random.key(config.seed + 1))
-    ring, rows = buffers.of_rows(job.rows)
+    ring, rows = buffers.of_rows(job.rows, job.frequency)
     take = functools.partial(
         learner.take_steps, job.rules, learner_config, ring, config.batch_size, num_steps
     )
@@ -196,16 +198,20 @@ def _train(job: SupervisedJob) -> int:
         report.start()
         for steps_taken in range(num_steps, config.steps + 1, num_steps):
             state, metrics = step(state, rows)
-            report.count(steps_taken, metrics)
-            if stop.requested or report.failed or not state.ok:
+            if report.is_due(steps_taken):  # reading waits for the device
+                if not state.ok:
+                    break
+                report.count(steps_taken, metrics)
+            if stop.requested or report.failed:
                 break
-    _save(job, state, before, {})  # at once: the losses can be measured later
-    after = measure(state.params)
+    params = state.ema
+    _save(job, state, params, before, {})  # at once: the losses can be measured later
+    after = measure(params)
     finite = bool(state.ok) and all(map(math.isfinite, after.values()))
     if not finite:
-        state = state.replace(params=state.good)
-        after = measure(state.params)
-    _save(job, state, before, after)
+        params = state.good
+        after = measure(params)
+    _save(job, state, params, before, after)
     print(_summary(job, int(state.step), before, after, report.positions_per_s))
     if not finite:
         message = (
@@ -237,10 +243,12 @@ class Report(Progress):
         self.phase("learning")
         self.begun = self.last = time.perf_counter()
 
+    def is_due(self, steps: int) -> bool:
+        """Whether to report now that `steps` have been taken."""
+        return steps == self.total or time.perf_counter() - self.last >= INTERVAL_S
+
     def count(self, steps: int, metrics: Metrics) -> None:
         """Report the number of steps taken, and the metrics of the last ones."""
-        if steps < self.total and time.perf_counter() - self.last < INTERVAL_S:
-            return
         measured = metrics.losses._asdict() | {"gradient_norm": metrics.gradient_norm}
         measured = {name: round(float(measured[name]), 6) for name in (*PARTS, "gradient_norm")}
         self.last = time.perf_counter()  # after the losses: reading them waits for the steps
@@ -264,7 +272,12 @@ class Report(Progress):
 
 def _learner_config(job: SupervisedJob) -> LearnerConfig:
     config = job.flags
-    optimizer = OptimizerConfig(config.learning_rate, config.weight_decay, config.warmup_steps)
+    optimizer = OptimizerConfig(
+        config.learning_rate,
+        config.weight_decay,
+        config.warmup_steps,
+        total_steps=max(config.steps, config.warmup_steps + 1),
+    )
     return LearnerConfig(job.network, optimizer)
 
 
@@ -291,11 +304,13 @@ def _measurer(job: SupervisedJob) -> Callable[[dict], dict[str, float]]:
     return measure
 
 
-def _save(job: SupervisedJob, state: learner.TrainState, before: dict, after: dict) -> None:
+def _save(
+    job: SupervisedJob, state: learner.TrainState, params: dict, before: dict, after: dict
+) -> None:
     config = job.flags
     weights.save(
         config.out_file,
-        state.params,
+        params,
         job.network,
         _size(job.rules),
         command=[PROG, *sys.argv[1:]],

@@ -248,8 +248,9 @@ def _open(path: pathlib.Path | str, data: bytes | None = None) -> Iterator[Array
             yield file
 
 
-def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
-    """(the rules, the rows) of all shards in ``folder/shards``, in order of name.
+def read_folder(folder: pathlib.Path) -> tuple[dict, Rows, np.ndarray]:
+    """(the rules, the rows [n], their sampling frequencies u16[n]) of all shards in
+    ``folder/shards``, in order of name.
 
     Games of different workers, or of different starts of one, get different numbers.
 
@@ -283,7 +284,7 @@ def read_folder(folder: pathlib.Path) -> tuple[dict, Rows]:
     starts = [(shard.about.worker, shard.about.start) for shard in shards]
     if len(set(starts)) > 1:
         rows = rows.replace(game=_unique_game_numbers(starts, shards, rows.game))
-    return rules, rows
+    return rules, rows, np.concatenate([shard.frequency for shard in shards])
 
 
 def _unique_game_numbers(

@@ -92,7 +92,7 @@ def test_selfplay(path, tmp_path, capsys, dtype):
     assert (manifest["state"], manifest["games"]) == ("complete", 2)
     assert (manifest["features"], manifest["dtype"]) == ("katago", dtype or "float32")
     assert manifest["weights_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    _, rows = shards.read_folder(tmp_path / "run")
+    _, rows, _ = shards.read_folder(tmp_path / "run")
     assert rows.num_rows > 0
 
 

@@ -141,7 +141,7 @@ def test_reuse_enlarges_the_capacity():
 
 @pytest.fixture(scope="module")
 def rows(run_folder):
-    rules, rows = shards.read_folder(run_folder)
+    rules, rows, _ = shards.read_folder(run_folder)
     assert rules == shards.rules_of(Rules(SIZE))
     return rows
 
@@ -363,7 +363,7 @@ def test_another_game_is_written_as_text_and_rows(tmp_path, capsys):
     assert captured.err.startswith("compiling for hex, about 15 s the first time\n")
     assert "the first player won " in captured.out
     assert "Black" not in captured.out
-    captured, rows = shards.read_folder(out)
+    captured, rows, _ = shards.read_folder(out)
     assert captured == {"game": "hex", "size": 3}
     assert rows.komi is None
     paths = sorted((out / "games").iterdir())

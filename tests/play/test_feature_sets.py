@@ -43,7 +43,7 @@ def test_training_and_self_play_have_the_same_features(name, tmp_path):
         writer.take(jax.device_get(rows))
     writer.flush()
 
-    _, stored, _ = replay.load(tmp_path, 0.0, 0)
+    stored = replay.load(tmp_path, 0.0, 0).rows
     stored = replay.with_past(stored, FEATURES[name].history)
     # As training takes them: shuffled, after the past was found.
     order = np.random.default_rng(0).permutation(stored.num_rows)

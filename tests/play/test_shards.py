@@ -264,7 +264,7 @@ def test_shards_of_any_policy_dtype_are_read_as_requested(tmp_path):
         found[dtype] = path
     assert shards.read_folder(tmp_path / "uint8")[1].policy_target.dtype == np.uint8
     (tmp_path / "float16" / "shards" / found["uint8"].name).write_bytes(found["uint8"].read_bytes())
-    _, both = shards.read_folder(tmp_path / "float16")
+    _, both, _ = shards.read_folder(tmp_path / "float16")
     assert both.policy_target.dtype == np.float16
     np.testing.assert_allclose(both.policy_target.astype(np.float32).sum(axis=1), 1, atol=5e-3)
 
@@ -289,7 +289,7 @@ def test_games_of_several_writers_have_distinct_numbers(tmp_path):
         about = shards.About(worker, number, start, 0, 2, 4)
         path = shards.path_of(tmp_path, Place(number, worker))
         shards.write(path, rules, about, rows, np.full(4, 64))
-    record, rows = shards.read_folder(tmp_path)
+    record, rows, _ = shards.read_folder(tmp_path)
     assert record == rules
     assert rows.game.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert rows.komi is None
@@ -327,7 +327,7 @@ EARLIER = pathlib.Path(__file__).parent / "earlier"
 
 def test_selfplay_shards_of_version_0_1_are_read():
     """Written by version 0.1: `gozero selfplay --size 3 --games 2 --ko situational ...`."""
-    record, rows = shards.read_folder(EARLIER / "selfplay")
+    record, rows, _ = shards.read_folder(EARLIER / "selfplay")
     assert record == shards.rules_of(Rules(3, "situational", max_moves=12))
     with np.load(EARLIER / "selfplay" / "shards" / "000000.npz") as held:
         arrays = dict(held)
@@ -359,6 +359,6 @@ def test_worker_shards_of_version_0_1_are_read():
     shard = shards.read(path, shards.rules_of(Rules(3, "simple")), "float16")
     assert shard.about.rows == len(shard.frequency) == len(shard.rows.game)
     assert shard.rows.ownership_weight.any()
-    record, rows = shards.read_folder(EARLIER / "worker")
+    record, rows, _ = shards.read_folder(EARLIER / "worker")
     assert record["ko"] == "simple"
     chex.assert_trees_all_equal(rows, shard.rows)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import ArrayLike
 
 from gozero.games.go import go_game
 from gozero.go import scoring
@@ -80,9 +81,11 @@ def write_folder(folder: pathlib.Path, size: int = 5, num_games: int = 24) -> pa
     return folder
 
 
-def write_shard(folder: pathlib.Path, rules: Rules, rows: Rows, number: int = 0) -> None:
+def write_shard(
+    folder: pathlib.Path, rules: Rules, rows: Rows, number: int = 0, frequency: ArrayLike = 1.0
+) -> None:
     path = shards.path_of(folder, Place(number, "selfplay"))
     path.parent.mkdir(parents=True, exist_ok=True)
     about = About("selfplay", number, 1, -1, len(np.unique(rows.game)), len(rows.game))
-    frequency = np.full(len(rows.game), FREQUENCY_UNIT)
-    shards.write(path, shards.rules_of(rules), about, rows, frequency)
+    units = np.broadcast_to(np.asarray(frequency) * FREQUENCY_UNIT, len(rows.game))
+    shards.write(path, shards.rules_of(rules), about, rows, units)

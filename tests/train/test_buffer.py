@@ -124,6 +124,25 @@ def test_surprising_rows_are_drawn_more_often(total):
     np.testing.assert_allclose(counts / 4000, expected / expected.sum(), atol=0.04)
 
 
+def test_rows_of_a_folder_are_drawn_by_their_frequencies():
+    frequency = np.array([64, 0, 4096, 1], np.uint16)
+    for scale in (1, 2):
+        rows = jax.tree.map(lambda x, n=scale: x.repeat(n, axis=0), rows_of(range(4)))
+        config, buffer = buffers.of_rows(rows, frequency.repeat(scale))
+        drawn, _ = jax.jit(lambda b, c=config: buffers.draw(c, b, jax.random.key(1), 4000))(buffer)
+        counts = np.bincount(np.asarray(drawn.game), minlength=4)
+        assert counts[1] == 0
+        np.testing.assert_allclose(counts / 4000, frequency / frequency.sum(), atol=0.01)
+    assert buffers.of_rows(rows_of(range(4)), np.full(4, 64, np.uint16))[1].frequency is None
+
+
+def test_the_sum_of_frequencies_fits_in_32_bits():
+    frequency = np.full(2**20, 4096, np.uint16)
+    frequency[0] = 1
+    total = buffers._summable(frequency).sum(dtype=np.int64)
+    assert 2**31 - 2**21 < total < 2**31
+
+
 def test_a_games_frequencies_are_one_on_average():
     """By hand: half is shared equally by all three rows; of the rest, 3/4 and 1/4 go to two."""
     config = dataclasses.replace(CONFIG, surprise=0.5)

@@ -32,7 +32,7 @@ def examples(rows, indices, k):
 def test_a_row_is_the_position_that_was_played(folder):
     """Replaying the first game's actions gives the same planes and legal actions."""
     _, actions = synthetic.random_games(RULES, 1, 16)
-    rules, rows, held = replay.load(folder, 0.0, 0)
+    rules, rows, _, held = replay.load(folder, 0.0, 0)
     assert rules == RULES
     assert held is None
     inputs, got = examples(rows, range(16), 0)
@@ -57,7 +57,7 @@ def test_rows_use_the_rules_they_were_played_by(tmp_path):
 
 def test_the_outcome_is_for_the_player_to_move(folder):
     """In one game, Black's outcomes are the opposite of White's; their sign is the score's."""
-    _, rows, _ = replay.load(folder, 0.0, 0)
+    rows = replay.load(folder, 0.0, 0).rows
     game, to_play = np.asarray(rows.game), np.asarray(rows.position.to_play)
     one_game = game == game[np.flatnonzero(rows.outcome)[0]]
     for_black = np.where(to_play == 0, 1, -1) * rows.outcome
@@ -69,7 +69,7 @@ def test_the_outcome_is_for_the_player_to_move(folder):
 
 @pytest.mark.parametrize("k", range(symmetry.NUM_SYMMETRIES))
 def test_a_symmetry_moves_planes_and_policy_alike(folder, k):
-    _, rows, _ = replay.load(folder, 0.0, 0)
+    rows = replay.load(folder, 0.0, 0).rows
     (inputs, before), (moved, after) = (examples(rows, range(40), turn) for turn in (0, k))
     np.testing.assert_array_equal(after.outcome, before.outcome)
     np.testing.assert_array_equal(after.policy_target[:, -1], before.policy_target[:, -1])
@@ -81,11 +81,22 @@ def test_a_symmetry_moves_planes_and_policy_alike(folder, k):
 
 
 def test_whole_games_are_held_out(folder):
-    _, everything, none = replay.load(folder, 0.0, 0)
+    _, everything, _, none = replay.load(folder, 0.0, 0)
     assert none is None
-    _, rows, held = replay.load(folder, 0.25, 3)
+    _, rows, frequency, held = replay.load(folder, 0.25, 3)
     assert held.num_rows == 6 * 16
     assert rows.num_rows + held.num_rows == everything.num_rows == 24 * 16
+    assert frequency.tolist() == [64] * rows.num_rows
+
+
+def test_the_frequencies_are_those_of_the_rows(tmp_path):
+    for number in (0, 1):
+        rows, _ = synthetic.random_games(RULES, 4, 16, seed=number)
+        rows = rows.replace(game=rows.game + 4 * number)
+        synthetic.write_shard(tmp_path, RULES, rows, number, (rows.game + 1) / 4)
+    _, rows, frequency, held = replay.load(tmp_path, 0.5, 3)
+    assert held.num_rows == rows.num_rows
+    np.testing.assert_array_equal(frequency, 16 * (rows.game + 1))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +122,7 @@ def test_a_truncated_game_has_no_outcome_target(tmp_path):
     rows, _ = synthetic.random_games(RULES, 2, 16)
     ended = (rows.game == 0).astype(np.float16)
     synthetic.write_shard(tmp_path, RULES, rows.replace(value_weight=ended, score_weight=ended))
-    _, loaded, _ = replay.load(tmp_path, 0.0, 0)
+    loaded = replay.load(tmp_path, 0.0, 0).rows
     _, got = examples(loaded, range(32), 0)
     np.testing.assert_array_equal(got.value_weight, ended)
     np.testing.assert_array_equal(got.score_weight, got.value_weight)

@@ -18,6 +18,7 @@ import pytest
 from gozero.nets import network, weights
 from tests.attack.selfplay_runs import FullDisk
 from tests.train import synthetic
+from train import optimizer
 from train import supervised as command
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -156,6 +157,30 @@ def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
     assert about["steps"] < 50
     assert np.isfinite(about["losses"]["policy"])
     assert len(jax.tree.leaves(params)) > 0
+
+
+@pytest.mark.parametrize(("rate", "kept"), [("1e-2", "ema"), ("1e30", "good")])
+def test_the_average_is_saved_or_the_last_good_weights(folder, tmp_path, monkeypatch, rate, kept):
+    saves, save = [], command._save
+    monkeypatch.setattr(command, "_save", lambda *args: (saves.append(args), save(*args)))
+    out = tmp_path / "w.safetensors"
+    argv = ["--data", str(folder), "--steps", "6", *SMALL, "--learning-rate", rate]
+    with contextlib.suppress(SystemExit):
+        command.main([*argv, "--out", str(out)])
+    assert [args[2] is args[1].ema for args in saves] == [True, kept == "ema"]
+    state = saves[-1][1]
+    assert int(state.step) == 6 if kept == "ema" else int(state.step) < 6
+    jax.tree.map(np.testing.assert_array_equal, weights.load(out, 5)[1], getattr(state, kept))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 1000])
+def test_the_learning_rate_falls(folder, tmp_path, steps):
+    out = tmp_path / "w.safetensors"
+    job = command._prepare(command.SupervisedConfig(folder, steps, out=out))
+    config = command._learner_config(job).optimizer
+    rates = [float(optimizer.learning_rate(config, step)) for step in range(steps)]
+    assert max(rates) == pytest.approx(config.learning_rate, rel=0.02)
+    assert rates[-1] == pytest.approx(config.learning_rate * (0.01 if steps > 1 else 1), rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,8 @@ def _positions(config: BalancingConfig) -> Drawn:
     """
     if config.data is None:
         return _positions_of_games(config)
-    played_by, rows, _ = replay.load(config.data, 0.0, 0)
+    data = replay.load(config.data, 0.0, 0)
+    played_by, rows = data.rules, data.rows
     if isinstance(played_by, Game):
         raise ValueError(f"--data {config.data}: the games there are not games of Go")
     assert rows.komi is not None  # of Go
