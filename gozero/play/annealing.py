@@ -24,10 +24,9 @@ from jax import lax
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.play.player import Choice, Player, Turn, check_resign
-from gozero.playouts import engine
+from gozero.playouts import engine, playable
 from gozero.playouts.policies import ordered
 from gozero.runs.settings import COUNT, Range, check_ranges
-from gozero.td.td import no_own_eyes
 
 LANES = 32
 """The default number of playouts in lockstep for each game."""
@@ -154,7 +153,7 @@ def best(
     mover = (states.position.to_play == go.WHITE).astype(jnp.int32)
     q = jax.vmap(lambda q, mover: q[mover])(values.q, mover)
     q = jnp.pad(q, ((0, 0), (0, 1)))
-    allowed = no_own_eyes(rules, states.position, points)
+    allowed = playable.no_own_eyes(rules, states.position, points)
     noisy_q = q + _TIES * _uniform(jax.random.fold_in(key, config.rounds), q)
     action = jnp.argmax(jnp.where(allowed, noisy_q, -jnp.inf), axis=1).astype(jnp.int32)
     return action, jnp.take_along_axis(q, action[:, None], axis=1)[:, 0]

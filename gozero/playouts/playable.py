@@ -1,4 +1,5 @@
-"""What a playout may play, as boards and as packed moves: functions of one game.
+"""What a playout may play, as boards and as packed moves: functions of one game, except
+`no_own_eyes`.
 
 A playout plays a uniformly random legal point that is not an own eye. It does not list these
 points: it picks one of the `candidates`, and its policy determines whether that is legal.
@@ -22,6 +23,7 @@ from jax import lax
 
 from gozero.go import bitboard as bb
 from gozero.go import floods
+from gozero.go import rules as go
 
 NO_MOVE = np.uint32(0)
 IS_POINT = np.uint32(1 << 10)
@@ -93,6 +95,15 @@ def candidates(lay: bb.Layout, own: bb.Board, opponent: bb.Board, banned: bb.Boa
     vacant = bb.complement(lay, bb.union(own, opponent))
     excluded = bb.union(eyes(lay, own, opponent), obvious_suicides(lay, own, opponent))
     return bb.difference(bb.difference(vacant, excluded), banned)
+
+
+def no_own_eyes(rules: go.Rules, positions: go.Position, legal: jax.Array) -> jax.Array:
+    """bool[B, A]: the legal points, bool[B, n * n], that fill no own eye; if none, the pass."""
+    own, opponent = go.own_and_opponent(positions)
+    lay = rules.layout
+    in_eyes = jax.vmap(lambda a, b: bb.unpack(lay, eyes(lay, a, b)))(own, opponent)
+    points = legal & ~in_eyes
+    return jnp.concatenate([points, ~jnp.any(points, axis=1, keepdims=True)], axis=1)
 
 
 # --- packed moves ------------------------------------------------------------------------

@@ -213,16 +213,7 @@ def update(
 def candidates(rules: go.Rules, positions: go.Position) -> jax.Array:
     """bool[B, A]: legal under simple ko and no own eye; a pass only if there is nothing else."""
     legal = jax.vmap(lambda p: bb.unpack(rules.layout, go.legal_points(rules, p)))(positions)
-    return no_own_eyes(rules, positions, legal)
-
-
-def no_own_eyes(rules: go.Rules, positions: go.Position, legal: jax.Array) -> jax.Array:
-    """bool[B, A]: the legal points, bool[B, n * n], that fill no own eye; if none, the pass."""
-    own, opponent = go.own_and_opponent(positions)
-    lay = rules.layout
-    eyes = jax.vmap(lambda a, b: bb.unpack(lay, playable.eyes(lay, a, b)))(own, opponent)
-    points = legal & ~eyes
-    return jnp.concatenate([points, ~jnp.any(points, axis=1, keepdims=True)], axis=1)
+    return playable.no_own_eyes(rules, positions, legal)
 
 
 def choose(

@@ -23,6 +23,7 @@ import numpy as np
 from jax import lax
 
 from gozero.go import rules as go
+from gozero.playouts import playable
 from gozero.runs.settings import ABOVE_0, COUNT, Range, check_ranges
 from gozero.td import local_shape, td
 from gozero.td import shapes as local
@@ -114,7 +115,7 @@ def best(config: TdSearchConfig, params: TdParams, key: jax.Array, state: go.Gam
     table = local.expand(params.weight_index, params.weights)
     logits = local_shape.action_logits(rules, shapes, table, positions)
     legal = go.legal_actions(rules, state)[None, :-1]
-    allowed = td.no_own_eyes(rules, positions, legal)
+    allowed = playable.no_own_eyes(rules, positions, legal)
     action = td.choose(allowed, positions, logits, 0.0, key)[0]
     logit = jnp.take(logits[0], action)
     for_mover = jnp.where(state.position.to_play == go.WHITE, -logit, logit)

@@ -18,6 +18,7 @@ from gozero.apps import flags, runtime
 from gozero.go import rules as go
 from gozero.play.arena import play_match
 from gozero.play.player import Turn, policy_player, random_player
+from gozero.playouts import playable
 from gozero.td import local_shape, td
 from gozero.td import shapes as local
 from gozero.td import weights as shape_weights
@@ -147,7 +148,7 @@ def wins_against_random(
     def best(table: jax.Array, key: jax.Array, turn: Turn) -> jax.Array:
         positions = turn.states.position
         logits = local_shape.action_logits(rules, config.shapes, table, positions)
-        allowed = td.no_own_eyes(rules, positions, turn.legal[:, :-1])
+        allowed = playable.no_own_eyes(rules, positions, turn.legal[:, :-1])
         return td.choose(allowed, positions, logits, 0.0, key)
 
     player = policy_player(best, local.expand(task.weight_index, weights))
