@@ -57,11 +57,6 @@ KATAGO = Reading(moves=4096, plies=12, katago=True)
 _NEXT_CHAIN = -1
 
 
-def max_plies(size: int) -> int:
-    """The number of plies that `PLAIN` reads."""
-    return PLAIN.plies * size
-
-
 class Ladders(NamedTuple):
     """What the reader found."""
 
@@ -127,19 +122,6 @@ def ladders(rules: Rules, position: Position, reading: Reading = PLAIN) -> Ladde
     return Ladders(*read(*fields))
 
 
-def read_board(
-    size: int,
-    black: bb.Board,
-    white: bb.Board,
-    white_moves: jax.Array,
-    ko: jax.Array | None = None,
-    reading: Reading = PLAIN,
-) -> Ladders:
-    """As `ladders`, for a bare board; there is no ko unless it is given."""
-    ko = jnp.int16(bb.NO_POINT) if ko is None else ko
-    return Ladders(*_reader(size, reading)(black, white, white_moves, ko))
-
-
 def read_boards(
     size: int,
     black: bb.Board,
@@ -148,7 +130,7 @@ def read_boards(
     ko: jax.Array,
     reading: Reading = PLAIN,
 ) -> Ladders:
-    """As `read_board`, for K boards of one game (a leading axis [K] on all arguments).
+    """As `ladders`, for K boards of one game (a leading axis [K] on all arguments).
 
     Captures are listed for the first board only; those of the others are empty. The boards are read
     together; a `vmap` over them inside one over games would not do that.

@@ -14,8 +14,8 @@ from gozero.go import bitboard as bb
 from gozero.go import ladders
 from gozero.go import rules as go
 from tests.go.boards import marks, packed, parse, random_boards, unpacked
+from tests.go.ladder_readers import plain_reader, read_board
 from tests.reference.go import BLACK, WHITE, ReferenceGame
-from tests.reference.ladders import Reader
 
 # X and O: stones; x and o: laddered stones; *: moves that capture in a ladder, for Black, who is
 # to play.
@@ -81,7 +81,7 @@ GOLDEN = {
 
 @functools.cache
 def reader(size):
-    return jax.jit(jax.vmap(lambda b, w, white: ladders.read_board(size, b, w, white)))
+    return jax.jit(jax.vmap(lambda b, w, white: read_board(size, b, w, white)))
 
 
 def check(size, boards):
@@ -89,7 +89,7 @@ def check(size, boards):
     white_moves = np.arange(len(boards)) % 2 == 1
     actual = reader(size)(*packed(size, boards), jnp.asarray(white_moves))
     laddered, captures = (unpacked(size, board) for board in actual)
-    plain = Reader(size, ladders.max_plies(size), ladders.MOVES_PER_CHAIN)
+    plain = plain_reader(size)
     for b, board in enumerate(boards):
         expected = plain.read(board, WHITE if white_moves[b] else BLACK)
         assert set(np.flatnonzero(laddered[b])) == expected[0], board
@@ -160,7 +160,7 @@ def test_a_ko_ban_forces_another_move():
         state = go.play(rules, state, jnp.int32(action))
     assert game.board == drawn
     actual = ladders.ladders(rules, state.position)
-    plain = Reader(5, ladders.max_plies(5), ladders.MOVES_PER_CHAIN)
+    plain = plain_reader(5)
     expected = plain.read(game.board, BLACK, list(game.history[-2]))
     one = lambda board: jax.tree.map(lambda word: word[None], board)
     assert set(np.flatnonzero(unpacked(5, one(actual.laddered))[0])) == expected[0]

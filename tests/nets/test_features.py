@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from gozero.compile import mode
-from gozero.go import ladders, symmetry
 from gozero.go import rules as go
+from gozero.go import symmetry
 from gozero.nets import features
 from gozero.nets.features import FEATURES, FULL_GLOBALS, FULL_PLANES
 from gozero.search.game import Ancestors
+from tests.go.ladder_readers import plain_reader
 from tests.go.stepping import new_games
 from tests.reference import benson
 from tests.reference.go import BLACK, WHITE, ReferenceGame
-from tests.reference.ladders import Reader
 
 RULES = go.Rules(size=5)
 MOVES, GAMES = 40, 5
@@ -51,7 +51,7 @@ def reference_planes(game: ReferenceGame) -> np.ndarray:
     for k in range(3):
         if len(history) > k:
             to_play = own if k % 2 == 0 else -own
-            reader = Reader(size, ladders.max_plies(size), ladders.MOVES_PER_CHAIN)
+            reader = plain_reader(size)
             previous = list(history[-2]) if k == 0 and len(history) > 1 else None
             laddered, captures = reader.read(list(history[-1 - k]), to_play, previous)
             planes[14 + k] = laddered

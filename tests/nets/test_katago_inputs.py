@@ -15,6 +15,7 @@ from gozero.go import ladders
 from gozero.go import rules as go
 from gozero.nets.katago import inputs
 from gozero.search.game import Ancestors
+from tests.go.ladder_readers import read_board
 from tests.nets import katago_files
 from tests.reference import katago as reference
 from tests.reference.go import ReferenceGame
@@ -129,7 +130,7 @@ def test_older_inputs_are_a_part_of_those_of_version_7(version):
 def test_ladders_with_kos_are_read_as_by_katago():
     rules, reader = go.Rules(5, "simple"), reference.Ladders(5)
     read = jax.jit(
-        jax.vmap(lambda b, w, ko: ladders.read_board(5, b, w, jnp.bool_(False), ko, ladders.KATAGO))
+        jax.vmap(lambda b, w, ko: read_board(5, b, w, jnp.bool_(False), ko, ladders.KATAGO))
     )
     rng, boards, kos = random.Random(3), [], []
     while len(boards) < 4000:
