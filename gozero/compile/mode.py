@@ -54,18 +54,25 @@ def inside_kernel() -> bool:
 
 
 @contextlib.contextmanager
+def _context(variable: contextvars.ContextVar[bool]) -> Iterator[None]:
+    """A context in which a variable is true, and traces are separate if JAX can separate them."""
+    token = variable.set(True)
+    try:
+        with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
+            yield
+    finally:
+        variable.reset(token)
+
+
+@contextlib.contextmanager
 def in_kernel() -> Iterator[None]:
     """Code traced in this context is part of a Pallas kernel, and so `plain`: XLA does not see it.
 
     JAX caches traces by shapes, separately for this context if it has `jax.make_user_context`; if
     not, use shapes that nothing else has.
     """
-    token = _in_kernel.set(True)
-    try:
-        with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
-            yield
-    finally:
-        _in_kernel.reset(token)
+    with _context(_in_kernel):
+        yield
 
 
 @contextlib.contextmanager
@@ -74,12 +81,8 @@ def in_triton() -> Iterator[None]:
 
     JAX caches traces as with `in_kernel`.
     """
-    token = _in_triton.set(True)
-    try:
-        with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
-            yield
-    finally:
-        _in_triton.reset(token)
+    with _context(_in_triton):
+        yield
 
 
 def for_triton() -> bool:
@@ -96,23 +99,15 @@ def fast_compile() -> Iterator[None]:
     JAX caches these traces separately if it has `jax.make_user_context`; if not, an earlier trace
     with the same shapes may be reused, in its other form.
     """
-    token = _fast_compile.set(True)
-    try:
-        with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
-            yield
-    finally:
-        _fast_compile.reset(token)
+    with _context(_fast_compile):
+        yield
 
 
 @contextlib.contextmanager
 def sequential_writes() -> Iterator[None]:
     """Code traced in this context has no scatters: see `writes_sequentially`."""
-    token = _sequential_writes.set(True)
-    try:
-        with _separate_traces() if can_separate_traces() else contextlib.nullcontext():
-            yield
-    finally:
-        _sequential_writes.reset(token)
+    with _context(_sequential_writes):
+        yield
 
 
 def writes_sequentially() -> bool:
