@@ -131,8 +131,9 @@ def of_rows(rows: Rows, frequency: np.ndarray | None = None) -> tuple[BufferConf
     """
     count = jnp.int32(rows.num_rows)
     config = BufferConfig(int(count), Window(int(count)))
-    is_uniform = frequency is None or np.ptp(frequency) == 0
-    drawn = None if is_uniform else jnp.asarray(_summable(frequency))
+    drawn = None
+    if frequency is not None and np.ptp(frequency) > 0:
+        drawn = jnp.asarray(_summable(frequency))
     return config, Buffer(rows, drawn, jnp.int32(0), count, count, count)
 
 
