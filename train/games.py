@@ -24,7 +24,8 @@ from gozero import struct
 from gozero.compile import indexing
 from gozero.play import resignation, selfplay
 from gozero.play.rows import Rows, of_game, stored_policy
-from gozero.play.selfplay import Move, SelfPlayConfig, SelfPlayLanes
+from gozero.play.selfplay import Move, SelfPlayLanes
+from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.search.game import Evaluator, Game, Points, history_of, no_ancestors
 from train import buffer as buffers
 from train import calibration

@@ -23,12 +23,11 @@ from gozero.go.rules import Rules
 from gozero.nets import kinds, weights
 from gozero.play import arena, openings
 from gozero.play.arena import MatchResult
-from gozero.play.evaluators import Evaluator
 from gozero.play.player import Player, as_game, random_player, search_player
 from gozero.play.searches import gumbel_search, to_win
 from gozero.runs import files
 from gozero.search.config import SearchConfig
-from gozero.search.game import Ancestors, Evaluation, Game
+from gozero.search.game import Ancestors, Evaluation, Evaluator, Game
 from gozero.search.rules.puct import Puct
 from train import folder, plan, ratings
 from train.config import Root, TrainConfig

@@ -15,17 +15,16 @@ from gozero.nets.features import feature_set
 from gozero.nets.katago.network import KataGoConfig
 from gozero.nets.network import NetworkConfig
 from gozero.play import shards
-from gozero.play.evaluators import SYMMETRIES, Evaluator
+from gozero.play.evaluators import SYMMETRIES
 from gozero.play.networks import network_evaluator
 from gozero.play.openings import Openings
 from gozero.play.player import as_game
 from gozero.play.player_config import Symmetries
 from gozero.play.resignation import ResignConfig
 from gozero.play.searches import gumbel_search, puct_search, to_win
-from gozero.play.selfplay import SelfPlayConfig
-from gozero.play.selfplay_config import PlayoutCap
+from gozero.play.selfplay_config import PlayoutCap, SelfPlayConfig
 from gozero.search.config import SearchConfig
-from gozero.search.game import Game
+from gozero.search.game import Evaluator, Game
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.forced import ForcedPlayouts
 from train import buffer as buffers

@@ -20,7 +20,8 @@ from gozero.runs.settings import setting
 from gozero.runs.store import Bucket
 from train import folder, matches
 from train.calibration import curve
-from train.matches import MATCHES, RANDOM, UNIFORM, Rated
+from train.folder import MATCHES
+from train.matches import RANDOM, UNIFORM, Rated
 from train.mirror import MOST_BYTES
 from train.ratings import Rating
 from train.tensorboard import scalars

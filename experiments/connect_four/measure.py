@@ -18,9 +18,10 @@ from gozero.games.rollouts import rollout_evaluator
 from gozero.play import arena
 from gozero.play.evaluators import over_symmetries
 from gozero.play.networks import network_evaluator
-from gozero.play.player import NO_ACTION, Player, Turn, search_player
+from gozero.play.player import Player, Turn, search_player
 from gozero.play.searches import gumbel_search, to_win
 from gozero.search.config import SearchConfig
+from gozero.search.game import NO_ACTION
 
 GAME = connect_four_game()
 CENTRE = 3

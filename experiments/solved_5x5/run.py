@@ -25,7 +25,6 @@ from gozero.go.coords import to_gtp
 from gozero.go.rules import BLACK, GameState, Rules, init, legal_actions, play
 from gozero.nets import network, weights
 from gozero.play import arena
-from gozero.play.evaluators import Evaluator
 from gozero.play.networks import network_evaluator
 from gozero.play.openings import any_play
 from gozero.play.player import Player, Turn, search_player
@@ -34,6 +33,7 @@ from gozero.play.searches import gumbel_search, to_win
 from gozero.play.setups import make_setup
 from gozero.runs import files, statistics
 from gozero.runs import folder as folders
+from gozero.search.game import Evaluator
 
 PROG = "python -m experiments.solved_5x5.run"
 SIZE = 5

@@ -14,7 +14,8 @@ from experiments.sweeps.points import Contestant
 from experiments.throughput.measure import in_turn, make_timed
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, legal_actions
-from gozero.play.player import NO_ACTION, Turn
+from gozero.play.player import Turn
+from gozero.search.game import NO_ACTION
 from gozero.search.memory import memory_of
 from gozero.search.search import search
 

@@ -19,13 +19,13 @@ from gozero.go import rules as go
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
 from gozero.play import shards
-from gozero.play.evaluators import Evaluator
 from gozero.play.networks import network_evaluator
 from gozero.play.rows import FREQUENCY_UNIT
 from gozero.play.searches import gumbel_search
-from gozero.play.selfplay import SelfPlayConfig
+from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.play.shards import About, Place
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.search import search
 from train import games as training_games
 from train.buffer import BufferConfig

@@ -33,9 +33,9 @@ from gozero.games.hex import HexBoard
 from gozero.go.coords import KOMI_EXPECTED, is_komi
 from gozero.go.rules import BLACK, GameState, Rules
 from gozero.play.openings import draw, is_over
-from gozero.play.player import NO_ACTION, Choice, Choose, Player, Turn, as_game
+from gozero.play.player import Choice, Choose, Player, Turn, as_game
 from gozero.runs import statistics
-from gozero.search.game import Game, positions_of, where_games
+from gozero.search.game import NO_ACTION, Game, positions_of, where_games
 
 NO_ONE = -1
 """The colour that resigned in a game without a resignation."""

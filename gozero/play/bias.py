@@ -13,10 +13,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gozero.play.evaluators import Evaluator
 from gozero.search import search as searching
 from gozero.search.config import SearchConfig
-from gozero.search.game import Game
+from gozero.search.game import Evaluator, Game
 from gozero.search.rules.rave import learnt_bias, sampling_error
 from gozero.search.tree import all_edges
 

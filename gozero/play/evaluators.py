@@ -22,7 +22,7 @@ from gozero.play.player_config import POLICIES
 from gozero.playouts.engine import PlayoutPolicy, outcomes, play_out
 from gozero.playouts.first_plays import FirstPlayKind
 from gozero.playouts.policies.mogo import playouts as mogo
-from gozero.playouts.policies.mogo.playouts import MogoConfig
+from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.softmax import Softmax
 from gozero.search.game import Ancestors, Evaluation, Evaluator, Game

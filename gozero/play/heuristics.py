@@ -15,10 +15,9 @@ import jax.numpy as jnp
 
 from gozero.go.branch import last_move
 from gozero.go.rules import GameState, Position, Rules
-from gozero.play.evaluators import Evaluator
 from gozero.playouts.policies.mogo import handcrafted
 from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig
-from gozero.search.game import Ancestors, Evaluation, Heuristic
+from gozero.search.game import Ancestors, Evaluation, Evaluator, Heuristic
 from gozero.search.prior_counts import with_heuristic
 from gozero.td import local_shape
 from gozero.td import weights as shape_weights

@@ -20,8 +20,8 @@ from jax.sharding import Mesh, NamedSharding
 from gozero.go.rules import GameState, Rules, init, legal_actions
 from gozero.play import devices
 from gozero.play.devices import DIVIDED, EVERYWHERE
-from gozero.play.player import NO_ACTION, Player, Turn
-from gozero.search.game import where_games
+from gozero.play.player import Player, Turn
+from gozero.search.game import NO_ACTION, where_games
 
 PLIES = 2
 """Plies between two turns of the player in a game: its own move and the reply."""

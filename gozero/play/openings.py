@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search.game import Game, positions_of, where_games
+from gozero.search.game import NO_ACTION, Game, positions_of, where_games
 
 _ROUND = 512
 """Openings that `distinct` draws at once. If none of them is new, it stops drawing."""
@@ -75,12 +75,12 @@ def any_sensible_play(game: Game, key: jax.Array, states: Any, legal: jax.Array)
 
 @functools.partial(jax.jit, static_argnames=("game", "plies"))
 def draw(game: Game, key: jax.Array, states: Any, plies: int) -> tuple[Any, jax.Array]:
-    """(games [B] after `plies` plies of `any_play`, the actions i32[plies, B], -1 where a game had
-    ended)."""
+    """(games [B] after `plies` plies of `any_play`, the actions i32[plies, B], NO_ACTION where a
+    game had ended)."""
 
     def one_ply(states, ply):
         action = any_play(game, jax.random.fold_in(key, ply), jax.vmap(game.legal)(states))
-        recorded = jnp.where(is_over(game, states), -1, action)
+        recorded = jnp.where(is_over(game, states), NO_ACTION, action)
         return jax.vmap(game.play)(states, action), recorded
 
     return lax.scan(one_ply, states, jnp.arange(plies))

@@ -15,10 +15,8 @@ from gozero.play import openings
 from gozero.search import move_choice, reuse
 from gozero.search import search as searching
 from gozero.search.config import SearchConfig
+from gozero.search.game import NO_ACTION as NO_ACTION
 from gozero.search.game import Evaluator, Game, positions_of
-
-NO_ACTION = -1
-"""Stands for an action where none was played."""
 
 
 class Turn(NamedTuple):

@@ -39,12 +39,11 @@ from gozero import struct
 from gozero.compile import indexing, stages
 from gozero.play import devices, openings, resignation
 from gozero.play.devices import DIVIDED, EVERYWHERE
-from gozero.play.evaluators import Evaluator
 from gozero.play.resignation import Resignation
 from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.search import move_choice, reuse
 from gozero.search.config import SearchConfig
-from gozero.search.game import Game, positions_of
+from gozero.search.game import NO_ACTION, Evaluator, Game, positions_of
 from gozero.search.memory import Memory, search_memory
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.search import search
@@ -52,8 +51,6 @@ from gozero.search.tree import Tree
 
 NO_GAME = -1
 """The number given to games beyond `SelfPlayConfig.num_games`."""
-NO_ACTION = -1
-"""The action where a player resigns."""
 
 
 class SelfPlayLanes(struct.PyTreeNode):

@@ -20,13 +20,11 @@ from gozero.play import annealing, bias, heuristics
 from gozero.play.annealing import Annealing
 from gozero.play.evaluators import (
     SYMMETRIES,
-    Evaluator,
     make_evaluator,
     playout_evaluator,
     with_priors,
 )
 from gozero.play.player import (
-    NO_ACTION,
     Choice,
     Player,
     Turn,
@@ -43,7 +41,7 @@ from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
 from gozero.runs.memory import check_total
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.edges import Rule
-from gozero.search.game import Game, positions_of
+from gozero.search.game import NO_ACTION, Evaluator, Game, positions_of
 from gozero.search.memory import Memory, memory_of
 from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.expert import ExpertBias

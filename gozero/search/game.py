@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+NO_ACTION = -1
+"""Stands for an action where there is none."""
+
 
 class Ancestors(NamedTuple):
     """The ancestors of a position inside the tree, root first, without the position itself."""

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from gozero.search import rows
+from gozero.search.game import NO_ACTION
 from gozero.search.tree import ROOT, Tree
-
-NO_ACTION = -1
 
 
 def principal_variation(tree: Tree, length: int) -> jax.Array:

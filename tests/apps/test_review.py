@@ -25,8 +25,9 @@ from gozero.go import coords
 from gozero.go.rules import legal_points, with_to_play
 from gozero.runs import memory
 from gozero.search import tree as trees
+from gozero.search.game import NO_ACTION
 from gozero.search.rules.puct import Puct
-from gozero.search.variations import NO_ACTION, principal_variation
+from gozero.search.variations import principal_variation
 from tests.search.evaluators import hash_evaluate, observe_position
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,10 +13,10 @@ import pytest
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.play import arena, devices, resignation, searches, selfplay
-from gozero.play.evaluators import Evaluator
 from gozero.play.lockstep import LockstepPlayer
 from gozero.play.player import Choice, Player, random_player
 from gozero.play.resignation import ResignConfig
+from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.puct import Puct
 from tests.search.evaluators import hash_evaluate, observe_position

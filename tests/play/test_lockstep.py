@@ -9,12 +9,12 @@ import pytest
 
 from gozero.go import rules as go
 from gozero.play import devices, setups
-from gozero.play.evaluators import Evaluator
 from gozero.play.lockstep import LockstepPlayer
 from gozero.play.player import random_player, search_player
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import Setup
 from gozero.search.config import Ensemble, SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
 from tests.search.evaluators import hash_evaluate, observe_position
 

@@ -19,8 +19,7 @@ from gozero.play import resignation, searches, selfplay
 from gozero.play.evaluators import make_evaluator
 from gozero.play.openings import Openings
 from gozero.play.resignation import ResignConfig
-from gozero.play.selfplay import SelfPlayConfig
-from gozero.play.selfplay_config import PlayoutCap
+from gozero.play.selfplay_config import PlayoutCap, SelfPlayConfig
 from gozero.search.config import Ensemble, SearchConfig
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.forced import ForcedPlayouts

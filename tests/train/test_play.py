@@ -14,10 +14,10 @@ from gozero.games.go import go_game
 from gozero.games.rollouts import rollout_evaluator
 from gozero.go.rules import Rules
 from gozero.play import searches, selfplay
-from gozero.play.evaluators import Evaluator
 from gozero.play.openings import Openings
-from gozero.play.selfplay import SelfPlayConfig
+from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.puct import Puct
 from tests.hlo import AS_USERS_HAVE_IT, moves_in_loops

@@ -20,8 +20,9 @@ from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, position_stones, with_to_play
 from gozero.go.setup import from_points
 from gozero.play.setups import check_memory, make_setup
+from gozero.search.game import NO_ACTION
 from gozero.search.search import search
-from gozero.search.variations import NO_ACTION, principal_variation
+from gozero.search.variations import principal_variation
 
 VARIATION = 10
 """The most moves of a variation."""

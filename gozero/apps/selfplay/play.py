@@ -22,14 +22,16 @@ from gozero.games import registry
 from gozero.games.registry import NamedGame, named_game
 from gozero.go.rules import Rules
 from gozero.play import devices, searches, selfplay
-from gozero.play.evaluators import Evaluator, make_evaluator
+from gozero.play.evaluators import make_evaluator
 from gozero.play.player import as_game
 from gozero.play.player_config import needs_past_boards
+from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
 from gozero.runs.memory import check_total
 from gozero.runs.progress import Progress, rates
+from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
 
 MOVES_PER_CALL = 4
@@ -70,7 +72,7 @@ def _play(
     prog: str,
     folder: RunFolder,
     rules: Rules | NamedGame,
-    settings: selfplay.SelfPlayConfig,
+    settings: SelfPlayConfig,
     evaluator: Evaluator,
 ) -> int:
     trees = f"{settings.batch} trees of {settings.search.num_nodes} nodes"
@@ -99,9 +101,7 @@ def _play(
         flags.fail(prog, f"out: {config.out} cannot be written ({cause.strerror}); {advice}", 1)
 
 
-def _settings(
-    config: SelfPlayFlags, rules: Rules | NamedGame
-) -> tuple[selfplay.SelfPlayConfig, Evaluator]:
+def _settings(config: SelfPlayFlags, rules: Rules | NamedGame) -> tuple[SelfPlayConfig, Evaluator]:
     """The settings of self-play and the evaluator that the flags define.
 
     Raises:
@@ -117,7 +117,7 @@ def _settings(
         dtype=config.dtype,
     )
     game = as_game(game_rules)
-    settings = selfplay.SelfPlayConfig(
+    settings = SelfPlayConfig(
         game=game,
         batch=min(config.batch, config.games),
         search=searches.puct_search(game, evaluator, config.simulations, config.reuse_subtree),
@@ -139,7 +139,7 @@ def _rules(config: SelfPlayFlags) -> Rules | NamedGame:
 
 
 def _compile(
-    settings: selfplay.SelfPlayConfig,
+    settings: SelfPlayConfig,
     evaluator: Evaluator,
     lanes: selfplay.SelfPlayLanes,
     mesh: Mesh,
@@ -161,7 +161,7 @@ class _Run:
         config: SelfPlayFlags,
         folder: RunFolder,
         rules: Rules | NamedGame,
-        settings: selfplay.SelfPlayConfig,
+        settings: SelfPlayConfig,
         evaluator: Evaluator,
         num_devices: int,
     ):

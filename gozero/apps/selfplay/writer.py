@@ -20,10 +20,11 @@ from gozero.games.registry import NamedGame, result_text
 from gozero.go import coords
 from gozero.go.rules import Rules
 from gozero.play import selfplay, shards
-from gozero.play.evaluators import Evaluator
 from gozero.play.rows import FREQUENCY_UNIT, Rows, of_game, row_shapes, stored_policy
+from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.play.shards import About, Place
 from gozero.runs.files import sync, write_whole
+from gozero.search.game import Evaluator
 
 WRITER = "selfplay"
 COUNTS = ("num_games", "num_moves", "num_plies", "num_rows", "num_shards")
@@ -44,7 +45,7 @@ class GameWriter:
         self,
         out: pathlib.Path,
         rules: Rules | NamedGame,
-        settings: selfplay.SelfPlayConfig,
+        settings: SelfPlayConfig,
         evaluator: Evaluator,
     ):
         self.out, self.rules, self.settings = out, rules, settings

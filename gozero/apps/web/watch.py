@@ -25,6 +25,7 @@ from gozero.go.coords import KoRule, result_text
 from gozero.go.rules import Rules
 from gozero.play import arena, player
 from gozero.play.setups import make_player
+from gozero.search.game import NO_ACTION
 
 MOST_GAMES = 16
 _OPENING = 2
@@ -73,7 +74,7 @@ class WatchedSelfPlay:
     def _begin(self) -> None:
         start = go.init(self._rules, self._komi)
         states = jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], self._count, 0), start)
-        no_actions = jnp.full((2, self._count), player.NO_ACTION, jnp.int32)
+        no_actions = jnp.full((2, self._count), NO_ACTION, jnp.int32)
         none = jnp.zeros(self._count, bool)
         self._lanes = arena.MatchLanes(states, no_actions, ~none, none)
         self._moves: list[list[int]] = [[] for _ in range(self._count)]
@@ -93,7 +94,7 @@ class WatchedSelfPlay:
         choice = arena.choose_actions(mover.choose, mover.params, self._key, self._ply, turn, None)
         self._lanes, played, over = arena.advance(self._game, self._lanes, legal, choice)
         for moves, action in zip(self._moves, np.asarray(played).tolist(), strict=True):
-            moves.extend([action] if action != player.NO_ACTION else [])
+            moves.extend([action] if action != NO_ACTION else [])
         ended = np.asarray(over)
         self._since_end = int(ended.all())
         return self._message(ended)

@@ -26,8 +26,8 @@ from gozero.apps.gtp.protocol import Command, GtpFailure
 from gozero.go import rules as go
 from gozero.go import symmetry
 from gozero.play import setups
-from gozero.play.evaluators import Evaluator
 from gozero.search.config import SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
 from tests.apps.test_analysis import _search_view
 from tests.search.evaluators import hash_evaluate, observe_position

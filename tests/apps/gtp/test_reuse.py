@@ -11,9 +11,10 @@ from gozero.apps.gtp import config as gtp_config
 from gozero.apps.gtp import engine as gtp_engine
 from gozero.apps.gtp import search as gtp_search
 from gozero.go import rules as go
-from gozero.play import evaluators, setups
+from gozero.play import setups
 from gozero.search.by_step import SeparatePrograms
 from gozero.search.config import Ensemble, SearchConfig
+from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
 from gozero.search.runner import TwoPrograms
 from tests.search.evaluators import hash_evaluate, observe_position
@@ -64,7 +65,7 @@ RULES = go.Rules(3, "simple", max_moves=400)  # quick to compile
 
 def make_searcher(monkeypatch, ensemble):
     """A searcher with 40 simulations per tree."""
-    evaluator = evaluators.Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
+    evaluator = Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
     setup = setups.Setup(evaluator, SearchConfig(40, ensemble=ensemble))
     monkeypatch.setattr(gtp_search, "make_setup", lambda *_: setup)
     return gtp_search.TreeSearcher(RULES, gtp_config.GtpConfig(size=3, simulations=40))
@@ -130,7 +131,7 @@ def test_several_trees_are_reused_under_a_time_limit(monkeypatch):
 
 @pytest.mark.thorough
 def test_pondering_counts_towards_the_search(monkeypatch):
-    evaluator = evaluators.Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
+    evaluator = Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())
     setup = setups.Setup(evaluator, SearchConfig(40))
     monkeypatch.setattr(gtp_search, "make_setup", lambda *_: setup)
     monkeypatch.setattr(gtp_engine.Engine, "_rules", lambda self: RULES)

@@ -23,9 +23,9 @@ from gozero.apps.gtp import (
 from gozero.apps.gtp.clock import GameClock, Increment
 from gozero.apps.gtp.config import GtpConfig
 from gozero.go import rules as go
-from gozero.play import evaluators, setups
+from gozero.play import setups
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluation
+from gozero.search.game import Evaluation, Evaluator
 from gozero.search.rules.puct import Puct
 from tests.search.evaluators import hash_evaluate
 
@@ -256,7 +256,7 @@ def observe_depth(context, position, ancestors):
 def lost():
     """(a searcher of a game that Black has lost, whatever it does; its clock)."""
     setup = setups.Setup(
-        evaluators.Evaluator(evaluate_as_lost, None, observe_depth, Puct()),
+        Evaluator(evaluate_as_lost, None, observe_depth, Puct()),
         SearchConfig(num_simulations=60),
     )
     config, clock = GtpConfig(size=3, simulations=60, resign=-0.9), Clock()

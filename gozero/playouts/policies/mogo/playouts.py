@@ -37,8 +37,6 @@ from gozero.playouts.policies.atari_lanes import AtariLanes, PlayedByRule
 from gozero.playouts.policies.mogo import move_rules
 from gozero.playouts.policies.mogo.move_rules import PLAIN, MogoConfig
 
-__all__ = ["PLAIN", "MogoConfig", "mogo_playouts"]
-
 
 def mogo_playouts(
     rules: go.Rules,

@@ -11,7 +11,7 @@ from gozero.go import bitboard as bb
 from gozero.go import stacked
 from gozero.playouts import playable
 from gozero.playouts.policies.mogo import move_rules
-from gozero.playouts.policies.mogo.playouts import MogoConfig
+from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from tests.playouts.policies.mogo.test_mogo import check_against_reference, games_to_watch
 from tests.playouts.positions import boards, game_of, positions_of
 from tests.reference import mogo as reference
