@@ -152,7 +152,7 @@ def _of_game(
 
 def _value_target(row: Rows, outcome_share: float | jax.Array) -> dict[str, jax.Array]:
     """The value's target and weight. Where the outcome does not count, since the move limit ended
-    the game, the root value is learned alone, with the weight that is its share; of a row that was
+    the game, the root value is learnt alone, with the weight that is its share; of a row that was
     removed, nothing is."""
     weight = row.value_weight.astype(jnp.float32)
     rest = jnp.where(row.game == GONE, 0.0, 1 - outcome_share)

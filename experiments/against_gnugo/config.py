@@ -25,9 +25,9 @@ _UCT = _our_side(
 )
 _HEURISTIC = {"heuristic": "shape", "heuristic_amaf_visits": 50, "heuristic_good_visits": 12}
 _TAUGHT = {"shapes": RESULTS / "taught_9.safetensors"}
-"""Values of local shapes that were learned from a network, not by self-play."""
+"""Values of local shapes that were learnt from a network, not by self-play."""
 _EXPERTS = {"priors": "mm", "expert_bonus": 0.1, "expert_visits": 1.0}
-"""Chaslot's expert bias (2010): a bonus by the probabilities of a policy learned by MM."""
+"""Chaslot's expert bias (2010): a bonus by the probabilities of a policy learnt by MM."""
 
 _HEURISTIC_SEARCHES = "heuristic", "heuristic-10000", "taught-experts", "taught-experts-10000"
 

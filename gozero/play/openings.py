@@ -20,7 +20,7 @@ _ROUND = 512
 
 @dataclasses.dataclass(frozen=True)
 class Openings:
-    """The length of each game's opening, which is not learned from: uniform from `least` to `most`.
+    """The length of each game's opening, which is not learnt from: uniform from `least` to `most`.
 
     All its plies are random; or, with `last_only`, only the last is and those before it are
     searched moves, as in the games that trained AlphaGo's value network (Silver et al. 2016).

@@ -68,10 +68,10 @@ KATAGO_SIZE = 19
 """The largest board of a KataGo network; repeated here for the same reason."""
 
 LEARNT_POLICIES = ("mm", "balanced", "mm-atari", "balanced-atari")
-"""Playout policies by learned strengths of move features."""
+"""Playout policies by learnt strengths of move features."""
 
 FILES = ("weights", "strengths", "shapes")
-"""Flags that name learned files; evaluators record the SHA-256 of each, as weights_sha256."""
+"""Flags that name learnt files; evaluators record the SHA-256 of each, as weights_sha256."""
 
 _NOT_OF_TD = (
     "evaluator playouts strengths nakade diversity weights symmetries dtype leaves trees "
@@ -112,7 +112,7 @@ class PlayerConfig:
         None, unset="mogo with --search rave, else uniform", effective="policy"
     )
     """The playout policy: uniform, MoGo's rules, or in proportion to the strengths of move
-    features, learned by minorisation-maximisation (mm) or by balancing (balanced): of 3x3 shapes
+    features, learnt by minorisation-maximisation (mm) or by balancing (balanced): of 3x3 shapes
     and contiguity, with -atari also of captures, extensions and self-atari."""
 
     strengths: pathlib.Path | None = setting(None, unset="those that come with the package")
@@ -143,7 +143,7 @@ class PlayerConfig:
     --simulations: a search that ends sooner has rejected fewer moves); gaussian
     (visits in proportion to the probability that a move is best, as in Crazy Stone); boltzmann
     (visits in proportion to a softmax of the values, as in Indigo); td (temporal-difference search:
-    no tree, but weights of local shapes learned before each move); annealing (no tree, but playouts
+    no tree, but weights of local shapes learnt before each move); annealing (no tree, but playouts
     ordered by the moves' values, as in Gobble); or random (no search: any play that does not fill
     an own eye)."""
 

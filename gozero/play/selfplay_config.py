@@ -22,7 +22,7 @@ class PlayoutCap:
     """Playout cap randomization: full searches for only a share of the moves.
 
     Wu (2019), section 3.1: policy targets need many simulations, value targets many games. So only
-    a share of the moves gets a full search, and only those moves are learned from. The games of a
+    a share of the moves gets a full search, and only those moves are learnt from. The games of a
     batch run in lockstep and a batch takes as long as its slowest search, so at each move one draw
     decides for the whole batch.
 
@@ -67,7 +67,7 @@ class SelfPlayConfig:
         played; `search` then needs capacity for it, see `SearchConfig.for_reuse`.
       prior_counts: whether the evaluator has a heuristic whose values count as visits; reused trees
         then have arrays for them.
-      openings: the first plies of each game, drawn at random and not learned from.
+      openings: the first plies of each game, drawn at random and not learnt from.
       cap: mixes cheap searches with the full ones; None: all are full.
       resign: the settings of resignation; None: no one resigns.
       stagger: the most random plies before the first game of a lane, drawn uniformly from 0 on;

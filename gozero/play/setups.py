@@ -248,7 +248,7 @@ def _with_learnt_bias(rules: Rules | Game, config: PlayerConfig, seed: int) -> S
 
 @functools.lru_cache(maxsize=32)
 def _learnt_bias(rules: Rules, **flags: Any) -> bias.Bias:
-    """The bias for a board and playouts, measured once in a process; tells it on stderr."""
+    """The bias for a board and playouts, measured once in a process; prints it to stderr."""
     leaves = 8
     config = PlayerConfig(search="rave", simulations=bias.SIMULATIONS, leaves=leaves, **flags)
     setup = make_setup(rules, config)
@@ -405,7 +405,7 @@ def td_player(
       rate: the learning rate, alpha.
       epsilon: the probability of a random move in a simulation.
       resign: the player resigns when its best move's value is below this, in [-1, 0); None: never.
-      reuse_weights: whether learned weights are kept until the game is over; else every move starts
+      reuse_weights: whether learnt weights are kept until the game is over; else every move starts
         from `learnt` again.
 
     Raises:

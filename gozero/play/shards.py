@@ -212,7 +212,7 @@ def read(
     Raises:
       OSError: the file cannot be read now.
       ValueError: a file that is not a shard, is damaged, has another format or other rules, or has
-        rows that cannot be learned from; the message says which.
+        rows that cannot be learnt from; the message says which.
     """
     with _open(path, data) as file:
         header = _read_header(file)

@@ -37,7 +37,7 @@ class Memory(NamedTuple):
     reroot_copy: int  # the copy that re-rooting makes when trees are reused; else 0
     prune_copy: int  # the copy that pruning makes then; else 0
     per_game: int  # the total for one game
-    total: int  # all three, and the tables of transpositions
+    total: int  # the trees, both copies, and the tables of transpositions
 
     def __str__(self) -> str:
         copies = ", copies to re-root and prune included" if self.reroot_copy else ""

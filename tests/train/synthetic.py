@@ -1,4 +1,4 @@
-"""Self-play folders without self-play: random games, with targets that can be learned."""
+"""Self-play folders without self-play: random games, with targets that can be learnt."""
 
 import functools
 import pathlib

@@ -1,4 +1,4 @@
-"""A game other than Go, learned from self-play: its rows, losses, a run and its ratings."""
+"""A game other than Go, learnt from self-play: its rows, losses, a run and its ratings."""
 
 from __future__ import annotations
 

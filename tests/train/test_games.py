@@ -359,7 +359,7 @@ def test_unknown_numbers_of_simulations_are_refused():
 
 
 def test_a_teacher_gives_the_targets_of_searched_moves(run):
-    """The targets are its policy over legal actions and its value; nothing is learned from nan."""
+    """The targets are its policy over legal actions and its value; nothing is learnt from nan."""
     seen, _, _ = run
     late = next(t for t in range(1, len(seen.made.full)) if seen.made.full[t].all())
     cheap = next(t for t in range(1, len(seen.made.full)) if not seen.made.full[t].any())
@@ -416,7 +416,7 @@ def test_a_katago_network_is_a_teacher(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["compact", "zero", pytest.param("full", marks=pytest.mark.slow)])
 def test_a_row_gives_the_planes_that_self_play_saw_and_their_images(run, name):
-    """In games with random openings and moves that are not learned from, in each symmetry."""
+    """In games with random openings and moves that are not learnt from, in each symmetry."""
     seen, after, _ = run
     rows, _ = reference(seen)
     capacity, ring = BUFFER.capacity, after[-1].buffer

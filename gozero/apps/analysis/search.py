@@ -162,7 +162,7 @@ class Searches:
         self.analyse = executables.jit(functools.partial(analysis_of, settings))
         self._advance = executables.jit(advance, donate_argnums=1)
         self._key = jax.random.key(seed)
-        # by the number of positions
+        # (positions searched at once) -> the memory of their trees, as text
         self.check_memory = functools.partial(check_memory, rules, setup, False)
         self.compiled: set[int] = set()  # the numbers of positions compiled so far
 

@@ -54,7 +54,7 @@ class GtpConfig(NamedPlayerConfig):
 
     reuse: bool = setting(True)
     """Whether a search starts from the tree of the previous one, if the game continued from there;
-    for td, whether it keeps the weights learned in the game. Off with --search gumbel."""
+    for td, whether it keeps the weights learnt in the game. Off with --search gumbel."""
 
     ponder: bool = setting(False)
     """Whether to keep searching while the opponent thinks, for as many simulations as for a

@@ -1,7 +1,7 @@
 """The searches behind genmove, compiled once per board size: tree, temporal-difference and others.
 
 With reuse, results are kept for the next move: a tree, which is re-rooted ply by ply and always
-stays in the same arrays; or the weights that the game's searches have learned.
+stays in the same arrays; or the weights that the game's searches have learnt.
 """
 
 from __future__ import annotations
@@ -278,10 +278,10 @@ class TreeSearcher(Searcher):
 
 
 class TdSearcher(Searcher):
-    """Temporal-difference search: no tree, but weights that are learned from the simulations.
+    """Temporal-difference search: no tree, but weights that are learnt from the simulations.
 
     With a time limit, the simulations are run in chunks, each of which continues from the weights
-    that the previous one learned.
+    that the previous one learnt.
     """
 
     def __init__(
