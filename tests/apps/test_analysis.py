@@ -19,6 +19,7 @@ from gozero.apps.analysis import answer, positions, query, run, search
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import QueryError
 from gozero.apps.analysis.search import FullAnalysis
+from gozero.apps.restricted import RestrictedState, without_avoided
 from gozero.go import rules as go
 from gozero.runs import memory
 from gozero.search.game import Ancestors
@@ -512,12 +513,12 @@ def test_invalid_flags(arguments, complaint, capsys):
 def test_moves_are_avoided_by_one_player_and_down_to_a_depth():
     """On an empty board of 2x2: points 0 and 1 are avoided at depths 0 and 1, point 2 at 0 only."""
     rules = gozero.Rules(2, ko="simple")
-    game, _ = search.without_avoided(gozero.go_game(rules), gozero.playout_evaluator(rules))
+    game, _ = without_avoided(gozero.go_game(rules), gozero.playout_evaluator(rules))
 
     @jax.jit
     def legal(avoid, to_play, length):
         state = go.with_to_play(go.init(rules), to_play)
-        context, position = game.history.root(search.RestrictedState(state, avoid))
+        context, position = game.history.root(RestrictedState(state, avoid))
         ancestors = Ancestors(jax.tree.map(lambda x: jnp.stack([x] * 3), position), length)
         return game.history.legal(context, position, ancestors)
 
@@ -535,12 +536,12 @@ def test_the_game_without_avoided_moves_is_the_game():
     rules = gozero.Rules(3)
     game = gozero.go_game(rules)
     evaluator = gozero.playout_evaluator(rules)
-    restricted_game, _ = search.without_avoided(game, evaluator)
+    restricted_game, _ = without_avoided(game, evaluator)
     passes = rules.num_actions - 1
     state = game.init(jax.random.key(0))
     for action in (4, passes, passes):
         state = game.play(state, action)
-    restricted = search.RestrictedState(state, np.zeros((2, rules.num_actions), np.int32))
+    restricted = RestrictedState(state, np.zeros((2, rules.num_actions), np.int32))
     history, wrapped = game.history, restricted_game.history
     context, position = history.root(state)
     restricted_context, restricted_position = wrapped.root(restricted)

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from gozero.apps.analysis.query import Query, QueryError
-from gozero.apps.analysis.search import RestrictedState, to_analyse
 from gozero.apps.host_game import HostGame, IllegalMove, ample_move_limit
+from gozero.apps.restricted import RestrictedState, to_analyse
 from gozero.go import coords
 from gozero.go.coords import KoRule
 from gozero.go.rules import GameState, Rules, with_to_play

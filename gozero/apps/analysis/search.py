@@ -1,4 +1,4 @@
-"""Searches of many positions in lockstep, run in pieces, for queries of the analysis engine."""
+"""Searches of many positions in lockstep, run in chunks, for queries of the analysis engine."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.apps.forecast import forecast
+from gozero.apps.restricted import RestrictedState, without_avoided
 from gozero.compile import executables
 from gozero.games.go import go_game
-from gozero.go.rules import GameState, Position, Rules, play
+from gozero.go.rules import GameState, Rules, play
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import check_memory, make_setup
 from gozero.search import search as searching
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Ancestors, Evaluator, Game
 from gozero.search.variations import lines_below
 
 DETAILED = 12
@@ -27,13 +27,6 @@ DETAILED = 12
 
 LINE = 15
 """The number of moves of a line, after its first."""
-
-
-class RestrictedState(NamedTuple):
-    """A game, and the moves that its search must not consider."""
-
-    state: GameState
-    avoid: Any  # i32[2, A]: depth until which a player avoids an action; 0: it does not
 
 
 class Analysis(NamedTuple):
@@ -64,45 +57,6 @@ class FullAnalysis(NamedTuple):
     ownership: jax.Array  # f32[B, N]: +1 Black's
     leads: Any  # f32[B, A]: Black's, after each action; NaN: there is no forecast
     ownerships: Any  # f32[B, M, N]: after each of `actions`; NaN: there is no forecast
-
-
-def to_analyse(state: GameState) -> GameState:
-    """The game as if it had gone on instead of the latest passes: one at the root of an analysis
-    ends nothing, and the final position is analysed like any other (as in KataGo, by its
-    `conservativePass` and `forceNonTerminal`)."""
-    return state.replace(position=state.position.replace(passes=np.int8(0)))
-
-
-def without_avoided(game: Game, evaluator: Evaluator) -> tuple[Game, Evaluator]:
-    """The game and its evaluator for `RestrictedState`s: avoided moves are illegal in the search,
-    unless no other move is legal."""
-    history, observe = game.history, evaluator.observe
-    assert history is not None  # Go has one
-
-    def root(restricted: RestrictedState) -> tuple[RestrictedState, Position]:
-        context, position = history.root(restricted.state)
-        return RestrictedState(context, restricted.avoid), position
-
-    def legal(restricted: RestrictedState, position: Position, ancestors: Ancestors) -> jax.Array:
-        allowed = history.legal(restricted.state, position, ancestors)
-        preferred = allowed & (ancestors.length >= restricted.avoid[position.to_play])
-        return jnp.where(jnp.any(preferred), preferred, allowed)
-
-    on_state = lambda function: lambda restricted, *rest: function(restricted.state, *rest)
-    if observe is not None:
-        evaluator = evaluator._replace(
-            observe=lambda restricted, *rest: observe(restricted.state, *rest)
-        )
-    restricted_game = game._replace(
-        history=history._replace(
-            root=root,
-            legal=legal,
-            outcome=on_state(history.outcome),
-            observe=on_state(history.observe),
-            scored=None if history.scored is None else on_state(history.scored),
-        )
-    )
-    return restricted_game, evaluator
 
 
 def analysis_of(settings: SearchConfig, running: searching.Running) -> Analysis:

@@ -17,7 +17,6 @@ import numpy as np
 from gozero.apps.analysis.search import (
     Analysis,
     FullAnalysis,
-    RestrictedState,
     Searches,
     analysis_of,
 )
@@ -26,6 +25,7 @@ from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.protocol import Talk
 from gozero.apps.gtp.search import CHECK_EVERY_S, Look, Searcher
+from gozero.apps.restricted import RestrictedState
 from gozero.compile import executables
 from gozero.go.rules import GameState, Rules, play
 from gozero.search.runner import next_chunk

@@ -411,7 +411,7 @@ class Engine:
 
     def analyse(self, colour: int, avoid: np.ndarray, reports: Reports, talk: Talk) -> None:
         """Search for a colour until input arrives; see `Analyst.analyse`."""
-        from gozero.apps.analysis.search import RestrictedState, to_analyse
+        from gozero.apps.restricted import RestrictedState, to_analyse
 
         self._num_searches += 1
         while self.game.truncated:  # at the move limit; there is nothing to report

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from gozero.apps.analysis.search import RestrictedState, without_avoided
 from gozero.apps.host_game import HostGame
+from gozero.apps.restricted import RestrictedState, without_avoided
 from gozero.compile import executables, mode
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, legal_actions, with_to_play

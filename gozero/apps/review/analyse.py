@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from gozero.apps import settled
-from gozero.apps.analysis.search import to_analyse
 from gozero.apps.forecast import forecast
 from gozero.apps.host_game import HostGame, IllegalMove, ample_move_limit
+from gozero.apps.restricted import to_analyse
 from gozero.apps.review.config import ReviewConfig
 from gozero.apps.sgf import GameRecord
 from gozero.compile import executables

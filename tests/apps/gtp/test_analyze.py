@@ -23,6 +23,7 @@ from gozero.apps.gtp.analyze import AnalyzeOptions
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.protocol import Command, GtpFailure
+from gozero.apps.restricted import RestrictedState
 from gozero.go import rules as go
 from gozero.go import symmetry
 from gozero.play import setups
@@ -335,7 +336,7 @@ def test_every_visited_move_is_forecast(monkeypatch):
     calls, forecast = [], searches._forecast_after
     searches._forecast_after = lambda *args: calls.append(0) or forecast(*args)
     state = jax.device_get(go.init(RULES))
-    restricted = analysis.RestrictedState(state, np.zeros((2, 10), np.int32))
+    restricted = RestrictedState(state, np.zeros((2, 10), np.int32))
     running, games = searches.begin(1, [restricted])
     running = searches.advance(running, 40)
     full = searches.analyse_fully(running, games)
