@@ -43,6 +43,8 @@ class Loop:
         reason since the run was started or resumed; at MOST_QUARANTINED of them the run stops.
       shard_reader: reads the shards of workers.
       phase: called with a description of the current phase.
+      stop: called during a match of the gate; whether to stop it, to play it when the run resumes.
+      gate_due: whether the gate's match after the last iteration was stopped.
     """
 
     def __init__(self, plan: Plan, mesh: Mesh, state: RunState, progress: dict | None = None):
@@ -55,6 +57,8 @@ class Loop:
         self.dropped: int = progress.get("dropped", 0)
         self.quarantined: list[str] = []
         self.phase: Callable[[str], None] = lambda text: None
+        self.stop: Callable[[], bool] = lambda: False
+        self.gate_due: bool = progress.get("gate_due", False)
         self._in_progress: tuple[float, Any] | None = None
         self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
         self.steps_per_call = learner.steps_per_call()
@@ -71,7 +75,8 @@ class Loop:
     def progress(self) -> dict:
         """The values that a checkpoint stores besides the state."""
         names = ("iteration", "games", "steps", "seconds")
-        names += ("dropped",) if self.dropped else ()  # earlier versions did not store it
+        names += ("dropped",) if self.dropped else ()  # earlier versions did not store these
+        names += ("gate_due",) if self.gate_due else ()
         values = {name: getattr(self, name) for name in names}
         return values | {"workers": self.shard_reader.progress}
 
@@ -139,6 +144,11 @@ class Loop:
         """The fraction of the iterations that are done, see `steps.make_learn`."""
         return np.float32(self.iteration / self.plan.config.iterations)
 
+    def play_missed_gate(self) -> dict:
+        """Play the gate's match that a stop prevented; returns its metrics, those of the last
+        iteration."""
+        return self._gate() if self.gate_due else {}
+
     def _gate(self) -> dict:
         """If a match of the gate is due, play the newest network against that of self-play; if it
         passes, self-play uses it from now on."""
@@ -148,8 +158,11 @@ class Loop:
         self.phase("playing the gate's match")
         result: dict = {}
         params = state.learner.ema, state.player
-        hosts.run_on_first(lambda: result.update(matches.gate(self.plan, self.iteration, *params)))
-        if hosts.broadcast_from_first(result.get("gate_passed", False)):
+        play = lambda: matches.gate(self.plan, self.iteration, *params, self.stop)
+        hosts.run_on_first(lambda: result.update(play()))
+        passed = hosts.broadcast_from_first(result.get("gate_passed"))
+        self.gate_due = passed is None
+        if passed:
             self.state = state.replace(player=jax.tree.map(jnp.copy, state.learner.ema))
         return result
 

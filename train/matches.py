@@ -147,7 +147,13 @@ def evaluate(
     return metrics | {"evaluation_s": round(time.perf_counter() - started, 3)}
 
 
-def gate(run: Plan, iteration: int, newest: Any, player: Any) -> dict:
+class _Stopped(Exception):
+    """A match was stopped before its end."""
+
+
+def gate(
+    run: Plan, iteration: int, newest: Any, player: Any, stop: Callable[[], bool] = lambda: False
+) -> dict:
     """A match of the newest network against that of self-play: AlphaGo Zero's evaluator (Silver et
     al. 2017, Methods). The newest passes if it scores more than `TrainConfig.gate`.
 
@@ -155,14 +161,25 @@ def gate(run: Plan, iteration: int, newest: Any, player: Any) -> dict:
       run: the run's plan.
       iteration: iterations done.
       newest, player: parameters.
+      stop: called at each ply; whether to stop there. The match can be played later.
 
     Returns:
       {"gate": [won, drawn, lost], "gate_passed": whether the newest is to play}, for the metrics.
+      Empty if it was stopped.
     """
+
+    def stop_if_asked(*_: int) -> None:
+        if stop():
+            raise _Stopped
+
     config, network = run.config, run.learner.network
     terms = dataclasses.replace(Terms.of(config, run.rules), games=config.gate_games)
     first, second = (network_player(terms, network, jax.device_get(x)) for x in (newest, player))
-    line = line_of(play(terms, first, second, (iteration, _GATE)), terms)
+    try:
+        match = play(terms, first, second, (iteration, _GATE), progress=stop_if_asked)
+    except _Stopped:
+        return {}
+    line = line_of(match, terms)
     counts = [line[name] for name in ("won", "drawn", "lost")]
     assert config.gate is not None
     return {"gate": counts, "gate_passed": line["score"] > config.gate}

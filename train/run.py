@@ -291,6 +291,8 @@ class _Session:
         deadline = time.monotonic() + 60 * minutes
         hosts.run_on_first(self._tidy)
         with runtime.StopRequest() as stop, self._waiting_for_checkpoint():
+            self.loop.stop = lambda: stop.requested
+            self._play_missed_gate()
             self._play_missed_evaluation(stop)
             end = self._iterate(stop, deadline)
             stop.requested = False  # so that one more signal does not interrupt the save
@@ -393,6 +395,24 @@ class _Session:
             self._write_weights(params, iteration)
         self.mirror.drop_after(iteration)
         self._publish(iteration)
+
+    def _play_missed_gate(self) -> None:
+        """Play the gate's match that a stop prevented, and write the network that plays then."""
+        if not self.loop.gate_due:
+            return
+        numbers, iteration = self.loop.play_missed_gate(), self.loop.iteration
+        if self.loop.gate_due:
+            return
+
+        def record() -> None:
+            lines = folder.read_lines(self.metrics)
+            if lines and lines[-1]["iteration"] == iteration:
+                folder.add_to_last_line(self.metrics, numbers)
+            self._write_weights(self._params(), iteration)
+            self.published = -math.inf  # `_tidy` has just published the network before
+            self._publish(iteration)
+
+        self._run_on_first(record)
 
     def _play_missed_evaluation(self, stop: runtime.StopRequest) -> None:
         """Play the evaluation that a stop or a kill prevented."""
@@ -531,6 +551,7 @@ class _Session:
     def _summary(self) -> str:
         loop, config = self.loop, self.config
         done = loop.iteration >= config.iterations and not self._lacks_evaluation()
+        done = done and not loop.gate_due
         stopped = "" if done else "; run the same command again to continue"
         return (
             f"{loop.iteration} of {config.iterations} iterations, {loop.games:,} games, "

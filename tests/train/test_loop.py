@@ -100,7 +100,7 @@ def test_a_gate_accepts_networks_that_score_more(made, monkeypatch):
     """At every second iteration; a network that passed plays until another passes."""
     scores = iter([0.55, 0.56, 0.5])
 
-    def play(terms, first, second, numbers):
+    def play(terms, first, second, numbers, progress):
         met.append((int(first.params), int(second.params), terms.games, tuple(numbers)))
         return terms
 
@@ -143,3 +143,35 @@ def test_the_learning_rate_falls_with_the_iterations(made):
     loop = loop_of(make_plan(config), tiny.progress(2) | {"steps": 10_000})
     rate = loop.iterate()["learning_rate"]
     assert rate == pytest.approx(config.learning_rate * (0.2 + 0.8 / 2))
+
+
+def test_a_stopped_match_of_the_gate_is_played_when_the_run_resumes(made, monkeypatch):
+    def play(terms, first, second, numbers, progress):
+        progress(1, terms.games)
+        met.append((int(first.params), int(second.params), tuple(numbers)))
+        return terms
+
+    met: list = []
+    won = {"won": 1, "drawn": 0, "lost": 0, "score": 1.0}
+    monkeypatch.setattr(matches, "play", play)
+    monkeypatch.setattr(matches, "line_of", lambda *_: won)
+    plan = make_plan(tiny.config(iterations=6, gate=0.55, gate_every=2))
+
+    def resumed(progress=None):
+        loop = loop_of(plan, progress and json.loads(json.dumps(progress)))
+        return loop, RunState(types.SimpleNamespace(ema=jnp.int32(7)), None, jnp.int32(3))
+
+    whole, whole.state = resumed()
+    numbers = [whole.iterate() for _ in range(2)][-1]
+    assert "gate_due" not in whole.progress
+    loop, loop.state = resumed()
+    loop.iterate()
+    loop.stop = lambda: True
+    assert not numbers.items() <= (stopped := loop.iterate()).items()
+    assert (int(loop.state.player), loop.gate_due, len(met)) == (3, True, 1)
+    loop, loop.state = resumed(loop.progress)
+    assert loop.gate_due
+    assert tiny.untimed(stopped | loop.play_missed_gate()) == tiny.untimed(numbers)
+    assert (int(loop.state.player), loop.play_missed_gate()) == (7, {})
+    assert met[0] == met[1]
+    assert loop.progress.keys() == whole.progress.keys()

@@ -28,7 +28,7 @@ from gozero.runs import files
 from tests.nets import katago_files
 from tests.train import tiny
 from tests.train.tiny import untimed
-from train import checkpoint, folder, run, steps
+from train import checkpoint, folder, matches, run, steps
 from train.loop import Loop
 from train.mirror import Mirror
 from train.plan import make_plan
@@ -126,6 +126,39 @@ def test_sigterm_saves_and_the_same_command_resumes(
     assert keys >= {
         *("config.json", "manifest.json", "weights.safetensors", "weights/000004.safetensors")
     }
+
+
+@pytest.mark.thorough
+def test_sigterm_stops_a_match_of_the_gate_which_is_played_on_resuming(tmp_path, monkeypatch):
+    def play(terms, first, second, numbers, progress):
+        if stops and stops.pop(0):
+            os.kill(os.getpid(), signal.SIGTERM)
+        progress(1, terms.games)
+        return terms
+
+    stops: list = []  # whether to stop each of the next matches
+    won = {"won": 3, "drawn": 0, "lost": 1, "score": 0.75}
+    monkeypatch.setattr(matches, "play", play)
+    monkeypatch.setattr(matches, "line_of", lambda *_: won)
+    own, config = (tiny.config(tmp_path / name, gate=0.55, gate_every=2) for name in ("own", "run"))
+    assert run.run(own) == 0
+    for iteration, turns in ((2, [True]), (2, [True]), (4, [False, True])):
+        stops[:] = turns
+        assert run.run(config) == (runtime.TERMINATED if iteration == 2 else 0)
+        last = folder.read_lines(config.folder / folder.METRICS)[-1]
+        assert (last["iteration"], "gate" in last) == (iteration, False)
+        assert begun(config).gate_due
+    assert run.run(config) == 0
+    lines, expected = (folder.read_lines(one.folder / folder.METRICS) for one in (config, own))
+    assert [*map(untimed, lines)] == [*map(untimed, expected)]
+    for name in ("000002", "000004"):
+        written, wanted = (
+            weights.load(folder.weights_file(one.folder, name))[1] for one in (config, own)
+        )
+        assert_same(written, arrays(wanted))
+    loop = begun(config)
+    assert loop.play_missed_gate()["gate_passed"]
+    assert_same(loop.state, arrays(begun(own).state))
 
 
 def test_a_run_continues_while_a_checkpoint_is_written(tmp_path, monkeypatch):
