@@ -301,13 +301,16 @@ def _first_rows(buffer: Buffer, count: int) -> Buffer:
 @functools.lru_cache(maxsize=8)
 def _play_on_each(plan: Plan, num_simulations: int, mesh: Mesh) -> Callable[..., Playing]:
     def play(params: Any, playing: Playing) -> Playing:
-        return stack(_play_moves(plan, num_simulations, params, unstack(playing)))
+        return stack(_play_moves(plan, num_simulations, params, unstack(playing), AXIS))
 
     return on_each(mesh, play, (EVERYWHERE, DIVIDED), DIVIDED, donated=1)
 
 
-def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing) -> Playing:
-    """Play an iteration's moves; the ring then holds only the rows of the games that ended."""
+def _play_moves(
+    plan: Plan, num_simulations: int, params: Any, playing: Playing, axis: str | None = None
+) -> Playing:
+    """Play an iteration's moves; the ring then holds only the rows of the games that ended. With an
+    axis, resignation is calibrated on the games of all devices along it."""
     zero = jnp.int32(0)
     emptied = playing.buffer.replace(cursor=zero, size=zero, added=zero, owed=zero)
     playing, _ = games.play_moves(
@@ -319,7 +322,7 @@ def _play_moves(plan: Plan, num_simulations: int, params: Any, playing: Playing)
         playing.replace(buffer=emptied),
         num_simulations,
     )
-    return games.recalibrated(playing)
+    return games.recalibrated(playing, axis)
 
 
 def rounded(rows: Rows) -> Rows:
