@@ -79,7 +79,9 @@ def test_tiny(tmp_path, weights_file, capsys):
     assert capsys.readouterr().out == table
     assert json.loads(results.read_text())["parts"] == whole
     assert run.main(argv) == 0
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "estimate: a minute on two idle cores\n", (
+        "nothing is measured"
+    )
 
 
 def test_results_are_for_the_player_who_begins():
