@@ -160,7 +160,8 @@ def learn(options: TerritoryFlags) -> int:
         )
         params = network.init(config, jax.random.key(options.seed))
     else:
-        config, params, _ = weights.load_own(options.weights, options.size)
+        with flags.exit_on_error(PROG):
+            config, params, _ = weights.load_own(options.weights, options.size)
     games = jax.vmap(functools.partial(init, rules))(jnp.full(options.games, 7.0))
     state = State(games, params, optax.adam(_RATE).init(params))
     key = jax.random.key(options.seed)

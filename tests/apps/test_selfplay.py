@@ -65,7 +65,7 @@ def test_every_flag_reaches_the_settings_and_the_rules(monkeypatch):
     asked = []
     monkeypatch.setattr(app, "make_evaluator", lambda *args, **more: asked.append((args, more)))
     monkeypatch.setattr(app.searches, "puct_search", lambda *args: args)
-    monkeypatch.setattr(app.selfplay, "SelfPlayConfig", dict)
+    monkeypatch.setattr(app, "SelfPlayConfig", dict)
     flags = {
         **{"games": 6, "batch": 4, "seed": 3, "size": 5, "komi": 5.5, "ko": "situational"},
         **{"suicide": True, "max_moves": 30, "features": "zero", "dtype": "bfloat16"},

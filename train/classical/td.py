@@ -33,7 +33,7 @@ class TdFlags(ResumableFlags):
         4.0, "The initial step size alpha; it falls linearly, but not below a fiftieth.", above=0
     )
     epsilon: float = setting(0.1, "The probability of a random move.", least=0, most=1)
-    plies: int = setting(2, "Plies from a position to the one it learns from: 1 or 2.", least=1)
+    plies: int = setting(2, "Plies from a position to the one it learns from.", least=1, most=2)
     anywhere: bool = setting(
         True, "Whether there are also weights that all locations share, besides those of each."
     )
