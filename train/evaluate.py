@@ -33,10 +33,10 @@ from train.matches import OPENING_PLIES, RANDOM, Terms
 from train.ratings import Rating, Result
 
 PROG = "python -m train evaluate"
-MATCHES, LOCK, RATINGS = "rated.jsonl", "rated.lock", "ratings.csv"
-SPRT_GAMES, SPRT_PIECE = 4000, 64
-_FIRST_PIECE = 1000
-"""The numbers of a sequential test's pieces begin here, for their keys; those of the table are
+RATED, LOCK, RATINGS = "rated.jsonl", "rated.lock", "ratings.csv"
+SPRT_GAMES, SPRT_BATCH = 4000, 64
+_FIRST_BATCH = 1000
+"""The numbers of a sequential test's batches begin here, for their keys; those of the table are
 lower."""
 
 
@@ -214,7 +214,7 @@ def pairings(
 
 def _matches_file(out: pathlib.Path) -> pathlib.Path:
     """The file of matches; one from an earlier version is renamed."""
-    path, old = out / MATCHES, out / "league.jsonl"
+    path, old = out / RATED, out / "league.jsonl"
     if old.exists() and not path.exists():
         old.rename(path)
     return path
@@ -276,32 +276,32 @@ def _key(line: dict) -> tuple:
 
 
 def sprt(path: pathlib.Path, terms: Terms, newest: Contender, older: Contender) -> str:
-    """Play games, a piece at a time, until a sequential test of their pairs is decided; returns a
+    """Play games, a batch at a time, until a sequential test of their pairs is decided; returns a
     description of the result.
 
-    No two pairs have the same opening. Each piece is a line of the file, and is not played again.
+    No two pairs have the same opening. Each batch is a line of the file, and is not played again.
     """
     test = Sprt()
     played = {_key(line): line["points"] for line in folder.cut_lines(path) if "points" in line}
-    points, decision, piece = np.zeros(0), None, 0
+    points, decision, batch = np.zeros(0), None, 0
     lower, upper = test.bounds
-    openings = matches.draw_openings(terms, (newest.number, _FIRST_PIECE))
+    openings = matches.draw_openings(terms, (newest.number, _FIRST_BATCH))
     max_games = 2 * len(openings)
     with Progress("sequential test", max_games) as progress:
         while decision is None and points.size < max_games:
-            games = min(SPRT_PIECE, max_games - points.size)
-            numbers = (newest.number, _FIRST_PIECE + piece)
+            games = min(SPRT_BATCH, max_games - points.size)
+            numbers = (newest.number, _FIRST_BATCH + batch)
             part = dataclasses.replace(terms, games=games)
             pairing = Pairing(newest, older, numbers)
             match_settings = _match_settings(pairing, part)
-            piece_points = played.get(_key(match_settings))
-            if piece_points is None:
+            batch_points = played.get(_key(match_settings))
+            if batch_points is None:
                 lines = openings[points.size // 2 :][: games // 2]
                 show = _shown(progress, pairing, points.size, games)
                 match = matches.play(part, newest.player, older.player, numbers, lines, show)
-                piece_points = match.points.tolist()
-                files.add_line(path, match_settings | {"points": piece_points})
-            points, piece = np.concatenate([points, piece_points]), piece + 1
+                batch_points = match.points.tolist()
+                files.add_line(path, match_settings | {"points": batch_points})
+            points, batch = np.concatenate([points, batch_points]), batch + 1
             pairs = statistics.pair_scores(points)
             ratio, decision = test.log_likelihood_ratio(pairs), test.decision(pairs)
             tally = f"{statistics.Tally.of(points)} of {points.size}"

@@ -40,7 +40,7 @@ SKIPPED, LATER = -1, -2
 """Instead of the number of rows of a shard: it cannot be read at all, or cannot be read now."""
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """Rows on their way to the devices, [D, n] each, on the host."""
 
     rows: Rows
@@ -173,25 +173,25 @@ class ShardReader:
     def take(self, buffer: Buffer) -> Buffer:
         """Add the rows of all new shards to the rings, which are donated. Every process calls
         this."""
-        for piece in self._pieces():
-            rows = self._on_devices(piece)
+        for chunk in self._chunks():
+            rows = self._on_devices(chunk)
             if self._compiled is None:
                 self._compiled = self._add.lower(buffer, *rows).compile()
             buffer = self._compiled(buffer, *rows)
         return buffer
 
-    def _on_devices(self, piece: Piece) -> Piece:
-        """The piece as arrays over all devices; each process provides its own part."""
+    def _on_devices(self, chunk: Chunk) -> Chunk:
+        """The chunk as arrays over all devices; each process provides its own part."""
         if jax.process_count() == 1:
-            return piece
+            return chunk
         sharding = NamedSharding(self._mesh, steps.DIVIDED)
         global_shape = lambda x: (self.plan.num_devices, *x.shape[1:])
         to_global = lambda x: jax.make_array_from_process_local_data(sharding, x, global_shape(x))
-        return jax.tree.map(to_global, piece)
+        return jax.tree.map(to_global, chunk)
 
-    def _pieces(self) -> Iterator[Piece]:
+    def _chunks(self) -> Iterator[Chunk]:
         """The rows of the shards that exist now, a chunk for each device at a time. Every process
-        yields the same number of pieces."""
+        yields the same number of chunks."""
         assigned = self._assigned()
         own_turns = iter([i for i, one in enumerate(assigned) if one.host == jax.process_index()])
         while assigned:
@@ -350,13 +350,13 @@ class ShardReader:
             self._reported.add(what)
             print(f"will try again later: {message}", file=sys.stderr, flush=True)
 
-    def _empty_chunks(self, num_chunks: int) -> Piece:
+    def _empty_chunks(self, num_chunks: int) -> Chunk:
         shape = (self.devices, num_chunks * self.chunk)
         shapes = row_shapes(self.plan.play.game, *self._row_format)
         rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), shapes)
-        return Piece(rows, np.zeros(shape, np.float32), np.zeros(shape, bool))
+        return Chunk(rows, np.zeros(shape, np.float32), np.zeros(shape, bool))
 
-    def _divided(self, read: list[Shard], turn: int, num_chunks: int) -> Iterator[Piece]:
+    def _divided(self, read: list[Shard], turn: int, num_chunks: int) -> Iterator[Chunk]:
         """The rows of shards in `num_chunks` chunks; consecutive rows go to consecutive devices."""
         total = sum(shard.about.rows for shard in read)
         position, device = np.divmod(turn + np.arange(total), self.devices)

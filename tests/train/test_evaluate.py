@@ -56,14 +56,14 @@ def ratings_of(out):
     return {row["player"]: row for row in rows}
 
 
-def games_of_pieces(out):
-    """The number of games of each piece of a sequential test, in order."""
-    return [len(line["points"]) for line in folder.read_lines(out / evaluate.MATCHES)]
+def games_of_batches(out):
+    """The number of games of each batch of a sequential test, in order."""
+    return [len(line["points"]) for line in folder.read_lines(out / evaluate.RATED)]
 
 
 def pairings(out):
     return [
-        (line["player"], line["opponent"]) for line in folder.read_lines(out / evaluate.MATCHES)
+        (line["player"], line["opponent"]) for line in folder.read_lines(out / evaluate.RATED)
     ]
 
 
@@ -99,28 +99,28 @@ def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     run(out, *SMALL)
     assert capsys.readouterr().out == table
     monkeypatch.undo()
-    lines = folder.read_lines(out / evaluate.MATCHES)
+    lines = folder.read_lines(out / evaluate.RATED)
     assert {line["search"] for line in lines} == {"gumbel"}
     save(out / "weights" / "000002.safetensors", 77)
     run(out, *SMALL)
     again = pairings(out)[len(anchors + neighbours) :]
     assert again == [("000002", RANDOM), ("000002", UNIFORM), ("000004", "000002")]
-    with (out / evaluate.MATCHES).open("r+") as file:
+    with (out / evaluate.RATED).open("r+") as file:
         file.truncate(len(file.read()) - 3)
     run(out, *SMALL)
     assert pairings(out)[-3:] == again
 
     # An older version gave the file another name.
-    (out / evaluate.MATCHES).rename(out / "league.jsonl")
+    (out / evaluate.RATED).rename(out / "league.jsonl")
     monkeypatch.setattr(matches, "play", None)
     run(out, *SMALL)
     monkeypatch.undo()
     assert pairings(out)[-3:] == again
     # Its lines do not name the search, which was another one, so all matches are played anew.
-    (out / evaluate.MATCHES).write_text(
+    (out / evaluate.RATED).write_text(
         "".join(
             json.dumps(one | {"search": None}) + "\n"
-            for one in folder.read_lines(out / evaluate.MATCHES)
+            for one in folder.read_lines(out / evaluate.RATED)
         )
     )
     count = len(pairings(out))
@@ -258,7 +258,7 @@ def test_a_sequential_test_stops_early(out, capsys, scored):
     run(out, "--sprt")
     assert capsys.readouterr().out == stdout
     assert len(calls) == 2  # no match is played again
-    assert games_of_pieces(out) == [64, 64]
+    assert games_of_batches(out) == [64, 64]
 
 
 def test_a_sequential_test_of_equals_ends_with_h0(out, tmp_path, capsys, scored):
