@@ -128,12 +128,12 @@ def step_of_the_union(loop) -> None:
         drawn = jax.vmap(draw)(jax.tree.map(lambda x: x[devices], rings), keys)
         rows, turns = jax.tree.map(jnp.concatenate, drawn)
         batch = learner.batch_of(plan.rules, plan.learner, rows, turns)
-        return learner.update(plan.learner, state, *batch)
+        return learner.update(plan.learner, state, *batch, progress=loop._fraction)
 
     here = jax.device_put((state.learner, state.playing.buffer), jax.devices()[0])
     expected, seen = step(*here, np.arange(DEVICES))
     of_one_device = step(*here, np.zeros(DEVICES, np.int32))[0]
-    after, _, metrics = loop._step()(state.learner, state.playing.buffer)
+    after, _, metrics = loop._step()(state.learner, state.playing.buffer, loop._fraction)
     close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
     for name in ("params", "ema", "optimizer"):
         jax.tree.map(close, getattr(after, name), getattr(expected, name))
