@@ -172,6 +172,7 @@ def play_moves(
     """
 
     params = evaluator._replace(params=params).prepared().params  # not at each move
+    teacher = teacher and teacher.prepared()
 
     def one_move(carry: tuple[Playing, Any], _) -> tuple[Any, Any]:
         playing, _last = carry

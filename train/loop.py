@@ -10,9 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 
 from gozero.compile import collectives
+from gozero.play.devices import EVERYWHERE
 from train import calibration, hosts, learner, matches, optimizer, quarantine, steps
 from train.learner import Metrics
 from train.plan import Plan, teacher_of
@@ -63,7 +64,10 @@ class Loop:
         self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
         self.steps_per_call = learner.steps_per_call()
         self._compiled: dict[Any, Any] = {}
-        self._teacher = None if plan.teacher is None else teacher_of(plan.config).params
+        self._teacher = None
+        if plan.teacher is not None:  # placed once, not at each call
+            params = teacher_of(plan.config).params
+            self._teacher = jax.device_put(params, NamedSharding(mesh, EVERYWHERE))
 
     @property
     def _play_params(self) -> Any:

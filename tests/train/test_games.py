@@ -388,6 +388,24 @@ def test_a_teacher_gives_the_targets_of_searched_moves(run):
     np.testing.assert_array_equal(kept.root_value, made.root_value)
 
 
+def test_a_teacher_is_prepared_once_for_all_moves(run):
+    prepared: list = []
+
+    def prepare(params):
+        prepared.append(params)
+        return {"prepared": params}
+
+    def evaluate(params, key, plies):
+        return Evaluation(jnp.zeros((CONFIG.batch, 10)), plies * params["prepared"])
+
+    observe = lambda context, position, trail: position.ply.astype(jnp.float32)
+    teacher = Evaluator(evaluate, jnp.float32(0.1), observe, prepare=prepare)
+    settings = CONFIG, BUFFER, Evaluator(None), 3, None
+    play = functools.partial(games.play_moves, *settings, teacher=teacher)
+    jax.eval_shape(play, jax.eval_shape(scripted.start))
+    assert len(prepared) == 1
+
+
 @pytest.mark.thorough
 def test_a_katago_network_is_a_teacher(run, tmp_path):
     """Its policy and value of the planes that it sees, by plain NumPy, are the targets."""

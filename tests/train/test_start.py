@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
 
 from gozero.games.connect_four import connect_four_game
 from gozero.go import symmetry
@@ -148,6 +149,10 @@ def test_a_teacher_has_any_shape_and_stays_the_same_on_resuming(tmp_path):
     assert plan.teacher == dataclasses.replace(shape, board_size=3)
     assert plan.rules.remember
     assert ", the teacher " in memory.check(plan)
+    mesh, state = devices.mesh_of(1), types.SimpleNamespace(play_params=None)
+    placed = jax.tree.leaves(Loop(plan, mesh, state)._play_params[1])
+    where = NamedSharding(mesh, devices.EVERYWHERE)
+    assert [(x.sharding, x.committed) for x in placed] == [(where, True)] * len(placed)
     with TrainFolder(config) as begun:
         begun.begin(folders.manifest(0), None, teacher_of(config).sha256)
     assert folder.read_config(config.folder).teacher == path
