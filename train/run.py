@@ -115,6 +115,8 @@ def _check_machine(plan: Plan) -> None:
     preset = plan.config.preset
     if preset.endswith("-gpu") and mode.backend() == "cpu":
         _print(f"--preset {preset} is for a GPU, but JAX has only a CPU: the run will be very slow")
+    if plan.config.play_dtype == "int8" and mode.backend() != "tpu":
+        _print("--play-dtype int8 is for a TPU: elsewhere float32 imitates it, which is no faster")
     requirements = hosts.run_on_each(lambda: memory.check(plan))
     _print(f"memory: {requirements}; {memory.checkpoint_text(plan)}")
 

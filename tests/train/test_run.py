@@ -162,6 +162,17 @@ def test_a_gpu_preset_warns_on_a_cpu(monkeypatch, capsys):
         assert sum("--preset 9x9-gpu is for a GPU" in line for line in lines) == num_warnings
 
 
+def test_8_bit_integers_warn_where_floats_imitate_them(monkeypatch, capsys):
+    monkeypatch.setattr(run.memory, "check", lambda plan: "little")
+    for dtype, platform, num_warnings in ((None, "cpu", 0), ("int8", "cpu", 1), ("int8", "tpu", 0)):
+        plan = make_plan(tiny.config(play_dtype=dtype))
+        with mode.target(platform):
+            run._check_machine(plan)
+        lines = capsys.readouterr().err.splitlines()
+        assert sum("--play-dtype int8 is for a TPU" in line for line in lines) == num_warnings
+        assert len(lines) == 1 + num_warnings
+
+
 def test_the_last_preset_wins():
     config = run.parse(["--preset", "3x3", "--preset=5x5"])
     assert (config.preset, config.size) == ("5x5", 5)
