@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
 from gozero.compile import mode
-from gozero.nets import growth, weights
+from gozero.nets import weights
 from gozero.play import devices
 from gozero.runs import files
 from gozero.runs import folder as folders
@@ -27,6 +27,7 @@ from train import (
     exchange,
     folder,
     hosts,
+    initial,
     matches,
     memory,
     redistribute,
@@ -158,15 +159,12 @@ def initial_params(plan: Plan) -> tuple[dict, str] | tuple[None, None]:
     own = plan.learner.network
     if (shape.observation, shape.num_actions) != (own.observation, own.num_actions):
         raise ValueError(f"--weights {path}: the weights are of a network for another game")
-    names = ("features", "blocks", "channels", "pool_every", "auxiliary")
-    differ = [name for name in names if getattr(shape, name) != getattr(own, name)]
-    if differ and growth.can_grow(shape, own):
-        larger = " and ".join(f"{getattr(shape, n)} to {getattr(own, n)} {n}" for n in differ)
-        _print(f"--weights {path}: the network is grown from {larger}")
-        params = growth.grow(shape, params, own, jax.random.key(plan.config.seed))
-    elif differ:
+
+    def complaint(differ: Sequence[str]) -> str:
         needed_flags = " ".join(_flag_text(name, getattr(shape, name)) for name in differ)
-        raise ValueError(f"--weights {path}: the network has another shape; give {needed_flags}")
+        return f"--weights {path}: the network has another shape; give {needed_flags}"
+
+    params = initial.grown(path, shape, params, own, plan.config.seed, complaint)
     return jax.device_get(params), about["sha256"]
 
 

@@ -31,7 +31,7 @@ from gozero.runs.progress import Progress
 from gozero.runs.settings import same_as, setting
 from gozero.search.game import Game
 from train import buffer as buffers
-from train import learner, losses, replay
+from train import initial, learner, losses, replay
 from train.learner import LearnerConfig, Metrics
 from train.optimizer import OptimizerConfig
 
@@ -171,13 +171,14 @@ def _initial(config: SupervisedConfig, rules: Rules | Game) -> tuple[NetworkConf
     shape, params, _ = weights.load_own(config.weights, _size(rules))
     network_evaluator(rules, shape, params)  # refuses a network for another game
     larger = dataclasses.replace(shape, **overrides)
-    for name in overrides:
+
+    def complaint(differ: Sequence[str]) -> str:
+        grows = lambda n: n in growth.GROWING and getattr(larger, n) >= getattr(shape, n)
+        name = next(name for name in differ if not grows(name))
         value, own_value = getattr(larger, name), getattr(shape, name)
-        if value != own_value and (name not in growth.GROWING or value < own_value):
-            raise ValueError(
-                f"--{name} {value}: the network in {config.weights} has {own_value}; omit --{name}"
-            )
-    return larger, growth.grow(shape, params, larger, jax.random.key(config.seed))
+        return f"--{name} {value}: the network in {config.weights} has {own_value}; omit --{name}"
+
+    return larger, initial.grown(config.weights, shape, params, larger, config.seed, complaint)
 
 
 def _train(job: SupervisedJob) -> int:
