@@ -329,9 +329,8 @@ class _Session:
                 except NotFinite as error:
                     self._set_aside_bad_checkpoint()
                     self._fail(error)
-                self._run_on_first(lambda line=numbers: files.add_line(self.metrics, line))
-                self._run_on_first(lambda line=numbers: show(line))  # matches take long
-                self._run_on_first(self._record_iterations)
+                # In one call: between hosts, each waits for the devices.
+                self._run_on_first(lambda line=numbers: self._record(line, show))
                 self._stop_if_too_many_quarantined()
                 self.loop.phase("saving and evaluating")
                 numbers = numbers | self._save_and_evaluate(should_stop, stop)
@@ -504,8 +503,11 @@ class _Session:
             exchange.publish(self.config.shared, newest, iteration)
             self.published = time.monotonic()
 
-    def _record_iterations(self) -> None:
-        """Show workers that the run is alive, also long before the next checkpoint."""
+    def _record(self, line: dict, show: Callable[[dict], None]) -> None:
+        """Write and display an iteration's metrics, before matches, which take long; and show
+        workers that the run is alive, also long before the next checkpoint."""
+        files.add_line(self.metrics, line)
+        show(line)
         if self.config.workers and time.monotonic() - self.recorded >= exchange.ALIVE_S:
             exchange.record_iterations(self.config.shared, self.loop.iteration)
             self.recorded = time.monotonic()
