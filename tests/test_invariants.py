@@ -14,6 +14,7 @@ from gozero.compile import mode
 from gozero.games.go import go_game
 from gozero.go import pass_alive, symmetry
 from gozero.go import rules as go
+from gozero.limits import MAX_VISITS, MOST_VISITS, VALUE_ONE
 from gozero.nets import network
 from gozero.nets.features import FEATURES
 from gozero.nets.network import NetworkConfig
@@ -26,7 +27,6 @@ from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
-from gozero.search.values import MAX_VISITS, MOST_VISITS, VALUE_ONE
 from gozero.td import td_search
 from gozero.td.shapes import Shapes
 from gozero.td.td import TdConfig

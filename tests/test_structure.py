@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 LAYERS = {
     "gozero.struct": 0,
     "gozero.hashing": 0,
+    "gozero.limits": 0,
     "gozero.compile": 0,
     "gozero.runs": 0,
     "gozero.go": 1,

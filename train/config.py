@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import KoRule
+from gozero.limits import Dtype, FeaturesName
 from gozero.play.player_config import Symmetries
 from gozero.runs import settings, store
 from gozero.runs.settings import Conflict, same_as, setting
@@ -77,7 +78,7 @@ class TrainConfig:
     channels: int = setting(64, least=1)
     """Channels of the network's trunk."""
 
-    features: Literal["compact", "full", "full-no-ladders", "zero"] = setting("compact")
+    features: FeaturesName = setting("compact")
     """The input planes for Go. All but compact use earlier boards, which the replay stores for
     them; full also reads the ladders on three boards, which takes longer than a network of 4 blocks
     and 32 channels (experiments/throughput)."""
@@ -88,7 +89,7 @@ class TrainConfig:
     auxiliary: bool = setting(True)
     """In Go: whether the network also predicts the owner of each point and the score."""
 
-    dtype: Literal["float32", "bfloat16"] = setting("float32")
+    dtype: Dtype = setting("float32")
     """The type the trunk computes in; parameters and sums are float32."""
 
     play_dtype: Literal["int8"] | None = setting(None, unset="--dtype")

@@ -13,7 +13,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ import numpy as np
 
 from gozero.apps import flags, runtime
 from gozero.go.rules import Rules
+from gozero.limits import FeaturesName
 from gozero.nets import growth, network, weights
 from gozero.nets.features import feature_set
 from gozero.nets.network import NetworkConfig
@@ -69,9 +70,7 @@ class SupervisedConfig:
     channels: int | None = setting(None, least=1, unset="32, or those of --weights")
     """Channels of a new network."""
 
-    features: Literal["compact", "full", "full-no-ladders", "zero"] | None = setting(
-        None, unset="compact, or those of --weights"
-    )
+    features: FeaturesName | None = setting(None, unset="compact, or those of --weights")
     """Input planes of a new network."""
 
     holdout_fraction: float = setting(0.1, least=0, below=1)

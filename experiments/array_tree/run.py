@@ -25,7 +25,7 @@ from experiments.array_tree.config import KINDS, ArrayTreeConfig, Kind
 from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.array_tree.object_tree import ObjectTree
 from gozero.apps import runtime
-from gozero.play.player_config import MAX_NARROW
+from gozero.limits import MAX_VISITS
 from gozero.runs import files
 from gozero.runs import folder as folders
 
@@ -160,7 +160,7 @@ def measure_ours(config: ArrayTreeConfig) -> Row:
 
 def _max_simulations(leaves: int) -> int:
     """The most simulations that our tree can hold, in whole steps."""
-    return MAX_NARROW // leaves * leaves
+    return MAX_VISITS // leaves * leaves
 
 
 def _peak_mb() -> float:

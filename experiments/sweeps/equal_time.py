@@ -12,7 +12,7 @@ from experiments.sweeps import run, speed
 from experiments.sweeps.config import SweepConfig
 from experiments.sweeps.points import Contestant, Point, Sweep
 from gozero.go.rules import Rules
-from gozero.play.player_config import MAX_SIMULATIONS
+from gozero.limits import MOST_VISITS
 from gozero.runs import files
 
 Speeds = Mapping[str, float]
@@ -35,7 +35,7 @@ def points(
             if player.flags.simulations == 0:  # without a search more time changes nothing
                 continue
             simulations = round(player.flags.simulations * speeds[name] / speeds[opponent])
-            simulations = min(max(simulations, 1), MAX_SIMULATIONS)
+            simulations = min(max(simulations, 1), MOST_VISITS)
             flags = dataclasses.replace(player.flags, simulations=simulations)
             player = dataclasses.replace(player, flags=flags)
         series = "equal simulations" if speeds is None else "equal time"

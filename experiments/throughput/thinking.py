@@ -19,11 +19,11 @@ from experiments.throughput import genmove, hash_game, trees
 from experiments.throughput.config import ThroughputConfig
 from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
 from experiments.throughput.worker import num_cores
+from gozero.limits import MAX_VISITS
 from gozero.search import reuse
 from gozero.search.by_step import Overlapped
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation
-from gozero.search.values import MAX_VISITS
 
 _ACTIONS, _SPREAD = 362, 2.0  # as in the article, see experiments/array_tree
 _LONG, _NODES, _SHORT = 10**6, 390_000, 10_000

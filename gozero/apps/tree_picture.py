@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gozero import limits
 from gozero.apps.pictures import BLACK, BLUE, LINES, WHITE, Svg, picture, text
 from gozero.search import tree as trees
 from gozero.search import values
@@ -46,7 +47,7 @@ def node_of(tree: trees.Tree, index: int = 0, *, depth: int = 3, width: int = 4)
     def visit(node: int, level: int) -> DrawnNode:
         child_rows = children[node, : counts[node]] if level < depth else []
         best = sorted(map(int, child_rows), key=lambda child: -visits[child])[:width]
-        mean = sums[node] / max(1, visits[node]) / values.VALUE_ONE
+        mean = sums[node] / max(1, visits[node]) / limits.VALUE_ONE
         return DrawnNode(
             int(actions[node]),
             int(visits[node]),

@@ -10,9 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from gozero.limits import KATAGO_MAX_SIZE
 from gozero.nets import network
 from gozero.nets.katago import model_file
-from gozero.nets.katago.network import MAX_SIZE
 from gozero.nets.network import NetworkConfig
 from gozero.runs import arrays
 
@@ -98,9 +98,10 @@ def load(
     """
     if model_file.is_model_file(path):
         config, params, about = model_file.read(path)
-        if size is not None and size > MAX_SIZE:
+        if size is not None and size > KATAGO_MAX_SIZE:
             raise ValueError(
-                f"weights {path}: KataGo's networks are for boards up to {MAX_SIZE}x{MAX_SIZE}"
+                f"weights {path}: KataGo's networks are for boards up to "
+                f"{KATAGO_MAX_SIZE}x{KATAGO_MAX_SIZE}"
             )
         return config, jax.device_put(params), about
     path = arrays.check_name(path, "weights")

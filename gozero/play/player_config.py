@@ -9,19 +9,12 @@ import functools
 import pathlib
 from typing import Literal, get_args
 
+from gozero.limits import KATAGO_MAX_SIZE, MAX_VISITS, MOST_VISITS, AmafPlays, Dtype, FinalMove
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, flag_of, setting
 
-MAX_SIMULATIONS = 2**30 - 1
-"""The most visits that the search's sums can hold; repeated here so that checking it needs no
-JAX."""
-
-MAX_NARROW = 131_070
-"""The most visits that sums in one word can hold: the limit of several trees together, and of a
-heuristic's counts."""
-
-LONG_NODES = 2 * MAX_NARROW + 1
-"""Nodes of a tree with more than `MAX_NARROW` simulations, unless --nodes is given or the tree
+LONG_NODES = 2 * MAX_VISITS + 1
+"""Nodes of a tree with more than `MAX_VISITS` simulations, unless --nodes is given or the tree
 cannot be pruned."""
 
 CONSIDERED = 16
@@ -47,12 +40,9 @@ POLICIES = {"uniform": "uniform", "mogo": "mogo.playouts"}
 HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
 MeanName = Literal["even", "amaf", "mixture"]
 BonusName = Literal["finite", "plain"]
-Colours = Literal["either", "same"]
-FinalMove = Literal["visits", "value", "bound", "eval"]
 Symmetries = Literal["one", "random", "all"]
 BackupName = Literal["mean", "max", "mix"]
 OnOff = Literal["on", "off"]
-Dtype = Literal["float32", "bfloat16"]
 
 DEFAULT_SIZE = 9
 """Points on a side, if nothing else determines the size."""
@@ -63,9 +53,6 @@ AMAF_VISITS = 50
 SHAPE_SIZES = (7, 9)
 """Board sizes whose local shapes come with the package; repeated here so that checking it needs
 no JAX."""
-
-KATAGO_SIZE = 19
-"""The largest board of a KataGo network; repeated here for the same reason."""
 
 LEARNT_POLICIES = ("mm", "balanced", "mm-atari", "balanced-atari")
 """Playout policies by learnt strengths of move features."""
@@ -147,7 +134,7 @@ class PlayerConfig:
     ordered by the moves' values, as in Gobble); or random (no search: any play that does not fill
     an own eye)."""
 
-    simulations: int = setting(400, least=1, most=MAX_SIMULATIONS)
+    simulations: int = setting(400, least=1, most=MOST_VISITS)
     """Simulations for each move, rounded up to a multiple of --leaves times --trees; with a time
     limit, at most this many. A tree has room for all of them, or for --nodes nodes. 0, only with
     --search td: no search, but the best move by the weights of local shapes alone (RLGO 1.0)."""
@@ -156,7 +143,7 @@ class PlayerConfig:
         None,
         least=2,
         most=2**30,
-        unset=f"room for all simulations; {LONG_NODES} if these are more than {MAX_NARROW} and the "
+        unset=f"room for all simulations; {LONG_NODES} if these are more than {MAX_VISITS} and the "
         "tree can be pruned (not with --search gumbel or --backup)",
     )
     """The capacity of a tree in nodes: a full tree drops its least visited half and continues."""
@@ -224,7 +211,7 @@ class PlayerConfig:
     """The exploration bonus of rave: log N / (1 + N), or plain, log N / N, which tries every move
     first."""
 
-    rave_colours: Colours = setting("either")
+    rave_colours: AmafPlays = setting("either")
     """Which later plays of a player count as all-moves-as-first: those at points where it was
     the first of both players to play (either), or all (same)."""
 
@@ -291,14 +278,14 @@ class PlayerConfig:
     heuristic_visits: int = setting(
         0,
         "C: the weight of the heuristic's values, in simulations through a move. Together with "
-        f"--simulations at most {MAX_NARROW}.",
+        f"--simulations at most {MAX_VISITS}.",
         least=0,
         most="visits_left",
     )
     heuristic_amaf_visits: int | None = setting(
         None,
         "M: the weight of the heuristic's values, in all-moves-as-first simulations. Together with "
-        f"--simulations and --heuristic-good-visits at most {MAX_NARROW}.",
+        f"--simulations and --heuristic-good-visits at most {MAX_VISITS}.",
         least=0,
         most="amaf_visits_left",
         unset=f"{AMAF_VISITS} with --search rave",
@@ -389,7 +376,7 @@ class PlayerConfig:
         settings.check(checked, prefix)
         flag = lambda name: flag_of(name, prefix)
         narrow = self._narrow
-        limit = MAX_SIMULATIONS if narrow is None else MAX_NARROW
+        limit = MOST_VISITS if narrow is None else MAX_VISITS
         drop = ""
         if self.search == "gumbel":
             limit = MAX_SCHEDULE // (1 + (self.considered or CONSIDERED))
@@ -419,10 +406,10 @@ class PlayerConfig:
         Raises:
           ValueError: as `check`.
         """
-        if self.uses_katago_network and size > KATAGO_SIZE:
+        if self.uses_katago_network and size > KATAGO_MAX_SIZE:
             raise ValueError(
                 f"--{prefix}weights {self.weights}: KataGo's networks support boards up to "
-                f"{KATAGO_SIZE}x{KATAGO_SIZE}, not {size}x{size}"
+                f"{KATAGO_MAX_SIZE}x{KATAGO_MAX_SIZE}, not {size}x{size}"
             )
         if self._has_shapes and self.shapes is None and size not in SHAPE_SIZES:
             sizes = " and ".join(f"{n}x{n}" for n in SHAPE_SIZES)
@@ -489,14 +476,14 @@ class PlayerConfig:
     @property
     def capacity(self) -> int | None:
         """Nodes of a tree, which is pruned when full; None: as many as the search needs."""
-        if self.nodes is None and self.can_prune and self.num_simulations > MAX_NARROW:
+        if self.nodes is None and self.can_prune and self.num_simulations > MAX_VISITS:
             return LONG_NODES
         return self.nodes
 
     @property
     def visits_left(self) -> int:
         """The most visits that a heuristic may add to the simulations."""
-        return MAX_NARROW - (self.num_simulations if self.num_simulations <= MAX_NARROW else 0)
+        return MAX_VISITS - (self.num_simulations if self.num_simulations <= MAX_VISITS else 0)
 
     @property
     def amaf_visits_left(self) -> int:

@@ -19,12 +19,12 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import stages
+from gozero.limits import VALUE_ONE
 from gozero.search import proofs, rows, score, values
 from gozero.search import tree as trees
 from gozero.search.rows import FEW, SOME
 from gozero.search.rules.operators import Operator
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
-from gozero.search.values import VALUE_ONE
 
 
 def back_up(tree: Tree, path: Path, value: jax.Array, utility: jax.Array | None = None) -> Tree:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from gozero.limits import MAX_VISITS, MOST_VISITS, AmafPlays, FinalMove
 from gozero.runs.settings import (
     ABOVE_0,
     AT_LEAST_0,
@@ -26,7 +27,7 @@ from gozero.search.game import Ancestors
 from gozero.search.rules.operators import Operator
 from gozero.search.rules.puct import Puct
 from gozero.search.score import ScoreUtility
-from gozero.search.values import CONFIDENCE, MAX_VISITS, MOST_VISITS
+from gozero.search.values import CONFIDENCE
 
 _OPTIONAL_COUNT = COUNT._replace(optional=True)
 
@@ -155,9 +156,6 @@ class Ensemble:
         return 1 + min(self.depth * int(1 / self.share), self.trees * (capacity - 1))
 
 
-Colours = Literal["either", "same"]
-
-
 @dataclasses.dataclass(frozen=True)
 class Amaf:
     """Which later plays of an action count for all-moves-as-first (AMAF) statistics.
@@ -180,16 +178,13 @@ class Amaf:
       ValueError: another `first`; an `ancestor` that is not a whole number of at least 1.
     """
 
-    first: Colours = "either"
+    first: AmafPlays = "either"
     ancestor: int | None = None
     legal_only: bool = False
 
     def __post_init__(self):
         check_ranges(self, ancestor=_OPTIONAL_COUNT)
-        check_choice(self, "first", Colours)
-
-
-FinalMove = Literal["visits", "value", "bound", "eval"]
+        check_choice(self, "first", AmafPlays)
 
 
 RANGES = {

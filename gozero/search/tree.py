@@ -128,7 +128,7 @@ class OptionalArrays(NamedTuple):
     backup_value: bool = False  # values that are not means
     proven: bool = False  # proven results
     last_sync: bool = False  # the statistics at the last exchange, for an ensemble
-    wide: bool = False  # sums that can hold more than `values.MAX_VISITS` values
+    wide: bool = False  # sums that can hold more than `limits.MAX_VISITS` values
 
 
 NO_OPTIONAL_ARRAYS = OptionalArrays()

@@ -8,16 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.limits import MAX_VISITS, VALUE_ONE
 from gozero.runs.settings import Range
-
-VALUE_ONE = 2**14
-"""Fixed point: a value of 1.0 in `Tree.value` and `Tree.value_sum`."""
-
-MAX_VISITS = (2**31 - 1) // VALUE_ONE - 1
-"""The most visits whose values, with the node's own, cannot overflow an i32 sum: 131,070."""
-
-MOST_VISITS = 2**30 - 1
-"""The most visits for which `Wide` sums, i32 counts and the rows of a tree suffice."""
 
 CONFIDENCE = Range(0, MAX_VISITS, whole=True)
 """The number of simulations that a heuristic's value may count for."""

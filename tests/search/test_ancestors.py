@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.limits import VALUE_ONE
 from gozero.search import reuse, select
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
@@ -19,7 +20,6 @@ from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
 from gozero.search.search import search
 from gozero.search.tree import NO_NODE, OptionalArrays
-from gozero.search.values import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree

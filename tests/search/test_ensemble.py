@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.limits import VALUE_ONE
 from gozero.search import choose, ensemble, expand, proofs, reuse
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
@@ -23,7 +24,6 @@ from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.runner import Budget, Runner
 from gozero.search.search import search
 from gozero.search.tree import NO_NODE
-from gozero.search.values import VALUE_ONE
 from tests.hlo import moves_in_loops
 from tests.reference import ensemble as plain_ensemble
 from tests.reference import mcts

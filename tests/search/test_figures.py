@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.limits import VALUE_ONE
 from gozero.search import backup, dense
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
@@ -23,7 +24,6 @@ from gozero.search.rules.rave import AmafOnly, MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
 from gozero.search.tree import OptionalArrays, Path
-from gozero.search.values import VALUE_ONE
 
 
 class Line(NamedTuple):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.limits import VALUE_ONE
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, Grandfather, SearchConfig
 from gozero.search.game import Evaluator
@@ -18,7 +19,6 @@ from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.search import search
 from gozero.search.tree import OptionalArrays, Path
-from gozero.search.values import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree

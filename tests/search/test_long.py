@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gozero.limits import MAX_VISITS, MOST_VISITS, VALUE_ONE
 from gozero.search import tree as trees
 from gozero.search import values
 from gozero.search.by_step import Overlapped
@@ -22,7 +23,7 @@ from gozero.search.rules.operators import max_backup
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
-from gozero.search.values import MAX_VISITS, MOST_VISITS, VALUE_ONE, Wide
+from gozero.search.values import Wide
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import gumbel as plain_gumbel
 from tests.reference import mcts

@@ -12,6 +12,7 @@ import pytest
 
 import gozero
 from gozero.hashing import mix
+from gozero.limits import MAX_VISITS
 from gozero.search import reuse, rows
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
@@ -19,7 +20,6 @@ from gozero.search.game import Evaluation, Evaluator
 from gozero.search.rules.puct import Puct
 from gozero.search.search import search
 from gozero.search.tree import OptionalArrays
-from gozero.search.values import MAX_VISITS
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.limits import VALUE_ONE
 from gozero.search import backup, choose, move_choice, proofs, root, rows, values
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
@@ -17,7 +18,6 @@ from gozero.search.rules.forced import ForcedPlayouts, num_forced, pruned_visits
 from gozero.search.rules.katago import KataGoPuct, deviation, lower_bound
 from gozero.search.rules.puct import Puct, puct
 from gozero.search.rules.ucb1 import Ucb1, ucb1
-from gozero.search.values import VALUE_ONE
 from tests.reference import mcts
 
 INF = float("inf")

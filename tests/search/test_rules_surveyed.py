@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero import limits
 from gozero.search import backup, proofs, values
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
@@ -182,7 +183,7 @@ def test_bad_rules(rule, field, value):
 
 
 def test_squares_are_rounded_once_each_and_summed_exactly():
-    one = values.VALUE_ONE
+    one = limits.VALUE_ONE
     assert values.squared(jnp.array([one, -one, one // 2, 3, 90, 91])).tolist() == (
         [one, one, one // 4, 0, 0, 1]  # 90^2 = 8,100 and 91^2 = 8,281; one half is 8,192
     )
@@ -200,7 +201,7 @@ def test_backup_of_squares_by_hand():
         optional=trees.OptionalArrays(squares=True),
     )
     path = trees.Path(nodes=jnp.array([[0], [1], [2]]), length=jnp.array([2]))
-    one = values.VALUE_ONE
+    one = limits.VALUE_ONE
     once = jax.jit(backup.back_up)(tree, path, jnp.array([one // 2]))
     assert once.squares.tolist() == [one // 4] * 3
     lost = backup.add_virtual_losses(once, path, 2)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero import limits
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.search import evaluate, reuse, root, values
@@ -69,7 +70,7 @@ def test_utilities_below_the_root():
         return evaluate.with_utility(scored, utility, center, plies).utility.tolist()
 
     assert found([5.0, -5.0, np.nan]) == [0, 0, 0]
-    half = round(0.15 * values.VALUE_ONE)
+    half = round(0.15 * limits.VALUE_ONE)
     assert found([11.75, 1.75, -1.75]) == [half, half, -half]
     assert evaluate.with_utility(evaluated, None, None, none).utility is None
 
@@ -131,7 +132,7 @@ def test_equal_to_the_plain_search_at_every_node(name):
     for b, nodes in enumerate(forest):
         # The reported values are results without utilities.
         sums = nodes[0].own_sum + nodes[0].value_sum.sum()
-        assert result.value[b] == np.float32(sums / values.VALUE_ONE / nodes[0].num_visits())
+        assert result.value[b] == np.float32(sums / limits.VALUE_ONE / nodes[0].num_visits())
         assert (np.abs(result.q[b]) <= 1).all()
     assert any(nodes[0].utility_sum.any() for nodes in forest)
     assert any(node.over for nodes in forest for node in nodes)
@@ -250,7 +251,7 @@ def test_conflicting_settings_are_refused():
 
 def test_squares_fit_their_words():
     """Values up to 1.4 have squares up to 2, so sums are wide from a quarter of the visits on."""
-    narrow = values.MAX_VISITS // 4
+    narrow = limits.MAX_VISITS // 4
     assert not SearchConfig(narrow - 1, select=KataGoPuct(score=UTILITY)).wide
     assert SearchConfig(narrow + 1, select=KataGoPuct(score=UTILITY)).wide
     assert not SearchConfig(narrow + 1, select=KataGoPuct()).wide

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.limits import VALUE_ONE
 from gozero.search import backup, proofs, root
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
@@ -21,7 +22,6 @@ from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.tree import OptionalArrays
-from gozero.search.values import VALUE_ONE
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree

@@ -62,9 +62,7 @@ def games_of_batches(out):
 
 
 def pairings(out):
-    return [
-        (line["player"], line["opponent"]) for line in folder.read_lines(out / evaluate.RATED)
-    ]
+    return [(line["player"], line["opponent"]) for line in folder.read_lines(out / evaluate.RATED)]
 
 
 def refused(capsys, *argv):

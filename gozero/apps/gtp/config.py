@@ -7,7 +7,8 @@ from typing import Any
 
 from gozero.apps.named import NamedPlayerConfig
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
-from gozero.play.player_config import MAX_NARROW, MAX_SIMULATIONS, TREELESS, board_size
+from gozero.limits import MAX_VISITS, MOST_VISITS
+from gozero.play.player_config import TREELESS, board_size
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, setting
 
@@ -60,7 +61,7 @@ class GtpConfig(NamedPlayerConfig):
     """Whether to keep searching while the opponent thinks, for as many simulations as for a
     move."""
 
-    analysis_visits: int = setting(10_000, least=1, most=MAX_SIMULATIONS)
+    analysis_visits: int = setting(10_000, least=1, most=MOST_VISITS)
     """The most simulations of lz-analyze and kata-analyze. Up to 131070 their tree has room for
     that many; with more it is pruned when it is full, as with --simulations."""
 
@@ -93,9 +94,9 @@ class GtpConfig(NamedPlayerConfig):
         changes: dict[str, Any] = {"simulations": self.analysis_visits, "trees": 1, "resign": None}
         if self.search == "gumbel":
             changes |= {"search": "puct", "considered": None}
-        if self.analysis_visits > MAX_NARROW and self.backup != "mean":
+        if self.analysis_visits > MAX_VISITS and self.backup != "mean":
             raise ValueError(
-                f"--analysis-visits {self.analysis_visits}: expected at most {MAX_NARROW} with "
+                f"--analysis-visits {self.analysis_visits}: expected at most {MAX_VISITS} with "
                 f"--backup {self.backup}, whose trees cannot be pruned"
             )
         return dataclasses.replace(self, **changes)

@@ -8,7 +8,8 @@ from typing import Literal
 
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
-from gozero.play.player_config import MAX_NARROW, Dtype, PlayerConfig, board_size
+from gozero.limits import MAX_VISITS, Dtype, FeaturesName
+from gozero.play.player_config import PlayerConfig, board_size
 from gozero.runs.settings import Conflict, check, same_as, seed_setting, setting
 
 KIND, LOCK = "self-play", "run.lock"
@@ -68,13 +69,13 @@ class SelfPlayFlags:
     weights: pathlib.Path | None = setting(
         None, "The network's weights, for one board size.", unset="random weights"
     )
-    features: Literal["compact", "full", "full-no-ladders", "zero"] | None = setting(
+    features: FeaturesName | None = setting(
         None,
         "The input planes of a network with random weights; a weights file has its own.",
         unset="compact",
     )
     dtype: Dtype | None = same_as(PlayerConfig, "dtype")  # noqa: RUF009 (a string)
-    simulations: int = setting(64, "Simulations for each move.", least=1, most=MAX_NARROW)
+    simulations: int = setting(64, "Simulations for each move.", least=1, most=MAX_VISITS)
     reuse_subtree: bool = setting(
         False,
         "Whether each search starts from the subtree that the previous one built below the move "

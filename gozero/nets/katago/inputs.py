@@ -38,8 +38,9 @@ from gozero.compile import batching
 from gozero.go import bitboard as bb
 from gozero.go import floods, ladders, liberties, pass_alive, stacked
 from gozero.go.rules import WHITE, GameState, Position, Rules
+from gozero.limits import KATAGO_MAX_SIZE
 from gozero.nets.features import NUM_LAST_MOVES, FeatureSet, Inputs, PositionData, unpack_planes
-from gozero.nets.katago.network import MAX_SIZE, KataGoConfig
+from gozero.nets.katago.network import KataGoConfig
 from gozero.search.game import Ancestors
 
 _EXTRA_KOMI = {3: 1.0, 4: 1.0, 5: 1.0, 6: 1.0, 7: 20.0}
@@ -52,9 +53,10 @@ def check_fits(rules: Rules, config: KataGoConfig) -> None:
     Raises:
       ValueError: says which.
     """
-    if rules.size > MAX_SIZE:
+    if rules.size > KATAGO_MAX_SIZE:
         raise ValueError(
-            f"size: {rules.size}; KataGo's networks support boards up to {MAX_SIZE}x{MAX_SIZE}"
+            f"size: {rules.size}; KataGo's networks support boards up to "
+            f"{KATAGO_MAX_SIZE}x{KATAGO_MAX_SIZE}"
         )
     if not rules.keeps_past:
         raise ValueError(

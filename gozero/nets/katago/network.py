@@ -49,7 +49,6 @@ ACTIVATIONS = {
     "silu": jax.nn.silu,
 }
 DTYPES = ("float32", "bfloat16")
-MAX_SIZE = 19
 OLDEST, NEWEST = 3, 17
 """The model versions that are supported."""
 

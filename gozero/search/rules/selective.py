@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.limits import MOST_VISITS
 from gozero.runs.settings import ABOVE_0, COUNT, Range, check_ranges
 from gozero.search import proofs
 from gozero.search.edges import Edges, Needs, Rule, SelectionRule, as_rule
 from gozero.search.rules.puct import Puct
-from gozero.search.values import MOST_VISITS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,11 +11,9 @@ from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
 from gozero.go import coords
 from gozero.go.rules import Rules
-from gozero.nets.katago import network as katago
 from gozero.play import player_config, players
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import make_setup
-from gozero.search.values import MAX_VISITS, MOST_VISITS
 from gozero.td import weights as shape_weights
 
 
@@ -213,13 +211,7 @@ def test_a_long_search_without_pruning_has_room_for_all_its_nodes(flags):
     assert search.wide
 
 
-def test_the_largest_board_of_a_katago_network_is_the_networks():
-    assert player_config.KATAGO_SIZE == katago.MAX_SIZE
-
-
 def test_limits_match_those_of_the_library():
-    assert player_config.MAX_NARROW == MAX_VISITS
-    assert player_config.MAX_SIMULATIONS == MOST_VISITS
     assert set(player_config.SHAPE_SIZES) == set(shape_weights.shipped())
     assert all(
         host_game.ample_move_limit(n) < 2**15 for n in range(coords.MIN_SIZE, coords.MAX_SIZE + 1)
