@@ -134,7 +134,7 @@ def test_a_truncated_game_has_no_outcome_target(tmp_path):
 
 def test_a_removed_row_has_no_target(folder):
     """Unlike one of a truncated game, whose root value is learnt with the weight of its share."""
-    _, rows, _ = replay.load(folder, 0.0, 0)
+    rows = replay.load(folder, 0.0, 0).rows
     truncated = jax.tree.map(lambda x: x[0], rows)
     truncated = truncated.replace(value_weight=jnp.float32(0), root_value=jnp.float32(0.5))
     gone = jax.tree.map(jnp.zeros_like, truncated)
