@@ -17,12 +17,13 @@ from train import buffer as buffers
 from train import checkpoint, loop, quarantine, replay, run
 
 
-def write_poison(config, number, field="score", value=1e38):
+def write_poison(config, number, field="score", value=1e38, version=0):
     """Write a well-formed shard with a number in it that no game can produce."""
     rows, frequency = worker_runs.random_shard(config, 40, number)
     ones = np.ones_like(rows.score_weight)
     rows = rows.replace(**{field: np.full_like(rows.score, value), "score_weight": ones})
-    path = shards.path_of(config.folder, Place(number, "bad"))
+    path = shards.path_of(config.folder, Place(number, "bad", version))
+    path.parent.mkdir(exist_ok=True)
     header = shards.rules_of(worker_runs._plan(config).rules)
     shards.write(path, header, About("bad", number, 1, 7, 3, 40), rows, frequency)
     return path
@@ -77,8 +78,8 @@ def test_a_run_continues_without_a_poisonous_shard(tmp_path, monkeypatch, capsys
 
     def unchecked(one, *how):
         if one.iteration == 1:
-            write_poison(config, 1)
-            write_poison(config, 2, "komi")
+            write_poison(config, 1, version=1)
+            write_poison(config, 2, "komi", version=1)
             monkeypatch.setattr(row_checks, "check", lambda rules, rows: None)
         return iterate(one, *how)
 
@@ -87,7 +88,7 @@ def test_a_run_continues_without_a_poisonous_shard(tmp_path, monkeypatch, capsys
     stderr = capsys.readouterr().err
     assert f"skipped: shard {refused}: score of row 0 is not a score of that board" in stderr
     for number in (1, 2):
-        named = f"quarantined: shard {shards.path_of(config.folder, Place(number, 'bad'))}: "
+        named = f"quarantined: shard {shards.path_of(config.folder, Place(number, 'bad', 1))}: "
         assert named in stderr
     first, second, third = lines_of(config)
     assert (first["updates_dropped"], first["shards_skipped"]) == (0, 1)
