@@ -25,7 +25,7 @@ FeaturesName = Literal["compact", "full", "full-no-ladders", "zero"]
 """The feature sets of networks, see `nets.features`."""
 
 Dtype = Literal["float32", "bfloat16"]
-"""The dtypes in which a network learns."""
+"""The dtypes in which a network computes."""
 
 KATAGO_MAX_SIZE = 19
 """The largest board of KataGo's networks."""

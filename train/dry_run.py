@@ -93,7 +93,9 @@ def report(config: DryRunConfig, target: Target) -> Iterator[str]:
       ValueError: invalid settings, or the run needs more memory than a device has.
       MissingCompiler: the target's compiler is not installed.
     """
-    plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
+    with mode.target(target.platform):
+        plan = make_plan(config, target.num_devices)
+    mesh = target.mesh(steps.AXIS)
     yield f"{config.preset} on {target.name}, devices: {target.num_devices}; nothing is run"
     with mode.target(target.platform):
         needed, per_call = memory.check(plan, _limit(target)), learner.steps_per_call()

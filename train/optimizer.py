@@ -63,7 +63,8 @@ def learning_rate(
     Args:
       config: the settings.
       step: i32[]: steps taken.
-      progress: f32[]: x, where `total_steps` is only an estimate; None: by the steps.
+      progress: f32[]: the x to use, as in runs, where `total_steps` is only an estimate: the
+        fraction of the iterations done before this step's; None: x by the steps.
     """
     step = jnp.asarray(step)
     warm = jnp.minimum(1.0, (step + 1) / config.warmup_steps)

@@ -140,7 +140,7 @@ def _check_learns(config: TrainConfig, buffer: BufferConfig, per_device: int) ->
         raise ValueError(
             f"--capacity {config.capacity}: the run would never learn, as {some} of --batch-size "
             f"{config.batch_size} at --reuse {config.reuse:g} must wait for {least} positions on "
-            f"each device; expected more than {least}, or a smaller --batch-size"
+            f"each device; expected at least {least}, or a smaller --batch-size"
         )
 
 

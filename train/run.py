@@ -390,10 +390,12 @@ class _Session:
             folder.cut_lines(config.folder / name, iteration)
         self.mirror.forget(folder.set_later_weights_aside(config.folder, iteration))
         params = self._params()
-        if not folder.has_weights(config.folder, iteration, params):
+        # With a gate's match due, which of two networks plays is not known yet.
+        if not self.loop.gate_due and not folder.has_weights(config.folder, iteration, params):
             self._write_weights(params, iteration)
         self.mirror.drop_after(iteration)
-        self._publish(iteration)
+        if not self.loop.gate_due:
+            self._publish(iteration)
 
     def _play_missed_gate(self) -> None:
         """Play the gate's match that a stop prevented, and write the network that plays then."""
@@ -408,7 +410,6 @@ class _Session:
             if lines and lines[-1]["iteration"] == iteration:
                 folder.add_to_last_line(self.metrics, numbers)
             self._write_weights(self._params(), iteration)
-            self.published = -math.inf  # `_tidy` has just published the network before
             self._publish(iteration)
 
         self._run_on_first(record)

@@ -30,7 +30,7 @@ from jax import lax
 from jax.sharding import Mesh
 
 from gozero.apps import flags, runtime
-from gozero.compile import mode
+from gozero.compile import collectives, mode
 from gozero.nets import weights
 from gozero.play import shards
 from gozero.play.devices import (
@@ -208,7 +208,9 @@ class Source:
         old = time.monotonic() - self._changed >= PAUSE_S
         if old and not self._last_message:
             minutes = f"{PAUSE_S / 60:.0f} minutes"
-            self._report(f"pausing: no newer weights at {self.shared.name} for {minutes}")
+            self._report(
+                f"pausing: the run at {self.shared.name} has recorded no iteration for {minutes}"
+            )
         return old
 
     def refresh(self) -> bool:
@@ -263,6 +265,7 @@ class SelfPlay:
             return stack(games.start(plan.play, plan.buffer, seed, own.astype(jnp.int32)))
 
         self.playing = on_each(mesh, start, (), DIVIDED)()
+        self._compiled: dict[int, Callable[..., Playing]] = {}
 
     def play(self, params: Any, iteration: int) -> tuple[Rows, np.ndarray]:
         """Play some moves of every game, with the weights of an iteration.
@@ -270,9 +273,15 @@ class SelfPlay:
         Returns:
           (rows [n] of the games that ended, their frequencies [n] in `buffer.FREQUENCY_UNIT`s).
         """
-        play = _play_on_each(self.plan, self.plan.simulations(iteration), self.mesh)
-        self.playing = play(params, self.playing)
+        self.playing = self._play(self.plan.simulations(iteration), params)
         return self.collect()
+
+    def _play(self, simulations: int, params: Any) -> Playing:
+        if simulations not in self._compiled:
+            play = _play_on_each(self.plan, simulations, self.mesh)
+            lowered = play.lower(params, self.playing)
+            self._compiled[simulations] = collectives.compiled(lowered, self.mesh)
+        return self._compiled[simulations](params, self.playing)
 
     def collect(self) -> tuple[Rows, np.ndarray]:
         """The result of `play`, copied from the devices."""

@@ -177,8 +177,9 @@ def _mctx(target: Target, size: int, batch: int) -> Program:
 def _preset(target: Target, preset: str, part: str, **changes: Any) -> Program:
     """A run's self-play or learner, on all devices of the target."""
     config = dataclasses.replace(PRESETS[preset], **changes)
-    plan, mesh = make_plan(config, target.num_devices), target.mesh(steps.AXIS)
+    mesh = target.mesh(steps.AXIS)
     with mode.target(target.platform):
+        plan = make_plan(config, target.num_devices)
         num_steps = learner.steps_per_call()
     function, args_of = dry_run.programs(plan, mesh, num_steps)[part]
     begin = lambda: steps.begin(plan, mesh)

@@ -32,7 +32,7 @@ _EXPERTS = {"priors": "mm", "expert_bonus": 0.1, "expert_visits": 1.0}
 _HEURISTIC_SEARCHES = "heuristic", "heuristic-10000", "taught-experts", "taught-experts-10000"
 
 _LITERAL = Side(**settings_of("literal", 9), resign=-0.95)
-"""Algorithm 2 exactly as the paper prints it."""
+"""Algorithm 2 as the paper prints it, but that a playout's passes are not credited."""
 _PLAIN = {"leaves": 1, "nakade": False, "reuse": False}
 _DEVIATIONS = {
     "first-action": {"first_action": True},
@@ -192,7 +192,7 @@ MATCHES |= {
 }
 MATCHES |= BY_TIME | LARGE | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
-`literal` (the paper's algorithm exactly as printed, against our default), in `literal-*` (one part
+`literal` (the paper's algorithm as printed, against our default), in `literal-*` (one part
 of it), `form-*` (another form of a part), `small-k*`, and `as-uct-k-*` (MC-RAVE with UCT's
 exploration and value of untried actions, against UCT); `*-1-leaf` evaluate one leaf a step, as
 the paper's search does, where the matches without this ending evaluate two; those named by a board

@@ -26,7 +26,13 @@ class ConnectFourConfig(ExperimentConfig):
     network has learnt since, everything.
     """
 
-    QUICK: ClassVar = {"weights": WEIGHTS, "games": 20, "positions": 20, "batch": 20}
+    QUICK: ClassVar = {
+        "weights": WEIGHTS,
+        "games": 20,
+        "positions": 20,
+        "batch": 20,
+        "out": pathlib.Path("runs/connect_four_quick"),
+    }
 
     minutes: float = setting(0.0, least=0, unit="minutes")
     """How long to learn in this session; 0 only measures."""

@@ -1,4 +1,4 @@
-"""Games of which a search must not consider some moves, and positions after passes."""
+"""Games in which a search must not consider some moves, and positions after passes."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from gozero.play import openings
 from gozero.search import move_choice, reuse
 from gozero.search import search as searching
 from gozero.search.config import SearchConfig
-from gozero.search.game import NO_ACTION as NO_ACTION
 from gozero.search.game import Evaluator, Game, positions_of
 
 

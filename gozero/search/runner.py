@@ -178,21 +178,21 @@ class Runner:
             running = self._programs.advance(running, params, np.int32(chunk), np.int32(last))
             done = int(running.steps)  # blocks until it is done
             is_open, now = done == steps_before + chunk and done < last, self.clock()
-            chunk_seconds = now - before
+            taken = now - before
             if is_open and look is not None:
                 is_open, now = not look(running, False), self.clock()
-            chunk = chunk if in_one else self._next(chunk, chunk_seconds, end - now)
+            chunk = chunk if in_one else self._next(chunk, taken, end - now)
             is_open = is_open and chunk > 0
         if look is not None:
             look(running, True)
         return self._finish(running.tree, running._replace(tree=None))
 
-    def _next(self, chunk: int, chunk_seconds: float, seconds_left: float) -> int:
-        """The steps of the next chunk, after one that took `chunk_seconds`; 0: no time for one."""
+    def _next(self, chunk: int, taken: float, seconds_left: float) -> int:
+        """The steps of the next chunk, after one that took `taken` seconds; 0: no time for one."""
         if self.chunk_seconds is None:
-            return chunk if chunk_seconds <= seconds_left else 0
-        fitting = chunk * seconds_left / max(chunk_seconds, 1e-9)
-        return max(0, int(min(next_chunk(chunk, chunk_seconds, self.chunk_seconds), fitting)))
+            return chunk if taken <= seconds_left else 0
+        fitting = chunk * seconds_left / max(taken, 1e-9)
+        return max(0, int(min(next_chunk(chunk, taken, self.chunk_seconds), fitting)))
 
 
 class TwoPrograms:
@@ -243,9 +243,9 @@ class TwoPrograms:
             begun.result()
 
 
-def next_chunk(chunk: int, chunk_seconds: float, target_seconds: float) -> int:
-    """The steps that fit `target_seconds` if a chunk took `chunk_seconds`; at most 4 * chunk."""
-    return max(1, min(4 * chunk, int(chunk * target_seconds / max(chunk_seconds, 1e-4))))
+def next_chunk(chunk: int, taken: float, target_seconds: float) -> int:
+    """The steps that fit `target_seconds` if a chunk took `taken` seconds; at most 4 * chunk."""
+    return max(1, min(4 * chunk, int(chunk * target_seconds / max(taken, 1e-4))))
 
 
 def _signature(arguments: Any) -> Any:

@@ -176,7 +176,7 @@ def test_input_is_not_read_while_too_many_queries_are_pending(monkeypatch):
     line = b"x" * 9 + b"\n"
     size = len(line) + run.LINE_BYTES
     monkeypatch.setattr(run, "MAX_BUFFERED", 10 * size)
-    monkeypatch.setattr(run, "PIECE", 0.001)
+    monkeypatch.setattr(run, "CHECK_EVERY_S", 0.001)
     server = run.Server(CONFIG, io.StringIO())
     listener = threading.Thread(target=server.listen, args=(io.BytesIO(line * 40),))
     listener.start()

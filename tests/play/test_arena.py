@@ -17,9 +17,9 @@ from gozero.go import rules as go
 from gozero.go import scoring
 from gozero.play import arena, openings, player
 from gozero.play.evaluators import playout_evaluator
-from gozero.play.player import NO_ACTION, Choice, Player, policy_player, random_player
+from gozero.play.player import Choice, Player, policy_player, random_player
 from gozero.search.config import Ensemble, SearchConfig
-from gozero.search.game import Evaluation
+from gozero.search.game import NO_ACTION, Evaluation
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 from tests.search.evaluators import hash_evaluate, observe_position
 

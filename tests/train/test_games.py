@@ -398,7 +398,7 @@ def test_a_teacher_is_prepared_once_for_all_moves(run):
     def evaluate(params, key, plies):
         return Evaluation(jnp.zeros((CONFIG.batch, 10)), plies * params["prepared"])
 
-    observe = lambda context, position, trail: position.ply.astype(jnp.float32)
+    observe = lambda context, position, ancestors: position.ply.astype(jnp.float32)
     teacher = Evaluator(evaluate, jnp.float32(0.1), observe, prepare=prepare)
     settings = CONFIG, BUFFER, Evaluator(None), 3, None
     play = functools.partial(games.play_moves, *settings, teacher=teacher)

@@ -151,7 +151,7 @@ def test_a_replay_too_small_for_a_call_of_the_learner_is_refused(monkeypatch):
     options = {"capacity": 500, "reuse": 2.5}
     assert make_plan(tiny.config(batch_size=72, **options)).buffer.capacity == 500  # 461 are enough
     assert make_plan(tiny.config(batch_size=144, **options), 2).buffer.capacity == 500
-    with pytest.raises(ValueError, match=r"16 steps of --batch-size 80 .* more than 512, or"):
+    with pytest.raises(ValueError, match=r"16 steps of --batch-size 80 .* at least 512, or"):
         make_plan(tiny.config(batch_size=80, **options))
     played = worker.plan_of(tiny.config(batch_size=80, reuse=0.1))  # which does not learn
     assert played.buffer.capacity < 500

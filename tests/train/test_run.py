@@ -299,7 +299,7 @@ def test_a_run_goes_on_without_a_flag_that_had_no_effect(tmp_path):
         (
             {"batch_size": 512},
             "--capacity 500: the run would never learn, as a step of --batch-size 512 at "
-            "--reuse 1 must wait for 512 positions on each device; expected more than 512, or a ",
+            "--reuse 1 must wait for 512 positions on each device; expected at least 512, or a ",
         ),
         ({"devices": 4096}, "--devices 4096: only .* devices are available"),
         ({"opening_plies": 99}, "openings: 99 plies; expected fewer than"),

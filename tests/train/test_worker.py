@@ -357,7 +357,7 @@ def test_without_newer_weights_it_pauses_with_one_message(tmp_path, monkeypatch,
     assert [iteration for _, iteration in played] == [3] * 30 + [6] * 30
     assert played[29][0] < worker.PAUSE_S <= 5400 <= played[30][0] < 5410
     stderr_lines = capsys.readouterr().err.splitlines()
-    assert sum(line.startswith("pausing: no newer weights") for line in stderr_lines) == 2
+    assert sum(line.startswith("pausing: the run at") for line in stderr_lines) == 2
     assert writer.rows == 120
 
 
@@ -380,7 +380,7 @@ def test_a_worker_plays_on_while_the_run_records_iterations(tmp_path, monkeypatc
     assert exchange.newest(shared) == source.newest == published._replace(done=5)
     now[0] = 2 * worker.PAUSE_S
     assert source.is_old
-    assert capsys.readouterr().err.count("pausing: no newer weights") == 2
+    assert capsys.readouterr().err.count("pausing: the run at") == 2
     exchange.record_iterations(shared, 5)
     assert source.refresh()
     assert source.is_old

@@ -1,7 +1,7 @@
 """``gozero analyze --json``: queries of KataGo's protocol, each answered when its search ends.
 
-One thread reads lines. The positions of a batch are searched together, in pieces of a tenth of a
-second; between two pieces, new lines are handled: queries are queued, and terminated ones end.
+One thread reads lines. The positions of a batch are searched together, in chunks of a tenth of a
+second; between two chunks, new lines are handled: queries are queued, and terminated ones end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gozero.apps.analysis.search import Searches
 
 PROG = "gozero analyze"
-PIECE = 0.1
+CHECK_EVERY_S = 0.1
 """About how many seconds pass between two checks for input."""
 MAX_BUFFERED = 2**25
 """The most bytes of lines read ahead and of waiting positions; beyond that, input must wait."""
@@ -108,7 +108,7 @@ class Server:
                 self._bytes_read += len(line[0]) + LINE_BYTES
                 self._inbox.put(line)
                 while self._bytes_read - self._bytes_handled + self._bytes_waiting > MAX_BUFFERED:
-                    time.sleep(PIECE)
+                    time.sleep(CHECK_EVERY_S)
         except OSError as error:
             self._inbox.put(error)
         except ValueError:  # the stream was closed meanwhile
@@ -306,7 +306,7 @@ class Server:
             before = self._clock()
             running = searches.advance(running, steps)
             now, done = self._clock(), done + steps * leaves
-            steps = next_chunk(steps, now - before, PIECE)
+            steps = next_chunk(steps, now - before, CHECK_EVERY_S)
             self._handle_lines(wait=False)
             over = {i for i, job in open_jobs.items() if self._is_over(job, done, now)}
             due = over | {i for i, job in open_jobs.items() if now >= job.next_report}

@@ -429,7 +429,9 @@ def test_a_program_cannot_think_for_free_while_it_is_told_a_move(tmp_path, monke
     games = results(tmp_path / "run")
     assert [(games[i]["result"], games[i]["moves"]) for i in (0, 1)] == [("W+T", 2), ("B+T", 1)]
     assert re.fullmatch(r"White lost on time: 1\.\d s, of 1 s", games[1]["why"])
-    assert games[0]["replies"][0] == pytest.approx([0.0, 1.0], abs=0.3)
+    first, second = games[0]["replies"][0]
+    assert first < 0.5
+    assert 1.0 <= second < 2.0
     assert games[1]["seconds"][0] >= 1.0
 
 

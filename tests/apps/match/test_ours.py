@@ -19,7 +19,8 @@ from gozero.games.go import go_game
 from gozero.games.registry import named_game
 from gozero.go.rules import Rules
 from gozero.play import arena, lockstep, setups
-from gozero.play.player import NO_ACTION, Turn, policy_player
+from gozero.play.player import Turn, policy_player
+from gozero.search.game import NO_ACTION
 from tests.apps.match.match_runs import results, scripted
 from tests.play.test_lockstep import evaluated_by_hashes
 
