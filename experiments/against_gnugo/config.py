@@ -75,11 +75,11 @@ _SMALL_K = {
 _FIGURE_5 = {"leaves": 1, "reuse": False, "resign": -0.9}
 
 
-def _small_k_match(**flags) -> Match:
+def _small_k_match(games: int = 40, **flags) -> Match:
     player = _our_side(
         **(_FIGURE_5 | {"playouts": "mogo", "rave_bias": None, "rave_k": 1.0} | flags)
     )
-    return Match(player, 40, opponent=_our_side(**_FIGURE_5, playouts="mogo"), openings=4)
+    return Match(player, games, opponent=_our_side(**_FIGURE_5, playouts="mogo"), openings=4)
 
 
 MATCHES = {
@@ -177,6 +177,10 @@ VERSION = {
 MATCHES |= {name: _small_k_match(**flags) for name, flags in _SMALL_K.items()}
 MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
 MATCHES |= {
+    f"per-action-k-{k}": _small_k_match(100, rave_k=float(k), rave_per_action=True)
+    for k in (100, 1000, 10_000)
+}
+MATCHES |= {
     f"as-uct-k-{k}": Match(
         _our_side(
             1000,
@@ -193,8 +197,8 @@ MATCHES |= {
 MATCHES |= BY_TIME | LARGE | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm as printed, against our default), in `literal-*` (one part
-of it), `form-*` (another form of a part), `small-k*`, and `as-uct-k-*` (MC-RAVE with UCT's
-exploration and value of untried actions, against UCT); `*-1-leaf` evaluate one leaf a step, as
+of it), `form-*` (another form of a part), `small-k*`, `per-action-k-*` (Eq. 19 by the action's own
+visits), and `as-uct-k-*` (MC-RAVE with UCT's exploration and value of untried actions, against UCT); `*-1-leaf` evaluate one leaf a step, as
 the paper's search does, where the matches without this ending evaluate two; those named by a board
 are `LARGE`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`.
 """
