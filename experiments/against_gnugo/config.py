@@ -198,9 +198,10 @@ MATCHES |= BY_TIME | LARGE | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm as printed, against our default), in `literal-*` (one part
 of it), `form-*` (another form of a part), `small-k*`, `per-action-k-*` (Eq. 19 by the action's own
-visits), and `as-uct-k-*` (MC-RAVE with UCT's exploration and value of untried actions, against UCT); `*-1-leaf` evaluate one leaf a step, as
-the paper's search does, where the matches without this ending evaluate two; those named by a board
-are `LARGE`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`.
+visits), and `as-uct-k-*` (MC-RAVE with UCT's exploration and value of untried actions, against
+UCT); `*-1-leaf` evaluate one leaf a step, as the paper's search does, where the matches without
+this ending evaluate two; those named by a board are `LARGE`. The paper is Gelly & Silver (2011),
+who used GNU Go 3.7.10, the opponent in `VERSION`.
 """
 
 
