@@ -76,11 +76,12 @@ GELLY_SILVER = (
         "4.6.3",
         "the best hand-selected schedule against minimum mean squared error",
         (-80, -80),
-        "schedules/results/results.csv",
-        {"series": "hand-selected", "label": "k = 1000", "anchor": "False"},
-        "schedules.run --simulations 400 --games 100 --parallel 100 --resign -0.9",
+        "schedules/results/3000/results.csv",
+        {"series": "hand-selected", "label": "k = 30000", "anchor": "False"},
+        "schedules.run --simulations 3000 --games 100 --parallel 100 --resign -0.9 --ks 300 1000 "
+        "3000 10000 30000 100000 --biases 0.01 --means even",
         _NOT_KNOWN,
-        "against each other, not GNU Go; 400 simulations",
+        "against each other, not GNU Go; 3,000 simulations, the best of six k",
         elo=True,
     ),
     Figure(
