@@ -178,7 +178,7 @@ MATCHES |= {name: _small_k_match(**flags) for name, flags in _SMALL_K.items()}
 MATCHES["small-k-uct"] = _small_k_match(search="uct", rave_k=None, exploration=0.25, first_play=1.0)
 MATCHES |= {
     f"per-action-k-{k}": _small_k_match(100, rave_k=float(k), rave_per_action=True)
-    for k in (100, 1000, 10_000)
+    for k in (10, 30, 100, 1000, 10_000)
 }
 MATCHES |= {
     f"as-uct-k-{k}": Match(
