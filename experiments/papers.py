@@ -73,6 +73,18 @@ GELLY_SILVER = (
         comparable=False,
     ),
     Figure(
+        "Fig. 5",
+        "MC-RAVE, k = 1,000, by the visits of the action in Eq. 19, where the node's are printed; "
+        "3,000 simulations",
+        (0.5, 0.6),
+        _GNUGO,
+        {"match": "per-action-k-1000"},
+        "against_gnugo.run --only per-action-k-1000",
+        "with the node's visits 12.5% ([schedules](../../experiments/schedules/))",
+        "ours against our MC-RAVE with the minimum mean squared error schedule, not GNU Go",
+        comparable=False,
+    ),
+    Figure(
         "4.6.3",
         "the best hand-selected schedule against minimum mean squared error",
         (-80, -80),
@@ -80,8 +92,9 @@ GELLY_SILVER = (
         {"series": "hand-selected", "label": "k = 30000", "anchor": "False"},
         "schedules.run --simulations 3000 --games 100 --parallel 100 --resign -0.9 --ks 300 1000 "
         "3000 10000 30000 100000 --biases 0.01 --means even",
-        _NOT_KNOWN,
-        "against each other, not GNU Go; 3,000 simulations, the best of six k",
+        "",
+        "against each other, not GNU Go; 3,000 simulations, the best of six k; by the node's "
+        "visits in Eq. 19, as printed",
         elo=True,
     ),
     Figure(
