@@ -30,6 +30,18 @@ def ample_move_limit(size: int) -> int:
     return max(400, 6 * size * size)
 
 
+def move_limit_for(size: int, num_moves: int) -> int:
+    """`ample_move_limit`, for a record of so many moves.
+
+    Raises:
+      ValueError: the record has more; most are passes then, which no rule limits.
+    """
+    limit = ample_move_limit(size)
+    if num_moves > limit:
+        raise ValueError(f"{num_moves:,} moves; expected at most {limit} on {size}x{size}")
+    return limit
+
+
 class HostGame:
     """A game in which either colour may move at any time, as GTP and SGF allow.
 

@@ -249,13 +249,10 @@ class Engine:
             the board is then unchanged. Or its komi or stones cannot be played, or a move is
             illegal; the board is then empty.
         """
-        from gozero.apps.host_game import ample_move_limit
+        from gozero.apps.host_game import move_limit_for
 
-        moves, limit = record.moves[:num_moves], ample_move_limit(record.size)
-        if len(moves) > limit:  # mostly passes, which no rule limits
-            raise ValueError(
-                f"{len(moves):,} moves; expected at most {limit} on {record.size}x{record.size}"
-            )
+        moves = record.moves[:num_moves]
+        move_limit_for(record.size, len(moves))
         self.set_size(record.size)
         self.set_komi(record.komi)
         by_handicap = record.handicap == len(record.black_stones) and not record.white_stones

@@ -11,7 +11,7 @@ import numpy as np
 
 from gozero.apps import settled
 from gozero.apps.forecast import forecast
-from gozero.apps.host_game import HostGame, IllegalMove, ample_move_limit
+from gozero.apps.host_game import HostGame, IllegalMove, ample_move_limit, move_limit_for
 from gozero.apps.restricted import to_analyse
 from gozero.apps.review.config import ReviewConfig
 from gozero.apps.sgf import GameRecord
@@ -119,11 +119,7 @@ def _states(rules: Rules, name: str, record: GameRecord) -> list[GameState]:
       ValueError: the game cannot be played, or has more moves than the rules' limit.
     """
     try:
-        if len(record.moves) > rules.move_limit:  # mostly passes, which no rule limits
-            raise ValueError(
-                f"{len(record.moves):,} moves; expected at most {rules.move_limit} on "
-                f"{rules.size}x{rules.size}"
-            )
+        move_limit_for(rules.size, len(record.moves))
         stones = record.black_stones, record.white_stones
         start = from_points(rules, *stones, record.first_player, record.komi)
         game = HostGame(rules, start=start)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gozero.apps import sgf
-from gozero.apps.host_game import HostGame, ample_move_limit
+from gozero.apps.host_game import HostGame, move_limit_for
 from gozero.apps.sgf import GameRecord
 from gozero.go import coords
 from gozero.go.coords import KoRule
@@ -58,11 +58,7 @@ class Variations:
         remember: bool = False,
     ):
         self.record = record
-        count, limit = len(record.moves), ample_move_limit(record.size)
-        if count > limit:
-            raise ValueError(
-                f"{count:,} moves; expected at most {limit} on {record.size}x{record.size}"
-            )
+        limit = move_limit_for(record.size, len(record.moves))
         rules = Rules(record.size, ko, suicide, limit, remember)
         stones = record.black_stones, record.white_stones
         self._start = from_points(rules, *stones, record.first_player, record.komi)
