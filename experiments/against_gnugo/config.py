@@ -181,6 +181,14 @@ MATCHES |= {
     for k in (10, 30, 100, 1000, 10_000)
 }
 MATCHES |= {
+    f"rave-per-action-k-{k}": Match(
+        _our_side(leaves=1, playouts="mogo", rave_bias=None, rave_k=float(k), rave_per_action=True),
+        100,
+        paper="50-60%",
+    )
+    for k in (30, 100, 300, 1000, 3000)
+}
+MATCHES |= {
     f"as-uct-k-{k}": Match(
         _our_side(
             1000,
@@ -199,7 +207,8 @@ MATCHES |= BY_TIME | LARGE | VERSION
 `literal` (the paper's algorithm as printed, against our default), in `literal-*` (one part
 of it), `form-*` (another form of a part), `small-k*`, `per-action-k-*` (Eq. 19 by the action's own
 visits), and `as-uct-k-*` (MC-RAVE with UCT's exploration and value of untried actions, against
-UCT); `*-1-leaf` evaluate one leaf a step, as the paper's search does, where the matches without
+UCT); `rave-per-action-k-*` are points of Figure 5, with Eq. 19 by the action's own visits and
+otherwise as `rave-1-leaf`; `*-1-leaf` evaluate one leaf a step, as the paper's search does, where the matches without
 this ending evaluate two; those named by a board are `LARGE`. The paper is Gelly & Silver (2011),
 who used GNU Go 3.7.10, the opponent in `VERSION`.
 """
