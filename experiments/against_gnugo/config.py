@@ -208,9 +208,9 @@ MATCHES |= BY_TIME | LARGE | VERSION
 of it), `form-*` (another form of a part), `small-k*`, `per-action-k-*` (Eq. 19 by the action's own
 visits), and `as-uct-k-*` (MC-RAVE with UCT's exploration and value of untried actions, against
 UCT); `rave-per-action-k-*` are points of Figure 5, with Eq. 19 by the action's own visits and
-otherwise as `rave-1-leaf`; `*-1-leaf` evaluate one leaf a step, as the paper's search does, where the matches without
-this ending evaluate two; those named by a board are `LARGE`. The paper is Gelly & Silver (2011),
-who used GNU Go 3.7.10, the opponent in `VERSION`.
+otherwise as `rave-1-leaf`; `*-1-leaf` evaluate one leaf a step, as the paper's search does, where
+the matches without this ending evaluate two; those named by a board are `LARGE`. The paper is
+Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`.
 """
 
 

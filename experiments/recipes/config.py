@@ -173,3 +173,39 @@ class RowBytesConfig(ExperimentConfig):
 
     def __post_init__(self):
         check(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class RootValueConfig(ExperimentConfig):
+    """Estimates of a root's value that a value head might learn from, against the results of games
+    by the networks that come with the library."""
+
+    QUICK: ClassVar = {"sizes": (7,), "simulations": (8,), "games": 8}
+
+    sizes: tuple[Literal[7, 9], ...] = setting((7, 9))
+    """The boards' sizes."""
+
+    simulations: tuple[int, ...] = setting((16, 32, 64), least=2)
+    """Simulations per move."""
+
+    games: int = setting(256, least=2)
+    """Games of each board, root and number of simulations."""
+
+    plies: int = setting(4, least=0)
+    """Random plies at the start of each game."""
+
+    seed: int = seed_setting()
+    """The seed of the openings and searches."""
+
+    out: pathlib.Path = setting(pathlib.Path("runs/root-value"))
+    """The folder of root_value.csv."""
+
+    EXAMPLES = ("python -m experiments.recipes.root_value",)
+
+    @property
+    def estimate(self) -> float:
+        """From the record in README.md, on two cores."""
+        return len(self.sizes) * (1 + sum(self.simulations) * self.games / 5_000)
+
+    def __post_init__(self):
+        check(self)

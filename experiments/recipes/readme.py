@@ -32,3 +32,20 @@ def row_bytes(path: pathlib.Path) -> str:
             before, after = (float(row[f"{kind}_{dtype}"]) for dtype in ("float16", "uint8"))
             lines[-1].append(f"{before:.1f}, {after:.1f} ({after / before:.0%})")
     return markdown(["", "rows", "replay", "shard, .npz", "shard, .zst"], lines)
+
+
+def root_value(path: pathlib.Path) -> str:
+    """Bias and mean squared error of the estimates of a root's value."""
+    lines = []
+    for row in read_csv(path):
+        bias, against = (
+            "{:+.3f} [{:+.3f}, {:+.3f}]".format(*(float(row[name]) for name in names))
+            for names in (
+                ("bias", "bias_low", "bias_high"),
+                ("against_mean", "against_low", "against_high"),
+            )
+        )
+        cells = [row["board"], row["root"], row["simulations"], row["estimate"], bias]
+        lines.append([*cells, f"{float(row['mse']):.3f}", against])
+    head = ["board", "root", "simulations", "estimate", "bias [95%]", "mean squared error"]
+    return markdown([*head, "against the mean of simulations [95%]"], lines)
