@@ -24,7 +24,7 @@ from experiments.recipes import readme
 from experiments.recipes.config import RootValueConfig
 from gozero.apps import flags
 from gozero.games.go import go_game
-from gozero.go.rules import Rules
+from gozero.go.rules import Rules, init
 from gozero.nets import weights
 from gozero.play import openings
 from gozero.play.networks import network_evaluator
@@ -126,8 +126,8 @@ def errors(moves: Moves) -> Iterator[dict[str, Any]]:
     for i, name in enumerate(ESTIMATES):
         bias = interval(error[..., i], moves.searched)
         against = interval(error[..., i] ** 2 - reference, moves.searched)
-        fields = dict(zip(("bias", "bias_low", "bias_high"), bias, strict=True))
-        fields |= zip(("against_mean", "against_low", "against_high"), against, strict=True)
+        fields: dict[str, Any] = dict(zip(("bias", "bias_low", "bias_high"), bias, strict=True))
+        fields |= dict(zip(("against_mean", "against_low", "against_high"), against, strict=True))
         mse = interval(error[..., i] ** 2, moves.searched)[0]
         yield fields | {"estimate": name, "mse": mse}
 
@@ -137,11 +137,10 @@ def measure(config: RootValueConfig) -> Iterator[Row]:
     for size in config.sizes:
         rules = Rules(size=size, ko="positional")
         game, komi = go_game(rules), jnp.full(config.games, KOMI[size])
+        empty = jax.vmap(lambda komi: init(rules, komi))(komi)
         network, params, _ = weights.load_own(NETWORKS[size], size)
         evaluator = network_evaluator(rules, network, params)
-        starts, _ = openings.draw(
-            game, jax.random.key(config.seed), jax.vmap(game.points.new)(komi), config.plies
-        )
+        starts, _ = openings.draw(game, jax.random.key(config.seed), empty, config.plies)
         for root, simulations in itertools.product(("gumbel", "puct"), config.simulations):
             gumbel, puct = gumbel_search(simulations), puct_search(game, evaluator, simulations)
             how = gumbel if root == "gumbel" else puct
