@@ -9,6 +9,7 @@ search several estimates of the root's value are kept, see `ESTIMATES`. All game
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterator
@@ -137,7 +138,7 @@ def measure(config: RootValueConfig) -> Iterator[Row]:
     for size in config.sizes:
         rules = Rules(size=size, ko="positional")
         game, komi = go_game(rules), jnp.full(config.games, KOMI[size])
-        empty = jax.vmap(lambda komi: init(rules, komi))(komi)
+        empty = jax.vmap(functools.partial(init, rules))(komi)
         network, params, _ = weights.load_own(NETWORKS[size], size)
         evaluator = network_evaluator(rules, network, params)
         starts, _ = openings.draw(game, jax.random.key(config.seed), empty, config.plies)
