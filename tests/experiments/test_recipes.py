@@ -6,14 +6,16 @@ import dataclasses
 import itertools
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.recipes import run
-from experiments.recipes.config import RECIPES, RecipesConfig
+from experiments.recipes import root_value, run
+from experiments.recipes.config import RECIPES, RecipesConfig, RootValueConfig
 from gozero.runs import files
 from gozero.runs.statistics import elo
+from gozero.search.search import SearchResult
 from train.plan import make_plan
 
 
@@ -98,3 +100,45 @@ def test_a_folder_of_other_terms_is_refused(tmp_path):
         pass
     with pytest.raises(ValueError, match=r"begun with other terms: .*budget"):
         run._folder(RecipesConfig(out=tmp_path, budget=1.0))
+
+
+def test_a_root_value_by_the_policy_target():
+    """By hand: v_mix = 0.1 / 4 + 3/4 (0.5 * 0.5 - 0.3 * 0.5) / 0.8 = 0.11875, and
+    0.6 * 0.5 - 0.1 * 0.5 + 0.3 * 0.11875 = 0.285625."""
+    rows = ([2, 1, 0], [0.5, -0.5, 0.0], [0.6, 0.1, 0.3], [0.5, 0.3, 0.2])
+    visits, q, target, prior = (jnp.array([row]) for row in rows)
+    action, ok = jnp.array([0]), jnp.array([True])
+    result = SearchResult(action, visits, q, target, jnp.array([0.2]), ok, None)
+    result = result._replace(prior=prior, raw_value=jnp.array([0.1]))
+    np.testing.assert_allclose(root_value.by_target(result), [0.285625], rtol=1e-6)
+
+
+def test_errors_of_root_values_with_intervals_by_games():
+    """By hand: games of two moves and of one, won and lost by whoever moves first."""
+    values = np.zeros((2, 2, 3))
+    values[:, 0] = [[1.0, 0.5, 1.0], [-1.0, 0.0, -0.5]]
+    values[0, 1] = [0.0, 0.5, -1.0]
+    outcomes, searched = (
+        np.array([[1.0, -1.0], [-1.0, 1.0]]),
+        np.array([[True, True], [True, False]]),
+    )
+    found = list(root_value.errors(root_value.Moves(values, outcomes, searched)))
+    assert [x["estimate"] for x in found] == list(root_value.ESTIMATES)
+    np.testing.assert_allclose([x["bias"] for x in found], [1 / 3, 2 / 3, 1 / 6])
+    np.testing.assert_allclose([x["mse"] for x in found], [1 / 3, 3.5 / 3, 0.25 / 3])
+    np.testing.assert_allclose(found[0]["against_mean"], -2.5 / 3)
+    # The sums of errors of the first estimate are 0 and 1 of 2 and 1 moves: -2/3 and 2/3 about the
+    # mean of 1/3, so the half width is 1.96 sqrt(2 * 8/9) / 3.
+    half = 1.96 * math.sqrt(16 / 9) / 3
+    np.testing.assert_allclose(
+        [found[0]["bias_low"], found[0]["bias_high"]], [1 / 3 - half, 1 / 3 + half]
+    )
+    assert found[1]["against_low"] == found[1]["against_high"] == 0
+
+
+@pytest.mark.thorough
+def test_games_of_root_values_are_played_to_the_end():
+    config = RootValueConfig(sizes=(7,), simulations=(2,), games=2, plies=40)
+    rows = list(root_value.measure(config))
+    assert [row.estimate for row in rows] == [*root_value.ESTIMATES] * 2
+    assert all(row.moves >= 4 and 0 <= row.mse <= 4 for row in rows)
