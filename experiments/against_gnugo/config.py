@@ -53,7 +53,16 @@ _FORMS = {
     "pruned": {"nodes": 300},
 }
 """Forms that the paper mentions or tries besides its Algorithm 2."""
-_BACKUPS = {"max": {"backup": "max"}, "mix": {"backup": "mix"}}
+_UCT_FORMS = {
+    "max": {"backup": "max"},
+    "mix": {"backup": "mix"},
+    "tuned": {"ucb_tuned": True, "exploration": 0.5},
+    "exploration-0.1": {"exploration": 0.1},
+    "exploration-0.5": {"exploration": 0.5},
+    "first-play-0.7": {"first_play": 0.7},
+    "first-play-1.3": {"first_play": 1.3},
+}
+"""Of UCT: the first two are Coulom's backups, the others what MoGo varied."""
 
 _SMALL_K = {
     "small-k": {},
@@ -122,7 +131,7 @@ MATCHES |= {
     f"form-{name}": Match(
         dataclasses.replace(_PLAIN_UCT, **flags), 100, opponent=_PLAIN_UCT, openings=4
     )
-    for name, flags in _BACKUPS.items()
+    for name, flags in _UCT_FORMS.items()
 }
 MATCHES |= {
     f"{name}-1-leaf": dataclasses.replace(

@@ -28,7 +28,8 @@ SMALL_K = (
 )
 FORMS = (
     *("ancestor", "learnt-bias", "mean-amaf", "mean-mixture", "plain-bonus", "even-game"),
-    *("truncated", "pruned", "max", "mix"),
+    *("truncated", "pruned", "max", "mix", "tuned", "exploration-0.1", "exploration-0.5"),
+    *("first-play-0.7", "first-play-1.3"),
 )
 ASKED = {  # match: simulations, games, required bounds, target
     "uct": (3000, 200, (0.12, 0.40), None),
