@@ -131,6 +131,10 @@ class TrainConfig:
     N visits. Visits that were only forced count neither for policy targets nor for the move played.
     KataGo uses 2; 0 forces none."""
 
+    root_temperature: float = setting(1.0, above=0)
+    """With puct: T; the root's priors are P^(1/T), normalised, before the noise is added. Above 1
+    they are flatter, which keeps moves alive; KataGo's paper has 1.03."""
+
     leaves: int = setting(1, least=1)
     """Leaves of a tree that are evaluated together; must divide all numbers of simulations."""
 
@@ -282,6 +286,7 @@ class TrainConfig:
         Conflict("reuse_subtree", "root=gumbel", "its root counts the visits of one search"),
         Conflict("forced_playouts", "root=gumbel", "its root visits only the moves it sampled"),
         Conflict("dirichlet_fraction dirichlet_alpha", "root=gumbel", "it adds its own noise"),
+        Conflict("root_temperature", "root=gumbel", "it samples moves by the priors themselves"),
         Conflict(
             "!virtual_loss=1", "root=gumbel", "its root counts a leaf as one visit; omit it", True
         ),

@@ -241,6 +241,7 @@ def _full_search(
         leaves=config.leaves,
         virtual_loss=config.virtual_loss,
         root_select=ForcedPlayouts(rule, forced) if forced else None,
+        root_temperature=config.root_temperature,
         dirichlet_fraction=config.dirichlet_fraction,
         dirichlet_alpha=config.dirichlet_alpha or plain.dirichlet_alpha,
         transpositions=transpositions,

@@ -58,6 +58,7 @@ FLAGS = {
     "forced_playouts": Flag(
         3.0, "play.search.root_select", ForcedPlayouts(Puct(1.25, 19_652), 3.0), PUCT
     ),
+    "root_temperature": Flag(1.1, "play.search.root_temperature", given=PUCT),
     "leaves": Flag(2, "play.search.leaves"),
     "virtual_loss": Flag(5, "play.search.virtual_loss", given=PUCT | {"leaves": 2}),
     "reuse_subtree": Flag(True, "play.reuse_subtree", given=PUCT),

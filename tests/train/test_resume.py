@@ -339,6 +339,7 @@ EVERY_OPTION = {
     "leaves": 2,
     "reuse_subtree": True,
     "forced_playouts": 2.0,
+    "root_temperature": 1.1,
     "transpositions": True,
     "features": "zero",
     "temperature": 0.8,
