@@ -35,7 +35,6 @@ from gozero.search.game import Ancestors, Game, History, Points, no_ancestors
 def go_game(
     rules: Rules,
     observe: Callable[[GameState, Position, Ancestors], Any] | None = None,
-    reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> Game:
     """Go under `rules`; a new game has 7 points of komi. Cached: same arguments, same object.
 
@@ -46,8 +45,6 @@ def go_game(
       rules: the rules.
       observe: (state, position, ancestors) -> what an evaluator without its own `observe` sees;
         None: the position and the komi.
-      reward: maps a finished game's score to its value: by default won, lost or drawn. For the
-        margin see `scoring.by_margin`; the evaluator's values should then be margins too.
     """
     observe = observe or _observe
 
@@ -55,7 +52,7 @@ def go_game(
         return _legal(rules, state, position, ancestors)
 
     def scored(state: GameState, position: Position) -> tuple[jax.Array, jax.Array, jax.Array]:
-        return _scored(rules, state, position, reward)
+        return _scored(rules, state, position)
 
     def outcome(state: GameState, position: Position) -> tuple[jax.Array, jax.Array]:
         return scored(state, position)[:2]
@@ -152,7 +149,7 @@ def _legal(rules: Rules, state: GameState, position: Position, ancestors: Ancest
 
 
 def _scored(
-    rules: Rules, state: GameState, position: Position, reward: Callable
+    rules: Rules, state: GameState, position: Position
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(over bool[], value f32[], points f32[]) for the player to move; valid where over.
 
@@ -164,4 +161,4 @@ def _scored(
     )
     score = scoring.area_difference(rules, counted).astype(jnp.float32) - state.komi
     for_mover = lambda for_black: jnp.where(position.to_play == 0, for_black, -for_black)
-    return over, for_mover(reward(score)), for_mover(score)
+    return over, for_mover(jnp.sign(score)), for_mover(score)

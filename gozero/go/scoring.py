@@ -59,11 +59,3 @@ def ownership(rules: Rules, state: GameState) -> jax.Array:
     """i8[size, size]: as `owners`, of a game's board as it stands, dead stones included."""
     check_state(rules, state)
     return owners(rules, state.position.black, state.position.white)
-
-
-def by_margin(rules: Rules) -> Callable[[jax.Array], jax.Array]:
-    """A reward that grows with the score: f32 points -> score / size^2, clipped to [-1, 1].
-
-    The usual reward, `jnp.sign`, distinguishes only won, lost and drawn games.
-    """
-    return lambda score: jnp.clip(score / rules.num_points, -1.0, 1.0)

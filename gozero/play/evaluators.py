@@ -148,7 +148,6 @@ def playout_evaluator(
     max_moves: int | None = None,
     value_at_cut: Callable | None = None,
     first_plays: FirstPlayKind = False,
-    reward: Callable[[jax.Array], jax.Array] = jnp.sign,
     first_action: bool = False,
 ) -> Evaluator:
     """Evaluates each leaf by one playout that fills no own eyes; the prior is uniform.
@@ -166,7 +165,6 @@ def playout_evaluator(
         `SearchConfig(amaf=..., select=...)` with a rule of `search.rules.rave`; the evaluator's
         `select` is then such a rule. "same", for `Amaf(first="same")`: where each player has played
         at all. Passes do not count.
-      reward: maps a score to its value; give `go_game` the same.
       first_action: whether the playout's first action counts as one visit at the leaf:
         N(s_T, a_T) = 1, and Q is the outcome. The visits of a node's actions then sum to its own,
         as in Algorithms 1 and 2 of Gelly & Silver (2011), if each node is evaluated once and that
@@ -192,7 +190,7 @@ def playout_evaluator(
         options = {"max_moves": max_moves, "ends": ends, "first_plays": first_plays}
         options |= {"last": last[0] if last else None}
         playouts = play_out(policy._replace(params=params), rules, positions, key, **options)
-        for_black = outcomes(playouts, komi, value_at_cut, reward)
+        for_black = outcomes(playouts, komi, value_at_cut)
         white = positions.to_play == WHITE
         value = jnp.where(white, -for_black, for_black)
         logits = jnp.zeros((komi.shape[0], rules.num_actions))

@@ -490,7 +490,6 @@ def outcomes(
     playouts: Playouts,
     komi: jax.Array,
     value_at_cut: Callable | None = None,
-    reward: Callable[[jax.Array], jax.Array] = jnp.sign,
 ) -> jax.Array:
     """f32[B] in [-1, 1]: the results for Black: 1 won, -1 lost, 0 drawn.
 
@@ -499,9 +498,8 @@ def outcomes(
       komi: f32[B] or f32[].
       value_at_cut: the value of playouts that were cut: (playouts, komi) -> f32[B] in [-1, 1],
         for Black. None scores the area as it stands.
-      reward: maps scores f32[B], komi included, to values; `scoring.by_margin` makes another.
     """
-    by_area = reward(playouts.score.astype(jnp.float32) - komi)
+    by_area = jnp.sign(playouts.score.astype(jnp.float32) - komi)
     if value_at_cut is None:
         return by_area
     return jnp.where(playouts.finished, by_area, value_at_cut(playouts, komi))

@@ -23,7 +23,7 @@ def of_result(over: jax.Array, value: jax.Array) -> jax.Array:
     """i8[...]: the result that a finished game proves, by its value for the player to move.
 
     Only the exact values +1, 0 and -1 are a win, a draw and a loss. Any other value, such as a
-    reward for the margin, proves nothing: a better one might exist.
+    margin, proves nothing: a better one might exist.
     """
     known = over & ((value == 1) | (value == 0) | (value == -1))
     return jnp.where(known, jnp.where(known, value, 0).astype(jnp.int8) + DRAW, UNKNOWN).astype(
