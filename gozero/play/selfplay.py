@@ -46,7 +46,7 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import NO_ACTION, Evaluator, Game, positions_of
 from gozero.search.memory import Memory, search_memory
 from gozero.search.rules.forced import ForcedPlayouts
-from gozero.search.search import search
+from gozero.search.search import SearchResult, search
 from gozero.search.tree import Tree
 
 NO_GAME = -1
@@ -119,7 +119,7 @@ def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> Sel
     resign_config, tree = config.resign, None
     if config.reuse_subtree:
         roots = positions_of(game, states)
-        tree = reuse.empty(roots, game.num_actions, config.search, config.prior_counts)
+        tree = reuse.empty(roots, game.num_actions, config.search)
     return SelfPlayLanes(
         states=states,
         opening=config.openings.draw(opening_key, config.batch),
@@ -146,9 +146,8 @@ def _new_games(config: SelfPlayConfig, key: jax.Array) -> Any:
 def memory(config: SelfPlayConfig) -> Memory:
     """The memory of the trees of the largest search, computed without allocating them."""
     states = jax.eval_shape(lambda: start(config, 0)).states
-    memory_of = functools.partial(search_memory, config.game, states)
     sizes = [
-        memory_of(settings, config.reuse_subtree, config.prior_counts)
+        search_memory(config.game, states, settings, config.reuse_subtree)
         for settings in config.searches
     ]
     return max(sizes, key=lambda size: size.total)
@@ -250,9 +249,10 @@ def move(
         full = config.cap.is_full(jax.random.fold_in(lanes.batch_key, lanes.moves))
     settings = config.full_search(num_simulations)
     evaluator = evaluator._replace(params=params)
-    result, tree = _search(config, settings, evaluator, search_key, before, lanes.tree, full)
+    result = _search(config, settings, evaluator, search_key, before, lanes.tree, full)
 
     in_opening = ply < lanes.opening
+    assert result.prior is not None  # every search returns it
     legal = result.prior >= 0
     action = _choose(config, settings, choice_key, result, ply)
     is_random = ply == lanes.opening - 1 if config.openings.last_only else in_opening
@@ -276,6 +276,7 @@ def move(
         raw_value=result.raw_value,
         **_end(game, after, ply, resigned),
     )
+    tree = result.tree
     if tree is not None:
         tree = reuse.reroot(tree, jnp.where(new_move.ended, NO_ACTION, action))
     lanes = lanes.replace(
@@ -284,42 +285,16 @@ def move(
     return _begin_next(config, reset_key, lanes, new_move), new_move
 
 
-class SearchOutput(NamedTuple):
-    """The results of a search of [B] games, without its trees."""
+def _search(config, settings, evaluator, key, states, tree, full) -> SearchResult:
+    """The full search with these settings, or the cheap one, with its trees if they are reused.
 
-    action: jax.Array  # i32[B]: the action that the root rule would play
-    visits: jax.Array  # i32[B, A]
-    q: jax.Array  # f32[B, A]
-    policy_target: jax.Array  # f32[B, A]
-    value: jax.Array  # f32[B], for the mover
-    ok: jax.Array  # bool[B]: no evaluation was NaN
-    prior: jax.Array  # f32[B, A]: the root's, with its noise; -inf where illegal
-    raw_value: jax.Array  # f32[B]: the evaluator's value of the root
+    Without the fields that not every search has: both branches return the same ones.
+    """
 
-
-def search_states(
-    game: Game,
-    evaluator: Evaluator,
-    key: jax.Array,
-    states: Any,
-    config: SearchConfig,
-    tree: Tree | None = None,
-) -> tuple[SearchOutput, Tree | None]:
-    """Search [B] games from their states; (the results, the trees if `tree` was given)."""
-    result = search(game, evaluator, key, states, config, tree, keep_tree=tree is not None)
-    return SearchOutput(
-        **{name: getattr(result, name) for name in SearchOutput._fields}
-    ), result.tree
-
-
-def _search(
-    config, settings, evaluator, key, states, tree, full
-) -> tuple[SearchOutput, Tree | None]:
-    """The full search with these settings, or the cheap one; (the results, the trees if they are
-    reused)."""
-
-    def run(settings: SearchConfig) -> tuple[SearchOutput, Tree | None]:
-        return search_states(config.game, evaluator, key, states, settings, tree)
+    def run(settings: SearchConfig) -> SearchResult:
+        keeps = tree is not None
+        result = search(config.game, evaluator, key, states, settings, tree, keep_tree=keeps)
+        return result._replace(evaluations=None, proven=None)
 
     if config.cap is None:
         return run(settings)
@@ -327,11 +302,12 @@ def _search(
     return lax.cond(full, lambda: run(settings), lambda: run(cheap))
 
 
-def _choose(config, settings, key, result: SearchOutput, ply: jax.Array) -> jax.Array:
+def _choose(config, settings, key, result: SearchResult, ply: jax.Array) -> jax.Array:
     """i32[B]: the action to play outside the random opening.
 
     Visits that were only forced count neither for the policy target nor here, as in KataGo.
     """
+    assert result.prior is not None
     temperature = config.schedule(ply)
     keys = jax.random.split(key, temperature.shape[0])
     forces = isinstance(settings.root_select, ForcedPlayouts)
@@ -349,7 +325,7 @@ def divergence(target: jax.Array, prior: jax.Array) -> jax.Array:
     return jnp.sum(jnp.where(target > 0, target * ratio, 0.0), axis=1)
 
 
-def _consider(state, result: SearchOutput, ply, in_opening) -> tuple[Resignation | None, jax.Array]:
+def _consider(state, result: SearchResult, ply, in_opening) -> tuple[Resignation | None, jax.Array]:
     """(the updated resignation state, bool[B] whether the mover resigns)."""
     if state is None:
         return None, jnp.zeros(in_opening.shape, bool)

@@ -65,8 +65,6 @@ class SelfPlayConfig:
         19x19, on other boards in proportion to the side; without points a quarter of `max_moves`).
       reuse_subtree: whether a search starts from the previous search's subtree below the move
         played; `search` then needs capacity for it, see `SearchConfig.for_reuse`.
-      prior_counts: whether the evaluator has a heuristic whose values count as visits; reused trees
-        then have arrays for them.
       openings: the first plies of each game, drawn at random and not learnt from.
       cap: mixes cheap searches with the full ones; None: all are full.
       resign: the settings of resignation; None: no one resigns.
@@ -86,7 +84,6 @@ class SelfPlayConfig:
     num_games: int | None = None
     temperature: Temperature | None = None
     reuse_subtree: bool = False
-    prior_counts: bool = False
     openings: Openings = Openings()  # noqa: RUF009 (frozen)
     cap: PlayoutCap | None = None
     resign: ResignConfig | None = None

@@ -20,6 +20,7 @@ from gozero.play.searches import gumbel_search, to_win
 from gozero.play.selfplay_config import PlayoutCap
 from gozero.search.game import Evaluator
 from gozero.search.move_choice import Temperature
+from gozero.search.search import SearchResult
 from tests.search.evaluators import observe_position
 from train import buffer, games
 from train.calibration import Predictions
@@ -58,17 +59,17 @@ class Seen(NamedTuple):
     predictions: Predictions  # [T, B]
 
 
-def search_states(game, evaluator, key, states, config, tree=None):
+def search(game, evaluator, key, states, config, tree=None, keep_tree=True):
     """In place of a search: visits, values and Q from a hash of the position and the settings.
 
     Its action is the least visited of those that were visited; late in a game, passes are frequent.
     """
     legal = jax.vmap(lambda state: legal_actions(RULES, state))(states)
-    return hashed(states.position, legal, config.num_simulations), None
+    return hashed(states.position, legal, config.num_simulations)
 
 
-def hashed(position, legal, num_simulations) -> selfplay.SearchOutput:
-    """The output of `search_states` for positions [B] and legal actions bool[B, A]."""
+def hashed(position, legal, num_simulations) -> SearchResult:
+    """The result of `search` for positions [B] and legal actions bool[B, A]."""
     code = jax.vmap(lambda p: observe_position(None, p, _Ancestors(jnp.int32(0))))(position)
     code = mix(code + position.ply.astype(jnp.uint32) * np.uint32(64) + num_simulations)
     number = jnp.arange(RULES.num_actions, dtype=jnp.uint32)[None] * np.uint32(0x27D4EB2D)
@@ -79,13 +80,14 @@ def hashed(position, legal, num_simulations) -> selfplay.SearchOutput:
     q = (bits >> np.uint32(8)).astype(jnp.float32) * (2 / 2**24) - 1
     value = (mix(code) >> np.uint32(8)).astype(jnp.float32) * (2 / 2**24) - 1
     share = visits / jnp.sum(visits, axis=1, keepdims=True)
-    return selfplay.SearchOutput(
+    return SearchResult(
         action=jnp.argmin(jnp.where(visits > 0, visits, 99), axis=1).astype(jnp.int32),
         visits=visits,
         q=jnp.minimum(q, value[:, None]),
         policy_target=share,
         value=value,
         ok=code % np.uint32(11) != 0,
+        tree=None,
         prior=jnp.where(legal, 1 / jnp.sum(legal, axis=1, keepdims=True), -jnp.inf),
         raw_value=-value,
     )

@@ -41,7 +41,7 @@ LAY = RULES.layout
 def run():
     """(moves [CALLS T, B], the state after each call, the jitted function)."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selfplay, "search_states", scripted.search_states)
+        patch.setattr(selfplay, "search", scripted.search)
         chex.clear_trace_counter()
         play = jax.jit(chex.assert_max_traces(scripted.scan, n=1), donate_argnums=0)
         playing, seen, after = scripted.start(), [], []
@@ -220,7 +220,7 @@ def test_full_searches_are_full_and_the_others_cheap(run):
 
 @pytest.mark.thorough
 def test_full_searches_have_the_simulations_that_the_caller_asks_for(monkeypatch):
-    monkeypatch.setattr(selfplay, "search_states", scripted.search_states)
+    monkeypatch.setattr(selfplay, "search", scripted.search)
     move = functools.partial(selfplay.move, CONFIG, Evaluator(None), None, num_simulations=4)
     scan = jax.jit(lambda lanes: jax.lax.scan(lambda x, _: move(x), lanes, length=scripted.MOVES))
     check_searches(jax.device_get(scan(selfplay.start(CONFIG, 0))[1]), 4)

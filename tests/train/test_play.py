@@ -63,7 +63,7 @@ def test_searches_play_and_fill_the_buffer(cap):
 
 def test_self_play_lowers_for_every_platform(monkeypatch):
     """Everything but the search, which has its own test of invariant 7."""
-    monkeypatch.setattr(selfplay, "search_states", scripted.search_states)
+    monkeypatch.setattr(selfplay, "search", scripted.search)
     shapes = jax.eval_shape(scripted.start)
     export(jax.jit(scripted.scan), shapes)
 

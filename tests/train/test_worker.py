@@ -40,7 +40,7 @@ def config(tmp_path_factory):
     plan = make_plan(config)
     worker_runs.write_weights(plan, 3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selfplay, "search_states", scripted.search_states)
+        patch.setattr(selfplay, "search", scripted.search)
         patch.setattr(scripted, "RULES", plan.rules)
         yield config
 
