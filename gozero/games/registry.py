@@ -1,4 +1,4 @@
-"""Games by name, for commands, with their actions and boards as text: ``make_game("hex", 7)``."""
+"""Games by name, for commands, with the names of their actions: ``make_game("hex", 7)``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import functools
 import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 if TYPE_CHECKING:  # imports JAX; commands do that only after they have checked the name
     from gozero.search.game import Game
@@ -23,14 +21,12 @@ class NamedGame(NamedTuple):
       name, size: the arguments it was made with; the size is None if the game has only one.
       game: the game.
       action_names: the name of each action in a game record.
-      to_text: (state) -> its board as text; X is the player who began.
     """
 
     name: str
     size: int | None
     game: Game
     action_names: tuple[str, ...]
-    to_text: Callable[[Any], str]
 
     def record(self, actions: list[int]) -> str:
         """The moves of a game as one line."""
@@ -95,41 +91,27 @@ def _go(name: str, size: int) -> NamedGame:
     own_rules = rules.Rules(size=size)
     game = importlib.import_module("gozero.games.go").go_game(own_rules)
     names = tuple(coords.to_gtp(size, action) for action in range(own_rules.num_actions))
-
-    def to_text(state: Any) -> str:
-        return _board(np.asarray(rules.stones(own_rules, state)), "XO", [])
-
-    return NamedGame(name, size, game, names, to_text)
+    return NamedGame(name, size, game, names)
 
 
 def _connect_four(name: str, size: None) -> NamedGame:
     game = importlib.import_module("gozero.games.connect_four").connect_four_game()
     names = tuple(str(column + 1) for column in range(game.num_actions))
-
-    def to_text(state: Any) -> str:
-        return _planes(game.observe(state), [" ".join(names)])
-
-    return NamedGame(name, size, game, names, to_text)
+    return NamedGame(name, size, game, names)
 
 
 def _hex(name: str, size: int) -> NamedGame:
     game = importlib.import_module("gozero.games.hex").hex_game(size)
     letters = "abcdefghijklm"[:size]
     names = tuple(f"{letter}{row + 1}" for row in range(size) for letter in letters)
-
-    def to_text(state: Any) -> str:
-        rows = _planes(game.observe(state), [" ".join(letters)]).split("\n")
-        slanted = [" " * (i + 1) + row for i, row in enumerate(rows[:-1])]
-        return "\n".join([rows[-1], *slanted])
-
-    return NamedGame(name, size, game, names, to_text)
+    return NamedGame(name, size, game, names)
 
 
 def _pgx(name: str, size: None) -> NamedGame:
     pgx = importlib.import_module("gozero.games.pgx")
     game = pgx.pgx_game(pgx.make(name.partition(":")[2]))
     names = tuple(map(str, range(game.num_actions)))
-    return NamedGame(name, size, game, names, lambda state: str(np.asarray(game.observe(state))))
+    return NamedGame(name, size, game, names)
 
 
 _MAKERS: dict[str, Callable[[str, Any], NamedGame]] = {
@@ -142,15 +124,3 @@ _MAKERS: dict[str, Callable[[str, Any], NamedGame]] = {
 NAMES = tuple(name for name in _MAKERS if name != "pgx")
 ALL_NAMES = f"{', '.join(NAMES)}, or pgx:NAME for a game of pgx"
 _USUAL_SIZES = {"go": 9, "hex": 11}
-
-
-def _planes(planes: Any, below: list[str]) -> str:
-    """Planes [H, W, 3] as text: the mover's stones, the opponent's, ones if the mover began."""
-    own, other, began = np.moveaxis(np.asarray(planes), -1, 0) > 0
-    return _board(own.astype(int) - other, "XO" if began.any() else "OX", below)
-
-
-def _board(stones: np.ndarray, marks: str, below: list[str]) -> str:
-    """Rows of a board: +1 is the first mark, -1 the second."""
-    rows = np.where(stones > 0, marks[0], np.where(stones < 0, marks[1], "."))
-    return "\n".join([*(" ".join(row) for row in rows), *below])

@@ -82,32 +82,7 @@ def test_bad_names_and_sizes(name, size, message):
         make_game(name, size)
 
 
-def test_boards_as_text():
-    named = named_game("connect4")
-    state = named.game.init(None)
-    for column in (3, 3, 2):
-        state = named.game.play(state, np.int32(column))
-    assert named.to_text(state) == "\n".join(
-        [
-            ". . . . . . .",
-            ". . . . . . .",
-            ". . . . . . .",
-            ". . . . . . .",
-            ". . . O . . .",
-            ". . X X . . .",
-            "1 2 3 4 5 6 7",
-        ]
-    )
-    assert named.record([3, 3, 2]) == "4 4 3"
-
-    named = named_game("hex", 3)
-    state = named.game.init(None)
-    for point in (4, 2, 7):
-        state = named.game.play(state, np.int32(point))
-    assert named.to_text(state) == "a b c\n . . O\n  . X .\n   . X ."
-    assert named.record([4, 2, 7]) == "b2 c1 b3"
-
-    named = named_game("go", 3)
-    state = named.game.play(named.game.init(None), np.int32(4))
-    assert named.to_text(state) == ". . .\n. X .\n. . ."
-    assert named.record([4, 9]) == "B2 pass"
+def test_records_of_games():
+    assert named_game("connect4").record([3, 3, 2]) == "4 4 3"
+    assert named_game("hex", 3).record([4, 2, 7]) == "b2 c1 b3"
+    assert named_game("go", 3).record([4, 9]) == "B2 pass"
