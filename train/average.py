@@ -41,7 +41,7 @@ class AverageConfig:
         settings.check(self)
         if len(self.weights) < 2:
             raise ValueError(f"--weights: {len(self.weights)} given; expected at least 2")
-        arrays.check_new(self.out, "--out", with_folder=True)
+        arrays.check_new(self.out, with_folder=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -59,7 +59,7 @@ class TerritoryFlags:
 
     def __post_init__(self):
         check(self)
-        arrays.check_new(self.out, "--out", with_folder=True)
+        arrays.check_new(self.out, with_folder=True)
 
 
 class State(NamedTuple):

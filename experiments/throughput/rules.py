@@ -112,20 +112,20 @@ def bytes_a_position(size: int, must: float, aim: float) -> Result:
     )
 
 
-def step_latency(rules: go.Rules, seed: int, num_games: int = 16) -> float:
+def step_latency(rules: go.Rules, seed: int) -> float:
     """Median seconds of a jitted move with its mask, in one game, with the state donated.
 
     The length of each game is computed beforehand, so nothing runs between two steps.
     """
-    recorded = games.record_games(rules, num_games, seed)
+    recorded = games.record_games(rules, 16, seed)
     lengths = games.lengths(rules, recorded)
     play = functools.partial(stages.one_kernel, functools.partial(games.step, rules))
     step = jax.jit(play, donate_argnums=0)
     jax.block_until_ready(step(go.init(rules), recorded[0, 0]))
     seconds = []
-    for game in range(num_games):
+    for game, length in enumerate(lengths):
         state = jax.tree.map(jnp.copy, go.init(rules))
-        for action in list(recorded[: lengths[game], game]):
+        for action in list(recorded[:length, game]):
             started = time.perf_counter()
             state, legal = jax.block_until_ready(step(state, action))
             seconds.append(time.perf_counter() - started)

@@ -115,9 +115,9 @@ class _Machine(NamedTuple):
     captures: bb.Board  # W x u32
 
 
-def ladders(rules: Rules, position: Position, reading: Reading = PLAIN) -> Ladders:
+def ladders(rules: Rules, position: Position) -> Ladders:
     """Read every chain with one or two liberties. For one game; its atari and ply are not used."""
-    read = _reader(rules.size, reading)
+    read = _reader(rules.size, PLAIN)
     fields = position.black, position.white, position.to_play == WHITE, position.ko
     return Ladders(*read(*fields))
 

@@ -91,9 +91,9 @@ class MatchResult(NamedTuple):
         """f64[B]: the first player's points: 1 won, 1/2 drawn, 0 lost."""
         return (self.outcome + 1) / 2
 
-    def summary(self, confidence: float = 0.95) -> statistics.Summary:
-        """Score, confidence interval over pairs, and Elo, for the first player."""
-        return statistics.summarise(self.points, self.first_colour == BLACK, True, confidence)
+    def summary(self) -> statistics.Summary:
+        """Score, 95% interval over pairs, and Elo, for the first player."""
+        return statistics.summarise(self.points, self.first_colour == BLACK)
 
     def moves(self, game: int) -> list[tuple[int, int]]:
         """(colour, action) of each move of a game since its `start`, as in SGF."""

@@ -26,6 +26,10 @@ NEVER = -1.0
 """The threshold at which no one resigns: values are not below it."""
 NO_PLY = -1
 """The ply in a game that the threshold would not have ended."""
+MOST_WRONG = 0.05
+"""The share of wrong resignations that the threshold stays below."""
+CEILING = -0.5
+"""The highest threshold."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,18 +205,17 @@ def recalibrate(state: Resignation | None, axis: str | None = None) -> Resignati
     return state.replace(threshold=calibrate(records))
 
 
-def calibrate(records: Records, most_wrong: float = 0.05, ceiling: float = -0.5) -> jax.Array:
-    """The highest threshold at which less than a given share of resignations would be wrong.
+def calibrate(records: Records) -> jax.Array:
+    """The highest threshold, up to `CEILING`, at which less than a share of `MOST_WRONG` of the
+    resignations would be wrong.
 
     A game counts as wrongly resigned if its winner's standing was ever below the threshold, even if
     the loser would have resigned earlier: this errs on the safe side. So does adding one wrong
-    resignation to those observed: (wrong + 1) / (resigned + 1) < most_wrong, so that with 0.05 no
-    game is resigned before 20 recorded games would have been.
+    resignation to those observed: (wrong + 1) / (resigned + 1) < `MOST_WRONG`, so that no game is
+    resigned before 20 recorded games would have been.
 
     Args:
       records: games that were never resigned; empty slots have infinite standings.
-      most_wrong: the share.
-      ceiling: the highest threshold allowed.
 
     Returns:
       f32[]: the threshold; `NEVER` if none qualifies.
@@ -220,7 +223,7 @@ def calibrate(records: Records, most_wrong: float = 0.05, ceiling: float = -0.5)
     lowest = jnp.minimum(records.winner_lowest, records.loser_lowest)
     winner, either = jnp.sort(records.winner_lowest), jnp.sort(lowest)
     # Counts change only at standings that occur, so those are the only candidates.
-    candidates = jnp.append(jnp.concatenate([winner, either]), jnp.float32(ceiling))
+    candidates = jnp.append(jnp.concatenate([winner, either]), jnp.float32(CEILING))
     wrong, resigned = jnp.searchsorted(winner, candidates), jnp.searchsorted(either, candidates)
-    allowed = (wrong + 1 < most_wrong * (resigned + 1)) & (candidates <= ceiling)
+    allowed = (wrong + 1 < MOST_WRONG * (resigned + 1)) & (candidates <= CEILING)
     return jnp.max(jnp.where(allowed, candidates, NEVER)).astype(jnp.float32)

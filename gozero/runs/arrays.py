@@ -80,21 +80,20 @@ def check_name(path: pathlib.Path | str, flag: str = "") -> pathlib.Path:
     return path
 
 
-def check_new(path: pathlib.Path, flag: str, *, with_folder: bool = False) -> None:
-    """Check that such a file can be created at a path.
+def check_new(path: pathlib.Path, *, with_folder: bool = False) -> None:
+    """Check that such a file can be created at a path, that of the flag --out.
 
     Args:
       path: the file.
-      flag: the flag that names it.
       with_folder: whether its folder will be created, too, if there is none.
 
     Raises:
       ValueError: another suffix; the file exists; its folder is missing or cannot be written to.
     """
-    check_name(path, flag)
+    check_name(path, "--out")
     if path.exists():
-        raise ValueError(f"{flag} {path}: already exists; name a new file")
-    check_writable(path, flag, with_folder=with_folder)
+        raise ValueError(f"--out {path}: already exists; name a new file")
+    check_writable(path, "--out", with_folder=with_folder)
 
 
 def write(

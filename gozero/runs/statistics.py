@@ -147,9 +147,7 @@ class Summary:
     total: Tally
     as_black: Tally
     as_white: Tally
-    interval: Interval  # of the score
-    confidence: float
-    paired: bool  # whether the interval is of pairs, or else of single games
+    interval: Interval  # of the score, at 95%, over pairs
 
     @property
     def score(self) -> float:
@@ -175,14 +173,12 @@ class Summary:
         )
 
 
-def summarise(points: Any, is_black: Any, paired: bool = True, confidence: float = 0.95) -> Summary:
-    """The summary of games.
+def summarise(points: Any, is_black: Any) -> Summary:
+    """The summary of games, of which 2i and 2i + 1 are a pair.
 
     Args:
       points: f[n]; the first player's.
       is_black: bool[n]; whether the first player had Black.
-      paired: whether games 2i and 2i + 1 are a pair.
-      confidence: the confidence of the interval.
 
     Raises:
       ValueError: no games, invalid points, arrays of different shapes, an incomplete pair.
@@ -195,12 +191,9 @@ def summarise(points: Any, is_black: Any, paired: bool = True, confidence: float
             "expected the same (n,), n at least 1"
         )
     total = Tally.of(points)
-    if paired:
-        interval = pair_interval(pair_scores(points), confidence)
-    else:
-        interval = wilson(total.score, total.games, confidence)
+    interval = pair_interval(pair_scores(points))
     as_black, as_white = Tally.of(points[is_black]), Tally.of(points[~is_black])
-    return Summary(total, as_black, as_white, interval, confidence, paired)
+    return Summary(total, as_black, as_white, interval)
 
 
 def pair_scores(points: Any) -> np.ndarray:

@@ -149,8 +149,6 @@ def test_a_summary():
     assert summary.elo_interval == tuple(map(statistics.elo, summary.interval))
     assert "+5 =1 -2 of 8: 68.8%" in str(summary)
     assert "as Black +3 =1 -0, as White +2 =0 -2" in str(summary)
-    plain = statistics.summarise(points[:7], is_black[:7], paired=False)
-    assert plain.interval == statistics.wilson(4.5 / 7, 7)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ class BalancingConfig:
             raise ValueError(
                 "give either --data, a folder of self-play, or --sgf, a folder of games"
             )
-        arrays.check_new(self.out, "--out")
+        arrays.check_new(self.out)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class MmConfig:
 
     def __post_init__(self):
         check(self)
-        arrays.check_new(self.out, "--out")
+        arrays.check_new(self.out)
 
 
 if __name__ == "__main__":
