@@ -443,11 +443,23 @@ def plain(params: dict) -> dict:
 def prepared(config: NetworkConfig, params: dict, board: Board) -> dict:
     """The parameters with the work done that would be repeated in each call: converted to the
     trunk's dtype, or their kernels transformed for `apply_on_cpu`. Idempotent."""
+    return prepared_as(in_dtype, _network, config, params, board)
+
+
+def prepared_as(
+    convert: Callable[[Any, dict], dict],
+    network_of: Callable[[Any, dict], Any],
+    config: Any,
+    params: dict,
+    board: Board,
+) -> dict:
+    """`prepared`, for another kind of network: `convert` is its `in_dtype`, and `network_of` builds
+    it, with its `convs`."""
     if IN_TILES in params:
         return params
     if not winograd.may_be_faster(board, config.channels, jnp.dtype(config.dtype)):
-        return in_dtype(config, params)
-    return {**params, IN_TILES: in_tiles(_network(config, params).convs, board, config.dtype)}
+        return convert(config, params)
+    return {**params, IN_TILES: in_tiles(network_of(config, params).convs, board, config.dtype)}
 
 
 _SLICE_BYTES = 3 * 2**23

@@ -30,15 +30,14 @@ from flax import nnx
 from gozero.compile import products, winograd
 from gozero.nets.features import Inputs
 from gozero.nets.network import (
-    IN_TILES,
     Board,
     Conv,
     in_slices,
-    in_tiles,
     modules_of,
     over,
     plain,
     pool,
+    prepared_as,
     use_tiles,
 )
 
@@ -548,13 +547,8 @@ def _network(config: KataGoConfig, params: dict) -> _Network:
 
 
 def prepared(config: KataGoConfig, params: dict, board: Board) -> dict:
-    """The parameters with the work done that would be repeated in each call: converted to the
-    trunk's dtype, or their kernels transformed for `apply_on_cpu`. Idempotent."""
-    if IN_TILES in params:
-        return params
-    if not winograd.may_be_faster(board, config.channels, jnp.dtype(config.dtype)):
-        return in_dtype(config, params)
-    return {**params, IN_TILES: in_tiles(_network(config, params).convs, board, config.dtype)}
+    """As `gozero.nets.network.prepared`."""
+    return prepared_as(in_dtype, _network, config, params, board)
 
 
 def shapes(config: KataGoConfig) -> dict:
