@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gozero.play.networks import network_evaluator
     from gozero.playouts.policies.uniform import uniform_playouts
     from gozero.search.config import SearchConfig
-    from gozero.search.game import Evaluation, Evaluator, Game, History
+    from gozero.search.game import Evaluation, Evaluator, Game, History, Symmetries
     from gozero.search.memory import search_memory
     from gozero.search.search import SearchResult, search
 
@@ -50,6 +50,7 @@ _HOME = {
     "SearchResult": "gozero.search.search",
     "Evaluator": "gozero.search.game",
     "History": "gozero.search.game",
+    "Symmetries": "gozero.search.game",
     "search_memory": "gozero.search.memory",
     "network_evaluator": "gozero.play.networks",
     "playout_evaluator": "gozero.play.evaluators",
@@ -73,6 +74,7 @@ __all__ = [
     "Rules",
     "SearchConfig",
     "SearchResult",
+    "Symmetries",
     "__version__",
     "area_score",
     "connect_four_game",

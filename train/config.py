@@ -14,7 +14,7 @@ from typing import Any, Literal
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import KoRule
 from gozero.limits import Dtype, FeaturesName
-from gozero.play.player_config import Symmetries
+from gozero.play.player_config import SymmetryMode
 from gozero.runs import settings, store
 from gozero.runs.settings import Conflict, same_as, setting
 from gozero.runs.store import Store
@@ -146,7 +146,7 @@ class TrainConfig:
     """With puct: each search starts from the subtree that the one before it built below the move
     played."""
 
-    symmetries: Symmetries = setting("one")
+    symmetries: SymmetryMode = setting("one")
     """The symmetries in which self-play's searches evaluate a position: as it stands (one), one of
     them drawn at random, as in AlphaGo Zero (random), or all, whose evaluations are averaged (all).
     Matches of the run evaluate positions as they stand."""

@@ -11,9 +11,8 @@ from gozero.go.rules import Rules
 from gozero.nets import kinds
 from gozero.nets.network import NetworkConfig, shapes
 from gozero.play import selfplay
-from gozero.play.evaluators import num_symmetries
 from gozero.play.player import as_game
-from gozero.play.player_config import Symmetries
+from gozero.play.player_config import SymmetryMode
 from gozero.play.rows import row_shapes
 from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.runs import memory
@@ -127,10 +126,11 @@ def _search_flags(plan: Plan) -> str:
 
 
 def _of_evaluation(
-    plan: Plan, network: kinds.Config, num_positions: int, symmetries: Symmetries = "one"
+    plan: Plan, network: kinds.Config, num_positions: int, symmetries: SymmetryMode = "one"
 ) -> int:
     """Activations: a few layers at a time, and of attention the weights among all points."""
-    num_positions *= num_symmetries(plan.rules) if symmetries == "all" else 1
+    if symmetries == "all" and plan.play.game.symmetries is not None:
+        num_positions *= plan.play.game.symmetries.count
     heads = 0 if isinstance(network, NetworkConfig) else network.most_heads
     per_point = 4 * network.channels + network.num_planes + 2 * heads * num_points(plan)
     return num_positions * num_points(plan) * 4 * per_point

@@ -19,12 +19,12 @@ from gozero.play.evaluators import SYMMETRIES
 from gozero.play.networks import network_evaluator
 from gozero.play.openings import Openings
 from gozero.play.player import as_game
-from gozero.play.player_config import Symmetries
+from gozero.play.player_config import SymmetryMode
 from gozero.play.resignation import ResignConfig
 from gozero.play.searches import gumbel_search, puct_search, to_win
 from gozero.play.selfplay_config import PlayoutCap, SelfPlayConfig
 from gozero.search.config import SearchConfig
-from gozero.search.game import Evaluator, Game
+from gozero.search.game import Evaluator, Game, symmetries_of
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.forced import ForcedPlayouts
 from train import buffer as buffers
@@ -79,7 +79,7 @@ class Plan:
         teacher = evaluator(self.rules, network)
         return self._in_symmetries(teacher, self.config.teacher_symmetries)
 
-    def _in_symmetries(self, evaluator: Evaluator, symmetries: Symmetries) -> Evaluator:
+    def _in_symmetries(self, evaluator: Evaluator, symmetries: SymmetryMode) -> Evaluator:
         return evaluator if symmetries == "one" else SYMMETRIES[symmetries](self.rules, evaluator)
 
     def simulations(self, iteration: int) -> int:
@@ -122,7 +122,7 @@ def make_plan(
 
 
 def _check_symmetries(config: TrainConfig, rules: go.Rules | Game) -> None:
-    has_none = isinstance(rules, Game) and rules.symmetries is None
+    has_none = symmetries_of(as_game(rules)) is None
     for name in ("symmetries", "teacher_symmetries"):
         if has_none and getattr(config, name) != "one":
             raise ValueError(

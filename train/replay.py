@@ -14,8 +14,9 @@ from gozero.go import symmetry
 from gozero.go.rules import BLACK, Rules, legal_points
 from gozero.nets.features import Inputs, PositionData, feature_set
 from gozero.play import shards
+from gozero.play.player import as_game
 from gozero.play.rows import Rows, policy_shares
-from gozero.search.game import Game
+from gozero.search.game import Game, symmetries_of
 from train.losses import Targets
 
 GONE = 2**31 - 2
@@ -85,22 +86,45 @@ def example(
     """(inputs, targets) of one row, with planes, legal actions, policy and ownership transformed by
     symmetry k.
 
-    The points that superko bans are those that would be legal without ko but are not.
-
     Args:
       rules: of Go; or another game, which observes planes of its own.
       features: the name of the set of planes, for Go.
       row: one row.
-      k: i32[], the symmetry, from 0 to 7; for another game with S symmetries, k modulo S.
+      k: i32[], the symmetry; in a game with S of them, k modulo S.
       outcome_share: lambda; the value target is lambda z + (1 - lambda) v, with z the game's
         outcome and v the root value of the search. In a game that the move limit ended it is v,
         with weight 1 - lambda.
 
     Raises:
-      ValueError: the features use more past boards than the row has.
+      ValueError: the features use more past boards than the row has; the game's symmetries are not
+        `Symmetries`.
     """
-    if isinstance(rules, Game):
-        return _of_game(rules, row, k, outcome_share)
+    game = as_game(rules)
+    legal = jnp.unpackbits(row.legal, count=game.num_actions).astype(bool)
+    policy = policy_shares(jnp, row.policy_target)
+    if isinstance(rules, Rules):
+        inputs = _inputs(rules, features, row, legal)
+    else:
+        inputs = rules.observe(row.position).astype(jnp.float32)
+    symmetries = symmetries_of(game)
+    if symmetries is not None:
+        k = k % symmetries.count
+        inputs = symmetries.inputs(inputs, k)
+        legal, policy = symmetries.actions(legal, k), symmetries.actions(policy, k)
+    targets = Targets(
+        legal=legal,
+        policy_target=policy,
+        policy_weight=row.policy_weight.astype(jnp.float32),
+        **_value_target(row, outcome_share),
+    )
+    if isinstance(rules, Rules):
+        targets = _with_scores(rules, targets, row, k)
+    return inputs, targets
+
+
+def _inputs(rules: Rules, features: str, row: Rows, legal: jax.Array) -> jax.Array | Inputs:
+    """The inputs of a row of Go. The points that superko bans are those that would be legal without
+    ko but are not `legal`, bool[A]."""
     komi, past, known = row.komi, row.past, row.known
     assert komi is not None  # rows of Go have all three
     assert past is not None
@@ -111,43 +135,16 @@ def example(
             f"features: {features!r} uses {feature_planes.history} past boards, and the rows have "
             f"{past.shape[0]}; use 'compact', or add boards by `with_past`"
         )
-    lay = rules.layout
-    legal = jnp.unpackbits(row.legal, count=rules.num_actions).astype(bool)
     without_ko = legal_points(rules, row.position.replace(ko=jnp.int16(bb.NO_POINT)))
-    banned = bb.difference(without_ko, bb.pack(lay, legal[:-1]))
-    seen = PositionData(row.position, komi, banned, past, known)
-    inputs = feature_planes.compute(rules, seen)
-    if isinstance(inputs, Inputs):
-        inputs = inputs._replace(planes=symmetry.map_planes(inputs.planes, k))
-    else:
-        inputs = symmetry.map_planes(inputs, k)
+    banned = bb.difference(without_ko, bb.pack(rules.layout, legal[:-1]))
+    return feature_planes.compute(rules, PositionData(row.position, komi, banned, past, known))
+
+
+def _with_scores(rules: Rules, targets: Targets, row: Rows, k: jax.Array) -> Targets:
+    """The targets of a row of Go, with the score's and the ownership's."""
     numbers = {name: getattr(row, name).astype(jnp.float32) for name in _NUMBERS}
-    return inputs, Targets(
-        legal=symmetry.map_actions(rules.size, legal, k),
-        policy_target=symmetry.map_actions(rules.size, policy_shares(jnp, row.policy_target), k),
-        ownership=symmetry.map_points(rules.size, _ownership(rules, row), k),
-        **numbers | _value_target(row, outcome_share),
-    )
-
-
-def _of_game(
-    game: Game, row: Rows, k: jax.Array, outcome_share: float | jax.Array
-) -> tuple[jax.Array, Targets]:
-    """`example` for a game other than Go."""
-    legal = jnp.unpackbits(row.legal, count=game.num_actions).astype(jnp.float32)
-    planes = game.observe(row.position).astype(jnp.float32)
-    policy = policy_shares(jnp, row.policy_target)
-    if game.symmetries is not None:
-        _, all_legal = game.symmetries(planes, legal)
-        all_planes, all_policies = game.symmetries(planes, policy)
-        k = k % all_policies.shape[0]
-        planes, legal, policy = all_planes[k], all_legal[k], all_policies[k]
-    return planes, Targets(
-        legal=legal > 0,
-        policy_target=policy,
-        policy_weight=row.policy_weight.astype(jnp.float32),
-        **_value_target(row, outcome_share),
-    )
+    owners = symmetry.map_points(rules.size, _ownership(rules, row), k)
+    return targets.replace(ownership=owners, **numbers)
 
 
 def _value_target(row: Rows, outcome_share: float | jax.Array) -> dict[str, jax.Array]:
@@ -164,7 +161,7 @@ def _value_target(row: Rows, outcome_share: float | jax.Array) -> dict[str, jax.
     }
 
 
-_NUMBERS = ("score", "policy_weight", "value_weight", "score_weight", "ownership_weight")
+_NUMBERS = ("score", "score_weight", "ownership_weight")
 
 
 def _ownership(rules: Rules, row: Rows) -> jax.Array:

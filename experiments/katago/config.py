@@ -9,14 +9,14 @@ from typing import ClassVar
 
 from experiments.matches.config import Match, MatchesConfig
 from gozero.apps.match.config import SIDES, MatchConfig, Side
-from gozero.play.player_config import Symmetries
+from gozero.play.player_config import SymmetryMode
 from gozero.runs.settings import setting
 
 PEER = pathlib.Path("experiments/katago/peer.cfg")
 """KataGo's settings, relative to the checkout's root, where experiments are started."""
 
 
-def _visits(number: int, symmetries: Symmetries | None = None) -> Side:
+def _visits(number: int, symmetries: SymmetryMode | None = None) -> Side:
     """A player with `number` visits as KataGo counts them, including the root's own evaluation.
 
     One visit plays the move with the highest prior, and so does one simulation; it never resigns,

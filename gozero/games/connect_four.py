@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search.game import Game
+from gozero.search.game import Game, Symmetries
 
 _LINES = (1, 8, 9, 7)  # bits from a point to the next in a line: up, across, and both diagonals
 
@@ -83,13 +83,17 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
         outcome=outcome,
         observe=observe,
         max_moves=width * height,
-        symmetries=mirrored,
+        symmetries=Symmetries(2, _mirror_columns, _mirror_actions),
     )
 
 
-def mirrored(planes: jax.Array, policy: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """An observation and a policy, original and mirrored: [2, height, width, C], [2, width]."""
-    return jnp.stack([planes, planes[:, ::-1]]), jnp.stack([policy, policy[::-1]])
+def _mirror_columns(planes: jax.Array, k: jax.Array) -> jax.Array:
+    """Planes [height, width, C], mirrored left to right if k is 1."""
+    return jnp.where(k == 1, planes[:, ::-1], planes)
+
+
+def _mirror_actions(values: jax.Array, k: jax.Array) -> jax.Array:
+    return jnp.where(k == 1, values[::-1], values)
 
 
 def first_to_move(board: ConnectFourBoard) -> jax.Array:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
-from gozero.go import scoring, superko
+from gozero.go import scoring, superko, symmetry
 from gozero.go.branch import superko_points
 from gozero.go.rules import (
     GameState,
@@ -28,7 +28,7 @@ from gozero.go.rules import (
     play_position,
 )
 from gozero.playouts import playable
-from gozero.search.game import Ancestors, Game, History, Points, no_ancestors
+from gozero.search.game import Ancestors, Game, History, Points, Symmetries, no_ancestors
 
 
 @functools.lru_cache(maxsize=64)
@@ -75,6 +75,11 @@ def go_game(
             outcome=outcome,
             observe=observe,
             scored=scored,
+        ),
+        symmetries=Symmetries(
+            symmetry.NUM_SYMMETRIES,
+            symmetry.map_planes,
+            functools.partial(symmetry.map_actions, rules.size),
         ),
         points=_points(rules),
     )

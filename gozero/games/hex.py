@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import batching
-from gozero.search.game import Game
+from gozero.search.game import Game, Symmetries
 
 SIZES = range(3, 14)
 FIRST, SECOND = 0, 1
@@ -92,13 +92,17 @@ def hex_game(size: int = 11) -> Game:
         outcome=outcome,
         observe=observe,
         max_moves=size * size,
-        symmetries=turned,
+        symmetries=Symmetries(2, _turn_planes, _turn_actions),
     )
 
 
-def turned(planes: jax.Array, policy: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """An observation and a policy, original and rotated by 180: [2, n, n, C], [2, n * n]."""
-    return jnp.stack([planes, planes[::-1, ::-1]]), jnp.stack([policy, policy[::-1]])
+def _turn_planes(planes: jax.Array, k: jax.Array) -> jax.Array:
+    """Planes [n, n, C], turned by 180 degrees if k is 1."""
+    return jnp.where(k == 1, planes[::-1, ::-1], planes)
+
+
+def _turn_actions(values: jax.Array, k: jax.Array) -> jax.Array:
+    return jnp.where(k == 1, values[::-1], values)
 
 
 def _where(condition: jax.Array, a, b) -> Rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib
 import pathlib
 from collections.abc import Callable
@@ -15,9 +14,9 @@ import numpy as np
 
 from gozero.games.rollouts import ROLLOUT_RULE, rollout_evaluator
 from gozero.go import bitboard as bb
-from gozero.go import symmetry
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
+from gozero.play.player import as_game
 from gozero.play.player_config import POLICIES
 from gozero.playouts.engine import PlayoutPolicy, outcomes, play_out
 from gozero.playouts.first_plays import FirstPlayKind
@@ -25,7 +24,7 @@ from gozero.playouts.policies.mogo import playouts as mogo
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.softmax import Softmax
-from gozero.search.game import Ancestors, Evaluation, Evaluator, Game
+from gozero.search.game import Ancestors, Evaluation, Evaluator, Game, symmetries_of
 from gozero.search.prior_counts import one_visit
 from gozero.search.rules.rave import Rave
 
@@ -40,10 +39,10 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
 
     Args:
       rules: the rules of Go, which has eight symmetries, or a `Game` with `symmetries`.
-      evaluator: an evaluator of that game; for Go its inputs are planes, or have `planes`.
+      evaluator: an evaluator of that game; its inputs are planes, or have `planes`.
 
     Raises:
-      ValueError: a game without symmetries.
+      ValueError: a game without symmetries, or with anything but `Symmetries`.
     """
     image, num_images = _image_of(rules)
     all_images = jax.vmap(image, in_axes=(None, 0))
@@ -90,34 +89,18 @@ SYMMETRIES = {"all": over_symmetries, "random": random_symmetry}
 """By value of `PlayerConfig.symmetries`."""
 
 
-def num_symmetries(rules: Rules | Game) -> int:
-    """The number of symmetries of a game, and so of evaluations by `over_symmetries`; Raises as
-    there."""
-    return _image_of(rules)[1]
-
-
 def _image_of(rules: Rules | Game) -> tuple[Callable, int]:
     """(``image``, the number of symmetries), where ``image(inputs of a position, symmetry i32[])``
     returns the transformed inputs and their sources, i32[A]: the original action at each place."""
-    if not isinstance(rules, Game):
-        return functools.partial(_image_of_go, rules), symmetry.NUM_SYMMETRIES
-    if rules.symmetries is None:
+    symmetries = symmetries_of(as_game(rules))
+    if symmetries is None:
         raise ValueError("rules: this game has no symmetries (its `Game.symmetries` is None)")
-    all_symmetries, actions = rules.symmetries, np.arange(rules.num_actions, dtype=np.float32)
 
     def image(inputs: Any, k: jax.Array) -> tuple[Any, jax.Array]:
-        images, sources = all_symmetries(inputs, jnp.asarray(actions))
-        return jax.tree.map(lambda x: x[k], images), sources[k].astype(jnp.int32)
+        sources = symmetries.actions(jnp.arange(rules.num_actions), k)
+        return symmetries.inputs(inputs, k), sources
 
-    observed = jax.eval_shape(rules.observe, jax.eval_shape(rules.init, jax.random.key(0)))
-    return image, jax.eval_shape(all_symmetries, observed, actions)[1].shape[0]
-
-
-def _image_of_go(rules: Rules, inputs: Any, k: jax.Array) -> tuple[Any, jax.Array]:
-    sources = symmetry.map_actions(rules.size, jnp.arange(rules.num_actions), k)
-    if isinstance(inputs, jax.Array):
-        return symmetry.map_planes(inputs, k), sources
-    return inputs._replace(planes=symmetry.map_planes(inputs.planes, k)), sources
+    return image, symmetries.count
 
 
 def _undo_symmetry(logits: jax.Array, sources: jax.Array) -> jax.Array:

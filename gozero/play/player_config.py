@@ -40,7 +40,7 @@ POLICIES = {"uniform": "uniform", "mogo": "mogo.playouts"}
 HeuristicName = Literal["even", "grandfather", "mogo", "shape"]
 MeanName = Literal["even", "amaf", "mixture"]
 BonusName = Literal["finite", "plain"]
-Symmetries = Literal["one", "random", "all"]
+SymmetryMode = Literal["one", "random", "all"]
 BackupName = Literal["mean", "max", "mix"]
 OnOff = Literal["on", "off"]
 
@@ -85,7 +85,7 @@ class PlayerConfig:
     weights: pathlib.Path | None = setting(None, unset="random weights")
     """The network's weights: for one board size, or KataGo's for all."""
 
-    symmetries: Symmetries | None = setting(
+    symmetries: SymmetryMode | None = setting(
         None, unset="random with a KataGo network, else one", effective="effective_symmetries"
     )
     """The symmetries in which a network evaluates a position: as it stands (one), one of the eight
@@ -511,7 +511,7 @@ class PlayerConfig:
         return self.playouts or ("mogo" if self.search == "rave" else "uniform")
 
     @property
-    def effective_symmetries(self) -> Symmetries:
+    def effective_symmetries(self) -> SymmetryMode:
         """The symmetries in effect."""
         return self.symmetries or ("random" if self.uses_katago_network else "one")
 

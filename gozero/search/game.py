@@ -94,6 +94,28 @@ class Points(NamedTuple):
     earlier: Callable[[Any, jax.Array, int], jax.Array]
 
 
+class Symmetries(NamedTuple):
+    """The symmetries of a game: how its observations and actions move under each. All functions
+    are for one position and one symmetry k, i32[] in [0, count); symmetry 0 changes nothing.
+
+    Attributes:
+      count: S, the number of symmetries.
+      planes: (planes [rows, columns, C], k) -> planes of the same shape and dtype.
+      actions: (values [A], k) -> the values of the image's actions: if k takes action a to b, then
+        ``actions(values, k)[b] == values[a]``. For values of any dtype.
+    """
+
+    count: int
+    planes: Callable[[jax.Array, jax.Array], jax.Array]
+    actions: Callable[[jax.Array, jax.Array], jax.Array]
+
+    def inputs(self, inputs: Any, k: jax.Array) -> Any:
+        """An evaluator's inputs moved by symmetry k: planes, or a NamedTuple with `planes`."""
+        if isinstance(inputs, jax.Array):
+            return self.planes(inputs, k)
+        return inputs._replace(planes=self.planes(inputs.planes, k))
+
+
 class Game(NamedTuple):
     """A game as pure functions for a single game; its states are any pytree of arrays.
 
@@ -109,8 +131,8 @@ class Game(NamedTuple):
       max_moves: the most moves that a game can last.
       history: how a search stores positions, for games whose past matters (Go). None: a node
         holds the whole state.
-      symmetries: (observation, f32[A]) -> both with a leading axis [S], one entry for each
-        symmetry, for training; or None.
+      symmetries: how observations and actions may be rotated and reflected, for training and
+        networks; None: not at all.
       points: for a game that is decided by points; None if it is only won, lost or drawn.
     """
 
@@ -122,8 +144,22 @@ class Game(NamedTuple):
     observe: Callable[[Any], Any]
     max_moves: int
     history: History | None = None
-    symmetries: Callable[[Any, jax.Array], tuple[Any, jax.Array]] | None = None
+    symmetries: Symmetries | None = None
     points: Points | None = None
+
+
+def symmetries_of(game: Game) -> Symmetries | None:
+    """The symmetries of a game, or None.
+
+    Raises:
+      ValueError: they are not `Symmetries`; up to version 0.2 they were a function.
+    """
+    if game.symmetries is None or isinstance(game.symmetries, Symmetries):
+        return game.symmetries
+    raise ValueError(
+        f"symmetries: this game's are a {type(game.symmetries).__name__}; they must be "
+        "gozero.Symmetries(count, planes, actions), or None"
+    )
 
 
 def history_of(game: Game, observe: Callable[[Any, Any, Ancestors], Any] | None = None) -> History:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.search.game import Game
+from gozero.search.game import Game, symmetries_of
 
 BATCH = 16
 
@@ -112,9 +112,17 @@ def check_values_change_sides(game: Game, seed: int = 1):
 
 def check_symmetries(game: Game, seed: int = 2):
     """Check that a game of transformed actions has the transformed observations."""
-    assert game.symmetries is not None
+    symmetries = symmetries_of(game)
+    assert symmetries is not None
     play, look = stepper(game)
-    transform = jax.jit(jax.vmap(game.symmetries))
+
+    @jax.jit
+    def transform(planes, values):
+        """Observations [B] and values of actions f32[B, A], both in all symmetries: [B, S]."""
+        image = lambda x, y, k: (symmetries.planes(x, k), symmetries.actions(y, k))
+        of_one = jax.vmap(image, in_axes=(None, None, 0))
+        return jax.vmap(of_one, in_axes=(0, 0, None))(planes, values, jnp.arange(symmetries.count))
+
     states, rng = new_states(game), np.random.RandomState(seed)
     planes = look(states).observation
     one_hot = np.eye(game.num_actions, dtype=np.float32)

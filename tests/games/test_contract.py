@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -11,6 +13,9 @@ from gozero.games.go import go_game
 from gozero.games.hex import hex_game
 from gozero.games.registry import NAMES, make_game, named_game
 from gozero.go.rules import Rules
+from gozero.nets.features import FEATURES
+from gozero.play.evaluators import over_symmetries
+from gozero.search.game import symmetries_of
 from tests.games import contract
 from tests.search import tictactoe
 from tests.test_invariants import primitives
@@ -23,6 +28,9 @@ GAMES = {
     "hex 3x3": hex_game(3),
     "hex 7x7": hex_game(7),
     "go 3x3": go_game(Rules(size=3)),
+    "go 3x3, as planes": go_game(
+        Rules(size=3), functools.partial(FEATURES["compact"].observe, Rules(size=3))
+    ),
 }
 
 
@@ -37,9 +45,20 @@ def test_the_last_mover_never_loses(name):
     contract.check_values_change_sides(GAMES[name])
 
 
-@pytest.mark.parametrize("name", ["connect four", "connect four, 4x5", "hex 3x3", "hex 7x7"])
+@pytest.mark.parametrize(
+    "name", ["connect four", "connect four, 4x5", "hex 3x3", "hex 7x7", "go 3x3, as planes"]
+)
 def test_symmetries(name):
     contract.check_symmetries(GAMES[name])
+
+
+def test_a_function_of_symmetries_is_refused():
+    old = lambda planes, policy: (planes[None], policy[None])
+    game = connect_four_game()._replace(symmetries=old)
+    message = r"^symmetries: this game's are a function; they must be gozero\.Symmetries"
+    for use in (symmetries_of, contract.check_symmetries, lambda x: over_symmetries(x, None)):
+        with pytest.raises(ValueError, match=message):
+            use(game)
 
 
 @pytest.mark.parametrize("name", ["connect four", "hex 7x7"])
