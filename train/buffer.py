@@ -85,7 +85,7 @@ class BufferConfig:
     """The type of policy targets in the replay buffer and in workers' shards; uint8 stores them in
     255ths of the largest."""
 
-    history: int = setting(0, least=0)
+    past_boards: int = setting(0, least=0)
     """H: the number of earlier boards stored with each position, for planes that use them."""
 
     def __post_init__(self):
@@ -113,7 +113,7 @@ def start(game: Game, config: BufferConfig) -> Buffer:
     """An empty buffer. Call it in `jax.eval_shape` for its shapes, which allocates nothing."""
     blank = lambda x: jnp.zeros((config.capacity, *x.shape), x.dtype)
     return Buffer(
-        rows=jax.tree.map(blank, row_shapes(game, config.policy_dtype, config.history)),
+        rows=jax.tree.map(blank, row_shapes(game, config.policy_dtype, config.past_boards)),
         frequency=jnp.zeros(config.capacity, jnp.int32) if config.surprise else None,
         cursor=jnp.int32(0),
         size=jnp.int32(0),

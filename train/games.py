@@ -339,7 +339,9 @@ def _rows(
     ply, past = moves.ply, None
     if points is not None:
         ply = jax.vmap(points.ply)(moves.position)
-        past = _boards_before(points, jax.tree.map(lambda x: x[lane], states), ply, config.history)
+        past = _boards_before(
+            points, jax.tree.map(lambda x: x[lane], states), ply, config.past_boards
+        )
     rows = of_game(
         jnp,
         moves.position,

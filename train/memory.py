@@ -98,8 +98,8 @@ def _of_checkpoint(plan: Plan) -> list[Part]:
 
 def _row_text(plan: Plan) -> str:
     """A description of the size of a position in the replay."""
-    row = row_shapes(plan.play.game, plan.buffer.policy_dtype, plan.buffer.history)
-    past = num_bytes(row.past) if plan.buffer.history else 0
+    row = row_shapes(plan.play.game, plan.buffer.policy_dtype, plan.buffer.past_boards)
+    past = num_bytes(row.past) if plan.buffer.past_boards else 0
     boards = f", {past} of them for earlier boards" if past else ""
     return f"a row of the replay is {num_bytes(row)} bytes{boards}"
 

@@ -202,8 +202,8 @@ def rules_of(config: TrainConfig) -> go.Rules | Game:
       ValueError: there is no such game, or it is not played in that size.
     """
     if config.game == "go" and config.size is not None:
-        uses_history = feature_set(config.features).history > 0 or config.teacher is not None
-        remember = uses_history and config.ko == "simple"
+        uses_past = feature_set(config.features).past_boards > 0 or config.teacher is not None
+        remember = uses_past and config.ko == "simple"
         return go.Rules(size=config.size, ko=config.ko, remember=remember)
     return make_game(config.game, config.size)
 
@@ -281,8 +281,8 @@ def _stages(config: TrainConfig) -> tuple[int, ...]:
 
 def _buffer(config: TrainConfig) -> BufferConfig:
     window = Window(config.window, config.window_exponent, config.window_scale)
-    history = feature_set(config.features).history if config.game == "go" else 0
-    return _subset(BufferConfig, config, window=window, history=history)
+    past_boards = feature_set(config.features).past_boards if config.game == "go" else 0
+    return _subset(BufferConfig, config, window=window, past_boards=past_boards)
 
 
 def _learner(config: TrainConfig, network: NetworkConfig, num_devices: int) -> LearnerConfig:

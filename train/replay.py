@@ -54,21 +54,21 @@ def _held_out(game: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     return np.isin(game, chosen)
 
 
-def with_past(rows: Rows, history: int) -> Rows:
-    """The rows with the boards of up to `history` plies before each of them.
+def with_past(rows: Rows, past_boards: int) -> Rows:
+    """The rows with up to `past_boards` boards, of the plies before each of them.
 
     Rows must be in the order of play, as in a shard, so that the earlier boards are those of the
     rows before. Rows that already have as many boards are returned unchanged: those of a run's
     workers, which do not have a row for every position.
     """
-    if not history or (rows.past is not None and rows.past.shape[1] >= history):
+    if not past_boards or (rows.past is not None and rows.past.shape[1] >= past_boards):
         return rows
     boards = np.stack([np.stack(x) for x in (rows.position.black, rows.position.white)])
     boards = np.moveaxis(boards, -1, 0)  # [n, 2, W]
-    past = np.zeros((len(boards), history, *boards.shape[1:]), np.uint32)
+    past = np.zeros((len(boards), past_boards, *boards.shape[1:]), np.uint32)
     game, ply = np.asarray(rows.game), np.asarray(rows.position.ply).astype(int)
     known = np.zeros(len(boards), np.int32)
-    for k in range(1, min(history, len(boards) - 1) + 1):
+    for k in range(1, min(past_boards, len(boards) - 1) + 1):
         before = np.zeros(len(boards), bool)
         before[k:] = (game[k:] == game[:-k]) & (ply[k:] == ply[:-k] + k) & (known[k:] == k - 1)
         past[before, k - 1] = boards[np.flatnonzero(before) - k]
@@ -130,10 +130,10 @@ def _inputs(rules: Rules, features: str, row: Rows, legal: jax.Array) -> jax.Arr
     assert past is not None
     assert known is not None
     feature_planes = feature_set(features)
-    if feature_planes.history > past.shape[0]:
+    if feature_planes.past_boards > past.shape[0]:
         raise ValueError(
-            f"features: {features!r} uses {feature_planes.history} past boards, and the rows have "
-            f"{past.shape[0]}; use 'compact', or add boards by `with_past`"
+            f"features: {features!r} uses {feature_planes.past_boards} past boards, and the rows "
+            f"have {past.shape[0]}; use 'compact', or add boards by `with_past`"
         )
     without_ko = legal_points(rules, row.position.replace(ko=jnp.int16(bb.NO_POINT)))
     banned = bb.difference(without_ko, bb.pack(rules.layout, legal[:-1]))

@@ -277,7 +277,7 @@ class ShardReader:
     @property
     def _row_format(self) -> tuple[PolicyDtype, int]:
         """(the dtype of policy targets in the ring, the number of earlier boards in each row)."""
-        return self.plan.buffer.policy_dtype, self.plan.buffer.history
+        return self.plan.buffer.policy_dtype, self.plan.buffer.past_boards
 
     def _unread(self) -> list[tuple[Place, str, int]]:
         """(place, key, bytes) of the shards to read, by version and then in order of `Place`."""

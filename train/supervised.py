@@ -135,9 +135,9 @@ def _prepare(config: SupervisedConfig) -> SupervisedJob:
     _check_new(config.out_file, config.metrics_file)
     rules, rows, frequency, holdout = replay.load(config.data, config.holdout_fraction, config.seed)
     shape, params = _initial(config, rules)
-    history = feature_set(shape.features).history
-    rows = replay.with_past(rows, history)
-    holdout = None if holdout is None else replay.with_past(holdout, history)
+    past_boards = feature_set(shape.features).past_boards
+    rows = replay.with_past(rows, past_boards)
+    holdout = None if holdout is None else replay.with_past(holdout, past_boards)
     try:
         config.out_file.parent.mkdir(parents=True, exist_ok=True)
         config.metrics_file.touch(exist_ok=False)

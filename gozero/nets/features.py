@@ -128,14 +128,14 @@ class FeatureSet(NamedTuple):
     Attributes:
       planes: a one-line description of each plane.
       global_inputs: a one-line description of each global input.
-      history: the number of past boards it uses.
+      past_boards: the number of past boards it uses.
       bans: whether it uses the points that superko bans.
       compute: (rules, data) -> f32[size, size, C], or `Inputs` if the set has global inputs.
     """
 
     planes: tuple[str, ...]
     global_inputs: tuple[str, ...]
-    history: int
+    past_boards: int
     bans: bool
     compute: Callable[[Rules, PositionData], jax.Array | Inputs]
 
@@ -161,7 +161,7 @@ class FeatureSet(NamedTuple):
         if self.bans and rules.has_superko:
             positions, depth = (None, None) if ancestors is None else ancestors
             banned = bb.union(banned, superko_points(rules, state, position, positions, depth))
-        past, known = _past_boards(rules, state, ancestors, self.history)
+        past, known = _past_boards(rules, state, ancestors, self.past_boards)
         return PositionData(position, state.komi, banned, past, known)
 
     def observe(
@@ -172,13 +172,13 @@ class FeatureSet(NamedTuple):
 
 
 def _past_boards(
-    rules: Rules, state: GameState, ancestors: Ancestors | None, history: int
+    rules: Rules, state: GameState, ancestors: Ancestors | None, past_boards: int
 ) -> tuple[jax.Array, jax.Array]:
     """(u32[H, 2, W], i32[]): the last boards, latest first, and how many are known."""
-    ago = jnp.arange(1, history + 1)
-    past = jnp.zeros((history, 2, rules.layout.num_words), jnp.uint32)
+    ago = jnp.arange(1, past_boards + 1)
+    past = jnp.zeros((past_boards, 2, rules.layout.num_words), jnp.uint32)
     num_known = jnp.int32(0)
-    if not history:
+    if not past_boards:
         return past, num_known
     depth = jnp.int32(0) if ancestors is None else ancestors.length
     if state.past is not None:
@@ -191,7 +191,7 @@ def _past_boards(
         words = [jnp.stack([word[index] for word in colour], axis=-1) for colour in colours]
         in_tree = (ago <= depth)[:, None, None]
         past = jnp.where(in_tree, jnp.stack(words, axis=1), past)
-    num_known = jnp.minimum(num_known + depth, history)
+    num_known = jnp.minimum(num_known + depth, past_boards)
     return jnp.where((ago <= num_known)[:, None, None], past, jnp.uint32(0)), num_known
 
 
@@ -368,14 +368,16 @@ def unpack_planes(lay: bb.Layout, boards: jax.Array) -> jax.Array:
 
 def _full_set(with_ladders: bool) -> FeatureSet:
     compute = functools.partial(_full, with_ladders=with_ladders)
-    return FeatureSet(FULL_PLANES, FULL_GLOBALS, history=NUM_LAST_MOVES, bans=True, compute=compute)
+    return FeatureSet(
+        FULL_PLANES, FULL_GLOBALS, past_boards=NUM_LAST_MOVES, bans=True, compute=compute
+    )
 
 
 FEATURES = {
-    "compact": FeatureSet(COMPACT_PLANES, (), history=0, bans=False, compute=_compact),
+    "compact": FeatureSet(COMPACT_PLANES, (), past_boards=0, bans=False, compute=_compact),
     "full": _full_set(with_ladders=True),
     "full-no-ladders": _full_set(with_ladders=False),
-    "zero": FeatureSet(ZERO_PLANES, (), history=ZERO_BOARDS - 1, bans=False, compute=_zero),
+    "zero": FeatureSet(ZERO_PLANES, (), past_boards=ZERO_BOARDS - 1, bans=False, compute=_zero),
 }
 
 

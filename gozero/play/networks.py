@@ -163,7 +163,7 @@ def _check_fits(rules: Rules, config: NetworkConfig) -> None:
             f"{rules.size}x{rules.size}; use weights for this size or, to use these anyway, "
             "dataclasses.replace(config, board_size=None)"
         )
-    if feature_set(config.features).history and not rules.keeps_past:
+    if feature_set(config.features).past_boards and not rules.keeps_past:
         raise ValueError(
             f"features: {config.features!r} needs past boards, which {rules.ko} ko does not keep; "
             "use dataclasses.replace(rules, remember=True), another ko rule or the compact features"

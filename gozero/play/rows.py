@@ -148,10 +148,10 @@ def of_game(
 
 
 @functools.cache
-def row_shapes(game: Game, policy_dtype: PolicyDtype = "uint8", history: int = 0) -> Rows:
+def row_shapes(game: Game, policy_dtype: PolicyDtype = "uint8", past_boards: int = 0) -> Rows:
     """Shapes and dtypes of one row in the replay buffer and in shards: `jax.ShapeDtypeStruct`s.
 
-    In a game decided by points a row has H = `history` past boards.
+    In a game decided by points a row has `past_boards` (H) past boards.
     """
     keys = jax.random.split(jax.random.key(0), 1)
     states = jax.eval_shape(jax.vmap(game.init), keys)
@@ -164,7 +164,7 @@ def row_shapes(game: Game, policy_dtype: PolicyDtype = "uint8", history: int = 0
         weights += ["score_weight", "ownership_weight"]
         _, area = jax.eval_shape(jax.vmap(game.points.score), states, jnp.zeros(1, bool))
         of_points["area"] = one(area.dtype, *area.shape[1:])
-        of_points["past"] = one(area.dtype, history, *area.shape[1:])
+        of_points["past"] = one(area.dtype, past_boards, *area.shape[1:])
         of_points["known"] = one(jnp.int32)
     return Rows(
         position=jax.tree.map(lambda x: one(x.dtype, *x.shape[1:]), position),

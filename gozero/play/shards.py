@@ -197,7 +197,7 @@ def read(
     path: pathlib.Path | str,
     rules: dict,
     policy_dtype: PolicyDtype = "uint8",
-    history: int = 0,
+    past_boards: int = 0,
     data: bytes | None = None,
 ) -> Shard:
     """Read one shard of a run.
@@ -206,7 +206,7 @@ def read(
       path: its path, see `path_of`; with `data`, only its name.
       rules: the rules of the run's games, see `rules_of`.
       policy_dtype: the dtype of policy targets to return, such as the replay buffer's.
-      history: H, the past boards in each row.
+      past_boards: H, the number of them in each row.
       data: the file's content, if it is not to be read from the disk.
 
     Raises:
@@ -232,7 +232,7 @@ def read(
             raise ContentError(
                 f"renamed; its contents are number {about.number} of {about.worker!r}"
             )
-        return in_dtype(_shard(file, about, rules, history), policy_dtype)
+        return in_dtype(_shard(file, about, rules, past_boards), policy_dtype)
 
 
 @contextlib.contextmanager
@@ -310,8 +310,8 @@ def _read_any(path: pathlib.Path, folder: pathlib.Path) -> tuple[dict, Shard]:
         except (ValueError, TypeError) as error:
             raise ContentError(f"its games have invalid rules ({error})") from error
         past = file.entries.get("past")
-        history = past.shape[1] if past and past.shape[1:] else 0
-        return rules, _shard(file, about, rules, history)
+        past_boards = past.shape[1] if past and past.shape[1:] else 0
+        return rules, _shard(file, about, rules, past_boards)
 
 
 def _with_default_size(rules: dict) -> dict:
@@ -344,12 +344,12 @@ def in_dtype(shard: Shard, policy_dtype: PolicyDtype) -> Shard:
     return shard._replace(rows=with_policies(shard.rows, policy_dtype))
 
 
-def _shard(file: ArrayFile, about: About, rules: dict, history: int = 0) -> Shard:
+def _shard(file: ArrayFile, about: About, rules: dict, past_boards: int = 0) -> Shard:
     """Read a shard's arrays; refuse unexpected or damaged ones, and rows that no game produces."""
     entry = file.entries.get("policy_target")
     floats: dict[str, PolicyDtype] = {"float16": "float16", "float32": "float32"}
     policy_dtype = "uint8" if entry is None else floats.get(str(entry.dtype), "uint8")
-    shapes = row_shapes(game_of(rules), policy_dtype, history)
+    shapes = row_shapes(game_of(rules), policy_dtype, past_boards)
     all_rows = lambda x: jax.ShapeDtypeStruct((about.rows, *x.shape), x.dtype)
     expected = _arrays_by_name(jax.tree.map(all_rows, shapes))
     expected["frequency"] = jax.ShapeDtypeStruct((about.rows,), np.uint16)

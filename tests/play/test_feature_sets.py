@@ -44,7 +44,7 @@ def test_training_and_self_play_have_the_same_features(name, tmp_path):
     writer.flush()
 
     stored = replay.load(tmp_path, 0.0, 0).rows
-    stored = replay.with_past(stored, FEATURES[name].history)
+    stored = replay.with_past(stored, FEATURES[name].past_boards)
     # As training takes them: shuffled, after the past was found.
     order = np.random.default_rng(0).permutation(stored.num_rows)
     taken = stored.take(jnp.asarray(order))

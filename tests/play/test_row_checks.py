@@ -76,12 +76,12 @@ def test_past_boards_round_trip_or_are_refused(tmp_path):
     path, record = shards.path_of(tmp_path, Place(0, "a")), shards.rules_of(rules)
     path.parent.mkdir()
     shards.write(path, record, About("a", 0, 1, 0, 1, len(legal)), rows, np.full(len(legal), 64))
-    result = shards.read(path, record, history=4).rows
+    result = shards.read(path, record, past_boards=4).rows
     chex.assert_trees_all_equal(result.past, rows.past)
     chex.assert_trees_all_equal(shards.read_folder(tmp_path)[1].known, rows.known)
-    for history in (0, 3):
+    for past_boards in (0, 3):
         with pytest.raises(ValueError, match="past"):
-            shards.read(path, record, history=history)
+            shards.read(path, record, past_boards=past_boards)
     changed = lambda at, value: rows.replace(past=_with(rows.past, at, value))
     wrong = "past of row {} is not boards of both players' stones, empty before the game"
     assert complaint(rules, changed((2, 2, 0, 0), 1)) == wrong.format(2)  # before the game

@@ -43,7 +43,7 @@ CONFIG = selfplay.SelfPlayConfig(
     more_simulations=(4,),
 )
 BUFFER = buffer.BufferConfig(
-    capacity=40, surprise=0.5, history=7, window=buffer.Window(least=20, exponent=0.5)
+    capacity=40, surprise=0.5, past_boards=7, window=buffer.Window(least=20, exponent=0.5)
 )
 MOVES = 14
 THRESHOLD = -0.8

@@ -99,7 +99,7 @@ def reference(seen):
             stones = unpack(LAY, made.position.black).astype(int) - unpack(LAY, made.position.white)
             np.testing.assert_array_equal(stones, game.board)
             if game.moves >= seen.opening[t, b] and made.ok and made.full:
-                pending[b].append((made, boards[b][: -BUFFER.history - 1 : -1], (t, b)))
+                pending[b].append((made, boards[b][: -BUFFER.past_boards - 1 : -1], (t, b)))
             boards[b].append(stones)
             if made.resigned:
                 assert made.action == selfplay.NO_ACTION
@@ -145,7 +145,7 @@ def check_row(row, move, before, _, end):
     }
     assert {name: getattr(row, name) for name in expected} == expected
     past = [unpack(LAY, tuple(b)).astype(int) - unpack(LAY, tuple(w)) for b, w in row.past]
-    np.testing.assert_array_equal(past, before + [np.zeros(9)] * (BUFFER.history - len(before)))
+    np.testing.assert_array_equal(past, before + [np.zeros(9)] * (BUFFER.past_boards - len(before)))
 
 
 def test_the_buffer_holds_the_rows_of_finished_games(run):
@@ -483,7 +483,7 @@ def test_predictions_are_counted_once(run):
 def test_a_row_is_small():
     buffer = jax.eval_shape(scripted.start).buffer
     row = num_bytes(buffer) // BUFFER.capacity
-    past = BUFFER.history * 2 * 4
+    past = BUFFER.past_boards * 2 * 4
     assert bb.layout(3).num_words * 5 * 4 + 2 + 20 < row - past < 100
 
 

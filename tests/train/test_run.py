@@ -61,7 +61,7 @@ def test_the_command_of_the_how_to_is_valid():
     assert (config.root, config.leaves, config.virtual_loss, config.gate) == ("puct", 8, 3, 0.55)
     plan = make_plan(config)
     assert plan.play.reuse_subtree
-    assert plan.buffer.history > 0
+    assert plan.buffer.past_boards > 0
     assert plan.play.search.select == Puct(1.25, 19_652)
     for flag in re.findall(r"`(--[\w-]+)", page):
         assert hasattr(config, flag[2:].replace("-", "_")) or flag == "--help"

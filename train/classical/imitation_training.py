@@ -97,7 +97,7 @@ def run(options: ImitationFlags, command: list[str]) -> int:
             f"--teacher {options.teacher} is not a Go network for one board size; expected a file "
             "made by `python -m train`"
         )
-    sees_past = feature_set(config.features).history
+    sees_past = feature_set(config.features).past_boards
     rules = go.Rules(size=size, ko="simple", remember=bool(sees_past))
     evaluator = network_evaluator(rules, config, params)
     shapes = Shapes(size)
