@@ -45,6 +45,12 @@ def stepper(rules: go.Rules):
     return jax.jit(lambda states, actions, colours=None: jax.vmap(step)(states, actions, colours))
 
 
+@functools.cache
+def mask_of(rules: go.Rules):
+    """jitted (states [B]) -> their legal actions, bool[B, A]."""
+    return jax.jit(jax.vmap(lambda state: go.legal_actions(rules, state)))
+
+
 def new_games(rules: go.Rules, count: int, komi: float = 0.0) -> go.GameState:
     with jax.ensure_compile_time_eval():
         one = jax.tree.map(np.asarray, go.init(rules, komi))

@@ -12,13 +12,9 @@ import pytest
 from gozero.go import coords, scoring, setup
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
+from tests.go.stepping import mask_of
 
 BLACK, WHITE = go.BLACK, go.WHITE
-
-
-@functools.cache
-def mask_of(rules):
-    return jax.jit(jax.vmap(lambda s: go.legal_actions(rules, s)))
 
 
 @functools.cache

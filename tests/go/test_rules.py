@@ -14,7 +14,7 @@ from gozero.compile import stages
 from gozero.go import coords
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
-from tests.go.stepping import NO_LIMIT, in_chunks, new_games, stepper
+from tests.go.stepping import NO_LIMIT, in_chunks, mask_of, new_games, stepper
 
 # The number of move sequences of each length; passes count as moves, and two in a row end a game.
 # On 2x2, superko bans nothing that simple ko allows in sequences shorter than 7.
@@ -52,11 +52,6 @@ def _perft(rules, depth, chunk=512):
             parents = jax.tree.map(lambda x, parent=parent: x[parent], level)
             level = in_chunks(play, chunk, parents, action.astype(np.int32))
     return counts
-
-
-@functools.cache
-def mask_of(rules):
-    return jax.jit(jax.vmap(lambda s: go.legal_actions(rules, s)))
 
 
 GIVE_TURN = jax.jit(jax.vmap(go.with_to_play, (0, None)))

@@ -17,6 +17,11 @@ SETTLED = "X.XO. .XXOO XXXO. XXXOO XXXO."  # only the eyes of two living chains 
 COLOURS = {"X": BLACK, "O": WHITE}
 
 
+def assert_same(ours, theirs):
+    """Checks that two pytrees of arrays are equal."""
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
 def game_of(diagram: str, to_play=BLACK, passes=0, ko=None) -> ReferenceGame:
     """A reference game on a text diagram; `ko` is the (row, col) that may not be played."""
     rows = diagram.split()

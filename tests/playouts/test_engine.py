@@ -18,6 +18,7 @@ from gozero.playouts.policies import uniform, whole_board, window
 from tests.playouts.positions import (
     SETTLED,
     allowed,
+    assert_same,
     boards,
     compiled,
     empty_boards,
@@ -170,10 +171,6 @@ def test_a_lane_does_not_depend_on_the_others(lanes):
     )
     for result in (few, mixed):
         assert_same(*(jax.tree.map(lambda x: x[:lanes], both) for both in (result, whole)))
-
-
-def assert_same(ours, theirs):
-    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from gozero.search import transpositions, values
 from gozero.search import tree as trees
 from gozero.search.tree import NO_NODE
 from tests import priors
+from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
+from tests.search import random_tree
 
 
 def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **settings):
@@ -29,10 +31,19 @@ def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **se
       The result, and each plain tree's nodes.
     """
     result = jax.tree.map(np.asarray, run(codes, key))
-    forest = []
-    for b, tie_seed in enumerate(tie_seeds(key, len(codes))):
-        nodes = mcts.search(
-            int(codes[b]),
+    forest = plain_searches(codes, key, config, plain, rule, root_rules, **settings)
+    for b, nodes in enumerate(forest):
+        compare_trees(result.tree, b, nodes)
+        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
+    assert result.ok.all()
+    return result, forest
+
+
+def plain_searches(codes, key, config, plain, rule, root_rules=None, **settings):
+    """The nodes of a plain search of each root, with the arguments of `compare_searches`."""
+    return [
+        mcts.search(
+            int(code),
             plain.play,
             plain.evaluate,
             config.num_simulations,
@@ -42,11 +53,25 @@ def compare_searches(run, codes, key, config, plain, rule, root_rules=None, **se
             root_rules[b] if root_rules else None,
             **settings,
         )
-        compare_trees(result.tree, b, nodes)
-        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
-        forest.append(nodes)
-    assert result.ok.all()
-    return result, forest
+        for b, (code, tie_seed) in enumerate(zip(codes, tie_seeds(key, len(codes)), strict=True))
+    ]
+
+
+def compare_with_and_without(name, evaluate, codes, key, config, rule, root_rules=None, **settings):
+    """Compare searches of `random_tree.GAME` with plain ones, and check invariant 2.
+
+    Some tree must differ from the plain one without the setting `name`, one of `settings`; the
+    other arguments are as in `compare_searches`. Returns each plain tree's nodes.
+    """
+    run = random_tree.compiled_search(evaluate, config, len(codes), options=AS_USERS_FUSE)
+    assert moves_in_loops(run.as_text(), len(codes) * config.num_nodes) == []  # invariant 2
+    arguments = random_tree.Plain(evaluate), rule, root_rules
+    _, forest = compare_searches(run, codes, key, config, *arguments, **settings)
+    del settings[name]
+    without = plain_searches(codes, key, config, *arguments, **settings)
+    states = lambda nodes: [node.state for node in nodes]
+    assert any(states(one) != states(other) for one, other in zip(forest, without, strict=True))
+    return forest
 
 
 def tie_seeds(key, num_trees):

@@ -123,14 +123,19 @@ def with_more(evaluate, playouts: bool, heuristic: bool):
     return evaluation
 
 
+def search_of(evaluate, config, game=GAME):
+    """(codes u32[B] of the roots, key, a tree to go on with or None) -> SearchResult."""
+
+    def run(codes, key, tree=None):
+        return search(game, Evaluator(evaluate), key, Position(codes), config, tree)
+
+    return run
+
+
 def compiled_search(evaluate, config, num_trees, game=GAME, options=None):
     """(codes u32[B] of the roots, key) -> SearchResult; `options` are the compiler's."""
-
-    def run(codes, key):
-        return search(game, Evaluator(evaluate), key, Position(codes), config)
-
-    codes = jnp.zeros(num_trees, jnp.uint32)
-    return jax.jit(run, compiler_options=options).lower(codes, jax.random.key(0)).compile()
+    run = jax.jit(search_of(evaluate, config, game), compiler_options=options)
+    return run.lower(jnp.zeros(num_trees, jnp.uint32), jax.random.key(0)).compile()
 
 
 class Plain:

@@ -14,16 +14,14 @@ from gozero.limits import VALUE_ONE
 from gozero.search import reuse, select
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
-from gozero.search.game import Evaluator, Heuristic
+from gozero.search.game import Heuristic
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import AmafOnly, HandSelected, MinimumMse, Rave
-from gozero.search.search import search
 from gozero.search.tree import NO_NODE, OptionalArrays
-from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
-from tests.search.comparing import compare_trees
+from tests.search.comparing import compare_trees, compare_with_and_without, tie_seeds
 from tests.search.evaluators import hash_evaluate
 
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
@@ -122,38 +120,18 @@ def test_equal_to_the_plain_search_at_every_node(name):
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)
     config = SearchConfig(SIMULATIONS, select=rule, amaf=Amaf(first, ancestor), **options)
     key = jax.random.key(len(name))
-
-    def run(codes, key):
-        roots = random_tree.Position(codes)
-        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
-
-    compiled = jax.jit(run, compiler_options=AS_USERS_FUSE).lower(codes, key).compile()
-    assert moves_in_loops(compiled.as_text(), num_trees * config.num_nodes) == []  # invariant 2
-    result = compiled(codes, key)
-    assert bool(result.ok.all())
-    plain, options = random_tree.Plain(evaluate), {"max_depth": config.max_depth, **options}
-    if "root_select" in options:
-        del options["root_select"]
-        options["root_rule"] = mcts.Forced(mcts.Puct(1.0), 3.0)
+    of_config = "max_depth", "root_select"  # not settings of the plain search
+    settings = {k: v for k, v in options.items() if k not in of_config}
+    settings |= {"amaf": first, "ancestor": ancestor}
+    root_rule = mcts.Forced(mcts.Puct(1.0), 3.0)
+    root_rules = [root_rule] * num_trees if "root_select" in options else None
     plain_rule = mcts.Rave(PLAIN_BETA[rule.schedule], rule.c, rule.first_play)
-    tie_seeds = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
-    differ = few = enough = 0
-    for b in range(num_trees):
-        plain_search = functools.partial(
-            *(mcts.search, int(codes[b]), plain.play, plain.evaluate, SIMULATIONS),
-            rule=plain_rule,
-            tie_seed=int(tie_seeds[b]),
-            amaf=first,
-            **options,
-        )
-        nodes = plain_search(ancestor=ancestor)
-        compare_trees(result.tree, b, nodes)
-        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
-        differ += [node.state for node in nodes] != [node.state for node in plain_search()]
-        below = [node.num_visits() < ancestor for node in nodes if node.depth > 1 and node.children]
-        few, enough = few + sum(below), enough + len(below) - sum(below)
-    assert min(few, enough) > 5  # nodes that use an ancestor's statistics, and their own
-    assert differ > 0
+    arguments = evaluate, codes, key, config, plain_rule, root_rules
+    forest = compare_with_and_without("ancestor", *arguments, **settings)
+    nodes = [node for tree in forest for node in tree if node.depth > 1 and node.children]
+    few = sum(node.num_visits() < ancestor for node in nodes)
+    # Nodes that use an ancestor's statistics, and their own.
+    assert min(few, len(nodes) - few) > 5
 
 
 @pytest.mark.slow
@@ -174,24 +152,17 @@ def test_equal_to_the_plain_search_with_a_reused_tree():
     rule, amaf = Rave(EVEN), Amaf(ancestor=ancestor)
     config = SearchConfig(SIMULATIONS, capacity=3 * SIMULATIONS, select=rule, amaf=amaf)
 
-    @jax.jit
-    def run(codes, key, tree):
-        roots = random_tree.Position(codes)
-        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config, tree)
-
+    run = jax.jit(random_tree.search_of(evaluate, config))
     tree = reuse.empty(random_tree.Position(codes), random_tree.NUM_ACTIONS, config, True)
     plain, nodes, kept = random_tree.Plain(evaluate), [None] * num_trees, 0
     for move in range(3):
         key = jax.random.key(move)
         result = run(codes, key, tree)
         tree = reuse.reroot(result.tree, result.action)
-        tie_seeds = np.asarray(
-            jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32)
-        )
-        for b in range(num_trees):
+        for b, tie_seed in enumerate(tie_seeds(key, num_trees)):
             nodes[b] = mcts.search(
                 *(int(codes[b]), plain.play, plain.evaluate, SIMULATIONS, config.max_depth),
-                *(mcts.Rave(PLAIN_BETA[EVEN]), int(tie_seeds[b])),
+                *(mcts.Rave(PLAIN_BETA[EVEN]), int(tie_seed)),
                 amaf="either",
                 ancestor=ancestor,
                 nodes=nodes[b],

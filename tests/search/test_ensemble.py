@@ -74,11 +74,7 @@ RAVE_EVALUATE = with_ties(random_tree.with_more(PUCT_EVALUATE, True, True))
 
 @functools.cache
 def searched(config, evaluate):
-    @jax.jit
-    def run(codes, key):
-        roots = random_tree.Position(codes)
-        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
-
+    run = jax.jit(random_tree.search_of(evaluate, config))
     return jax.tree.map(np.asarray, run(CODES, KEY))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,17 +10,14 @@ import pytest
 from gozero.limits import VALUE_ONE
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, Grandfather, SearchConfig
-from gozero.search.game import Evaluator
 from gozero.search.prior_counts import values_above as known
 from gozero.search.rules.operators import max_backup
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.ucb1 import Ucb1
-from gozero.search.search import search
 from gozero.search.tree import OptionalArrays, Path
-from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import mcts
 from tests.search import random_tree
-from tests.search.comparing import compare_trees
+from tests.search.comparing import compare_with_and_without
 from tests.search.evaluators import hash_evaluate
 
 EVALUATE = hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6)
@@ -88,32 +83,10 @@ def test_equal_to_the_plain_search_at_every_node(name):
         SIMULATIONS, select=rule, amaf=amaf, grandfather=Grandfather(*counts), **options
     )
     key = jax.random.key(len(name))
-
-    def run(codes, key):
-        roots = random_tree.Position(codes)
-        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
-
-    compiled = jax.jit(run, compiler_options=AS_USERS_FUSE).lower(codes, key).compile()
-    assert moves_in_loops(compiled.as_text(), num_trees * config.num_nodes) == []  # invariant 2
-    result = compiled(codes, key)
-    assert bool(result.ok.all())
-    plain = random_tree.Plain(evaluate)
     plain_rule = mcts.HeuristicUcb1(0.5) if amaf is None else mcts.Rave(PLAIN_BETA)
-    tie_seeds = np.asarray(jax.random.bits(jax.random.split(key, 4)[2], (num_trees,), jnp.uint32))
-    differ = 0
-    for b in range(num_trees):
-        plain_search = functools.partial(
-            *(mcts.search, int(codes[b]), plain.play, plain.evaluate, SIMULATIONS),
-            *(config.max_depth, plain_rule, int(tie_seeds[b])),
-            amaf=amaf and amaf.first,
-            ancestor=amaf and amaf.ancestor,
-            **options,
-        )
-        nodes = plain_search(grandfather=counts)
-        compare_trees(result.tree, b, nodes)
-        np.testing.assert_array_equal(result.visits[b], nodes[0].visits)
-        differ += [node.state for node in nodes] != [node.state for node in plain_search()]
-    assert differ > 0
+    settings = {"amaf": amaf and amaf.first, "ancestor": amaf and amaf.ancestor, **options}
+    arguments = evaluate, codes, key, config, plain_rule
+    compare_with_and_without("grandfather", *arguments, grandfather=counts, **settings)
 
 
 @pytest.mark.parametrize(

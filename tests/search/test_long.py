@@ -16,13 +16,11 @@ from gozero.search import tree as trees
 from gozero.search import values
 from gozero.search.by_step import Overlapped
 from gozero.search.config import Amaf, Ensemble, SearchConfig
-from gozero.search.game import Evaluator
 from gozero.search.memory import optional_arrays
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
 from gozero.search.rules.operators import max_backup
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
-from gozero.search.search import search
 from gozero.search.values import Wide
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 from tests.reference import gumbel as plain_gumbel
@@ -104,10 +102,7 @@ def grown():
     evaluate = random_tree.with_more(EVALUATE, True, False)
     config = WideConfig(30, capacity=70, select=RAVE, amaf=Amaf(), max_depth=5)
 
-    def run(codes, key, tree=None):
-        roots = random_tree.Position(codes)
-        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config, tree)
-
+    run = random_tree.search_of(evaluate, config)
     first = jax.jit(run)(CODES, jax.random.key(1))
     on = jax.jit(run, compiler_options=AS_USERS_FUSE)
     on = on.lower(CODES, jax.random.key(2), first.tree).compile()

@@ -13,7 +13,6 @@ from gozero.go.rules import Rules, init
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import make_setup
 from gozero.search.config import Amaf, SearchConfig
-from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
@@ -37,11 +36,7 @@ BY_DEFAULT = {"puct"}
 
 
 def searched(evaluate, config, codes):
-    def run(codes, key):
-        roots = random_tree.Position(codes)
-        return search(random_tree.GAME, Evaluator(evaluate), key, roots, config)
-
-    lowered = jax.jit(run).lower(codes, jax.random.key(1))
+    lowered = jax.jit(random_tree.search_of(evaluate, config)).lower(codes, jax.random.key(1))
     return lowered, jax.tree.map(np.asarray, lowered.compile()(codes, jax.random.key(1)))
 
 

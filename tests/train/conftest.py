@@ -5,6 +5,7 @@ import functools
 
 import pytest
 
+from tests.train import synthetic
 from train import quarantine, steps
 from train.loop import Loop
 from train.optimizer import OptimizerConfig
@@ -17,6 +18,12 @@ NOT_IN_PROGRAMS = {
     "evaluate_games": 2,
     "evaluate_simulations": 1,
 }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder of synthetic shards."""
+    return synthetic.write_folder(tmp_path_factory.mktemp("data") / "run")
 
 
 @pytest.fixture(autouse=True, scope="package")

@@ -14,11 +14,6 @@ from train import replay
 RULES = Rules(size=5, ko="simple")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return synthetic.write_folder(tmp_path_factory.mktemp("data") / "run")
-
-
 @jax.jit
 def _examples(taken, k):
     return jax.vmap(lambda row: replay.example(RULES, "compact", row, k))(taken)

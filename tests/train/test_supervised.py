@@ -17,17 +17,11 @@ import pytest
 
 from gozero.nets import network, weights
 from tests.attack.selfplay_runs import FullDisk
-from tests.train import synthetic
 from train import optimizer
 from train import supervised as command
 
 ROOT = pathlib.Path(__file__).parents[2]
 SMALL = ["--blocks", "1", "--channels", "8", "--batch-size", "32"]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return synthetic.write_folder(tmp_path_factory.mktemp("data") / "run")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from gozero.playouts.policies.mogo import playouts as mogo
 from tests.hlo import AS_USERS_FUSE
 from tests.playouts.positions import (
     SETTLED,
+    assert_same,
     boards,
     game_of,
     ko_point,
@@ -181,10 +182,6 @@ def test_every_move_matches_the_reference_at_more_sizes(size, count, steps):
 def batch(size: int, count: int, seed: int):
     games = games_to_watch(size, count, seed)
     return positions_in_atari(games), jnp.array([last_move(game) for game in games])
-
-
-def assert_same(ours, theirs):
-    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
 @pytest.mark.thorough
