@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from experiments.command import ExperimentConfig
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE
 from gozero.play.player_config import PlayerConfig
-from gozero.runs.settings import check, seed_setting, setting
+from gozero.runs.settings import OfFlags, check, seed_setting, setting
 
 SWEEP_FOLDER = (
     "The folder of pieces.jsonl, results.csv, results.svg, config.json and manifest.json: a new "
@@ -19,24 +19,8 @@ SWEEP_FOLDER = (
 
 
 @dataclasses.dataclass(frozen=True)
-class PlayerFlags(PlayerConfig):
+class PlayerFlags(OfFlags, PlayerConfig):
     """Flags of a player, of which only those that are given count, on top of an experiment's."""
-
-    @classmethod
-    def of_flags(cls, flags: Mapping[str, Any]) -> Self:
-        """The flags that were given, even if a value is the default."""
-        one = cls(**flags)
-        object.__setattr__(one, "_explicit_flags", dict(flags))
-        return one
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The flags that were given; made in Python, those that differ from their defaults."""
-        explicit = self.__dict__.get("_explicit_flags")
-        if explicit is not None:
-            return explicit
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        return {name: value for name, value in vars(self).items() if value != defaults[name]}
 
 
 @dataclasses.dataclass(frozen=True)

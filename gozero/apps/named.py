@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
+from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
 from gozero.play import players
 from gozero.play.player_config import FILES, PlayerConfig, board_size
 from gozero.play.players import PlayerName
-from gozero.runs.settings import flag_of, setting
+from gozero.runs.settings import OfFlags, flag_of, setting
 
 _REFINING = {
     *("simulations", "leaves", "trees", "nodes", "exploration", "final_move", "resign"),
@@ -44,7 +45,7 @@ def naming(player: PlayerName | None, own: Mapping[str, Any], prefix: str = "") 
 
 
 @dataclasses.dataclass(frozen=True)
-class NamedPlayerConfig(PlayerConfig):
+class NamedPlayerConfig(OfFlags, PlayerConfig):
     """A named player, with its settings for each board size; other flags override them one by one.
 
     If no flag defines the player, it is `strong`. The defaults of the other flags are those of a
@@ -94,9 +95,8 @@ class NamedPlayerConfig(PlayerConfig):
             values.setdefault("evaluator", "network")
         with naming(name, {k: v for k, v in of_player.items() if k not in flags}):
             config = cls(**values)
-        object.__setattr__(config, "_explicit_flags", dict(flags))
         object.__setattr__(config, "_board", size)
-        return config
+        return config._remember(flags)
 
     def on(self, size: int) -> Self:
         """The same settings on another board size, with the player's values for that size.
@@ -111,11 +111,6 @@ class NamedPlayerConfig(PlayerConfig):
         return self._on_board({**flags, "player": self.player, **size_flag}, size)
 
     @property
-    def explicit_flags(self) -> Mapping[str, Any] | None:
-        """The explicit flags, without the player's settings; None if not built by `of_flags`."""
-        return self.__dict__.get("_explicit_flags")
-
-    @property
     def own_files(self) -> list[str]:
         """The names of the file flags that are explicit, not supplied by a player."""
         files = (
@@ -124,6 +119,36 @@ class NamedPlayerConfig(PlayerConfig):
             else self.explicit_flags
         )
         return [name for name in FILES if files.get(name) is not None]
+
+
+@dataclasses.dataclass(frozen=True)
+class GameConfig(NamedPlayerConfig):
+    """Settings of commands in which the player plays Go."""
+
+    size: int | None = setting(
+        None,
+        group="game",
+        least=MIN_SIZE,
+        most=MAX_SIZE,
+        unset="the size of --weights or --shapes, else 9",
+    )
+    """Points on a side of the board at the start."""
+
+    komi: float = setting(7.0, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
+    """Points for White at the start."""
+
+    ko: KoRule = setting("positional")
+    """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier one
+    with the same player to move."""
+
+    suicide: bool = setting(False)
+    """Whether suicide of several stones is legal; that of a single stone never is."""
+
+    def __post_init__(self):
+        self.check()
+        size = board_size(self.size, self.weights, self.shapes)
+        object.__setattr__(self, "size", size)
+        self.check_size(size)
 
 
 class AnalystConfig(NamedPlayerConfig):

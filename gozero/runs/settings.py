@@ -34,8 +34,8 @@ import pathlib
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
 
 MAX_SEED = 2**32 - 1
 
@@ -218,6 +218,38 @@ class Conflict(NamedTuple):
     second: str
     reason: str
     given: bool = False
+
+
+class OfFlags:
+    """A base of frozen dataclasses whose instances remember which flags were given."""
+
+    @classmethod
+    def of_flags(cls, flags: Mapping[str, Any]) -> Self:
+        """The settings of the flags that were given, even if a value is the default.
+
+        Raises:
+          ValueError: as for the class.
+        """
+        return cls(**flags)._remember(flags)
+
+    def _remember(self, flags: Mapping[str, Any]) -> Self:
+        """Itself, with `flags` as those that were given."""
+        object.__setattr__(self, "_explicit_flags", dict(flags))
+        return self
+
+    @property
+    def explicit_flags(self) -> Mapping[str, Any] | None:
+        """The flags that were given; None if not built by `of_flags`."""
+        return self.__dict__.get("_explicit_flags")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The flags that were given; made in Python, those that differ from their defaults."""
+        if self.explicit_flags is not None:
+            return dict(self.explicit_flags)
+        fields = dataclasses.fields(typing.cast(Any, self))
+        values = ((field.name, getattr(self, field.name), field.default) for field in fields)
+        return {name: value for name, value, default in values if value != default}
 
 
 def check(config: Any, prefix: str = "") -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gozero.apps.named import NamedPlayerConfig
-from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
+from gozero.apps.named import GameConfig
 from gozero.limits import MAX_VISITS, MOST_VISITS
-from gozero.play.player_config import TREELESS, board_size
+from gozero.play.player_config import TREELESS
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, setting
 
@@ -17,31 +16,13 @@ MAX_SECONDS = 86_400
 
 
 @dataclasses.dataclass(frozen=True)
-class GtpConfig(NamedPlayerConfig):
-    """Play Go over GTP, on standard input and output.
+class GtpConfig(GameConfig):
+    """Play Go over GTP, on standard input and output. The commands boardsize and komi change the
+    size and the komi.
 
     If no flag defines the player, it is `strong`; `gozero players` lists all players. The defaults
     below are those of a player by flags alone: a named player has its own.
     """
-
-    size: int | None = setting(
-        None,
-        group="game",
-        least=MIN_SIZE,
-        most=MAX_SIZE,
-        unset="the size of --weights or --shapes, else 9",
-    )
-    """Points on a side of the board at the start; boardsize changes it."""
-
-    komi: float = setting(7.0, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
-    """Points for White at the start; komi changes it."""
-
-    ko: KoRule = setting("positional")
-    """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier one
-    with the same player to move."""
-
-    suicide: bool = setting(False)
-    """Whether suicide of several stones is legal; that of a single stone never is."""
 
     seconds: float | None = setting(
         None,
@@ -72,7 +53,7 @@ class GtpConfig(NamedPlayerConfig):
     """Play one move, print one line with the move and its time or with the error, and exit."""
 
     CONFLICTS = (
-        *NamedPlayerConfig.CONFLICTS,
+        *GameConfig.CONFLICTS,
         Conflict("ponder", "!reuse", "otherwise the result of pondering is lost"),
         Conflict("ponder", "search=td|annealing|random", "they keep no tree"),
     )
@@ -104,7 +85,4 @@ class GtpConfig(NamedPlayerConfig):
     def __post_init__(self):
         if self.search == "gumbel":  # each Gumbel search starts afresh
             object.__setattr__(self, "reuse", False)
-        self.check()
-        size = board_size(self.size, self.weights, self.shapes)
-        object.__setattr__(self, "size", size)
-        self.check_size(size)
+        super().__post_init__()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import shlex
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from gozero.apps.named import naming
 from gozero.games.registry import ALL_NAMES
@@ -15,7 +14,7 @@ from gozero.play import players
 from gozero.play.player_config import PlayerConfig, board_size
 from gozero.play.players import PlayerName
 from gozero.runs import settings
-from gozero.runs.settings import Conflict, setting
+from gozero.runs.settings import Conflict, OfFlags, setting
 
 MAX_GAMES = 10**6
 SIDES = ("player", "opponent")
@@ -25,7 +24,7 @@ machine add to its replies."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Side(PlayerConfig):
+class Side(OfFlags, PlayerConfig):
     """One side of a match: a program that speaks GTP, or a search of ours."""
 
     command: str | None = setting(None, group="side", unset="our own search")
@@ -60,13 +59,6 @@ class Side(PlayerConfig):
         *PlayerConfig.CONFLICTS,
     )
 
-    @classmethod
-    def of_flags(cls, flags: Mapping[str, Any]) -> Self:
-        """A side of the flags that were given; `on` adds the settings of a named player."""
-        side = cls(**flags)
-        object.__setattr__(side, "_explicit_flags", dict(flags))
-        return side
-
     def on(self, size: int, prefix: str = "") -> Self:
         """The side on a board, checked, with the named player's settings that no flag overrides.
 
@@ -75,14 +67,9 @@ class Side(PlayerConfig):
         """
         if self.player is None or self.command is not None:
             return self
-        explicit = self.__dict__.get("_explicit_flags")
-        if explicit is None:  # made in Python: what differs from the defaults
-            defaults = {field.name: field.default for field in dataclasses.fields(self)}
-            explicit = {name: v for name, v in vars(self).items() if v != defaults[name]}
-        own = players.settings_of(self.player, size)
-        side = self.of_flags({**own, **explicit})
-        object.__setattr__(side, "_explicit_flags", explicit)
-        with naming(self.player, {k: v for k, v in own.items() if k not in explicit}, prefix):
+        own, given = players.settings_of(self.player, size), self.given
+        side = type(self)(**{**own, **given})._remember(given)
+        with naming(self.player, {k: v for k, v in own.items() if k not in given}, prefix):
             side.check(prefix)
         return side
 

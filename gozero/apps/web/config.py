@@ -9,10 +9,9 @@ from typing import Any
 
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.gtp.config import GtpConfig
-from gozero.apps.named import NamedPlayerConfig
-from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
+from gozero.apps.named import GameConfig, NamedPlayerConfig
 from gozero.play import players
-from gozero.play.player_config import TREELESS, board_size
+from gozero.play.player_config import TREELESS
 from gozero.runs import settings
 from gozero.runs.settings import setting
 
@@ -21,39 +20,14 @@ _PLAYERS = {field.name for field in dataclasses.fields(NamedPlayerConfig)}
 
 
 @dataclasses.dataclass(frozen=True)
-class ThinkingConfig(NamedPlayerConfig):
+class ThinkingConfig(GameConfig):
     """The settings of players and analysis on the web page and the notebook's board."""
-
-    size: int | None = setting(
-        None,
-        group="game",
-        least=MIN_SIZE,
-        most=MAX_SIZE,
-        unset="the size of --weights or --shapes, else 9",
-    )
-    """Points on a side of the board at the start."""
-
-    komi: float = setting(7.0, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points")
-    """Points for White at the start."""
-
-    ko: KoRule = setting("positional")
-    """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier one
-    with the same player to move."""
-
-    suicide: bool = setting(False)
-    """Whether suicide of several stones is legal; that of a single stone never is."""
 
     visits: int = setting(200, group="session", least=2, most=100_000)
     """Visits per position in the analysis."""
 
     seed: int = settings.seed_setting()
     """The random seed."""
-
-    def __post_init__(self):
-        self.check()
-        size = board_size(self.size, self.weights, self.shapes)
-        object.__setattr__(self, "size", size)
-        self.check_size(size)
 
     @property
     def is_by_name(self) -> bool:
