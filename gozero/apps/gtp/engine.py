@@ -53,6 +53,55 @@ class _LastSearch(NamedTuple):
     colour: int
 
 
+class _Searches:
+    """What searches and evaluates the positions of one board size, each made once, when needed."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        config: GtpConfig,
+        clock: Callable[[], float],
+        prepare: Callable[[], object],
+    ):
+        self._rules, self._config, self._clock = rules, config, clock
+        self._prepare = prepare  # called once the search of moves is made, before it is compiled
+
+    @functools.cached_property
+    def searcher(self) -> Searcher:
+        """The search of moves."""
+        from gozero.apps.gtp.search import make_searcher
+
+        searcher = make_searcher(self._rules, self._config, self._clock)
+        self._prepare()
+        return searcher
+
+    @functools.cached_property
+    def avoiding_searcher(self) -> Searcher:
+        """One that can avoid moves."""
+        from gozero.apps.gtp.search import make_searcher
+
+        return make_searcher(self._rules, self._config, self._clock, True)
+
+    @functools.cached_property
+    def analyst(self) -> Analyst:
+        from gozero.apps.gtp.analyst import Analyst
+
+        return Analyst(self._rules, self._config, self._clock)
+
+    @functools.cached_property
+    def raw_network(self) -> Callable:
+        """See `network_forecast.raw_network`.
+
+        Raises:
+          ValueError: the player has no weights file.
+        """
+        from gozero.apps.network_forecast import raw_network
+
+        if self._config.weights is None:
+            raise ValueError("the player has no weights file")
+        return raw_network(self._rules, self._config.weights)
+
+
 class Engine:
     """A game and its search; the clock is in seconds, from any origin."""
 
@@ -67,10 +116,7 @@ class Engine:
         self.stones: Stones = ((), ())
         self.first = 0  # who plays first, if there is no handicap
         self._game: HostGame | None = None
-        self._searchers: dict[int, Searcher] = {}
-        self._avoiding_searchers: dict[int, Searcher] = {}
-        self._analysts: dict[int, Analyst] = {}
-        self._networks: dict[int, Callable] = {}
+        self._by_size: dict[int, _Searches] = {}
         self._announced: set[int] = set()
         self._num_searches = 0
         self._allotted: float | None = None  # seconds for the last search; None: no limit
@@ -122,23 +168,15 @@ class Engine:
         Raises:
           ValueError: files that are missing, damaged or for another size.
         """
-        if self.size not in self._searchers:
-            from gozero.apps.gtp.search import make_searcher
-
-            searcher = make_searcher(self._rules(), self.config.on(self.size), self.clock)
-            InBackground(self.game.prepare)  # while the search is compiled
-            self._searchers[self.size] = searcher
-        return self._searchers[self.size]
+        return self.searches.searcher
 
     @property
-    def analyst(self) -> Analyst:
-        """The analyst for this board size, made once."""
-        if self.size not in self._analysts:
-            from gozero.apps.gtp.analyst import Analyst
-
-            config = self.config.on(self.size)
-            self._analysts[self.size] = Analyst(self._rules(), config, self.clock)
-        return self._analysts[self.size]
+    def searches(self) -> _Searches:
+        """The searches of this board size."""
+        if self.size not in self._by_size:
+            config, prepare = self.config.on(self.size), lambda: InBackground(self.game.prepare)
+            self._by_size[self.size] = _Searches(self._rules(), config, self.clock, prepare)
+        return self._by_size[self.size]
 
     def set_size(self, size: int) -> None:
         """Start on an empty board of this size; the komi stays.
@@ -236,8 +274,7 @@ class Engine:
         except ValueError:
             self.ko, self.suicide = previous
             raise
-        for cache in (self._searchers, self._avoiding_searchers, self._analysts, self._networks):
-            cache.clear()
+        self._by_size.clear()
         self.forget()
         self._warm_up()
 
@@ -342,7 +379,7 @@ class Engine:
         if game.ended or game.wins_by_passing(colour):
             return game.rules.pass_action
         self._allotted = seconds = self._seconds(colour)
-        searcher = self.searcher if avoid is None else self._avoiding_searcher
+        searcher = self.searcher if avoid is None else self.searches.avoiding_searcher
         look = None if talk is None else self._look(searcher, colour, seconds, talk, reports)
         if avoid is None:
             move = self._search(colour, seconds, look)
@@ -355,17 +392,6 @@ class Engine:
             print("gozero gtp: an evaluation was not finite", file=sys.stderr)
         return None if move.resigns and move.ok else move.action
 
-    @property
-    def _avoiding_searcher(self) -> Searcher:
-        if self.size not in self._avoiding_searchers:
-            from gozero.apps.gtp.search import make_searcher
-
-            config = self.config.on(self.size)
-            self._avoiding_searchers[self.size] = make_searcher(
-                self._rules(), config, self.clock, True
-            )
-        return self._avoiding_searchers[self.size]
-
     def _look(
         self,
         searcher: Searcher,
@@ -376,7 +402,7 @@ class Engine:
     ) -> Look:
         if reports is None:
             return lambda running, is_over: talk.is_stopped()
-        return self.analyst.look(
+        return self.searches.analyst.look(
             searcher, _state_for(self.game, colour), reports, seconds is not None, talk
         )
 
@@ -415,7 +441,7 @@ class Engine:
             if talk.is_interrupted(seconds=1.0):
                 return
         state = RestrictedState(to_analyse(_state_for(self.game, colour)), avoid)
-        self.analyst.analyse(state, self._num_searches, reports, talk)
+        self.searches.analyst.analyse(state, self._num_searches, reports, talk)
 
     def ponder(self, is_interrupted: Callable[[], bool]) -> None:
         """After a move of the engine's own, search for the player to move until input arrives."""
@@ -441,19 +467,11 @@ class Engine:
         import jax.numpy as jnp
         import numpy as np
 
-        from gozero.apps.network_forecast import raw_network
-
-        rules, state = self.game.rules, self.game.state
-        path = self.config.on(self.size).weights
-        if path is None:
-            raise ValueError("the player has no weights file")
-        if self.size not in self._networks:
-            self._networks[self.size] = raw_network(rules, path)
-        legal = self.game.legal()
+        network, state, legal = self.searches.raw_network, self.game.state, self.game.legal()
         if colour not in (None, self.game.to_play):
             state, legal = self._anew(colour)
         weight = jnp.float32(np.nan if optimism is None else optimism)
-        output = self._networks[self.size](state, jnp.int32(symmetry), weight)
+        output = network(state, jnp.int32(symmetry), weight)
         sign = 1 if int(state.position.to_play) else -1
         logits = np.where(legal, np.asarray(output.policy_logits[0]), -np.inf)
         policy = np.exp(logits - logits.max())

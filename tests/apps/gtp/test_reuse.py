@@ -29,7 +29,7 @@ def test_the_tree_is_reused_when_the_game_continues():
             action = next(p for p in range(26) if p not in [a for _, a in engine.game.moves])
             return gtp_search.SearchedMove(action, 0.0, True)
 
-    engine._searchers[5] = FakeSearcher()
+    engine.searches.searcher = FakeSearcher()
     for line in (
         ("genmove", 0),  # another game
         ("genmove", 1),  # after 0

@@ -66,8 +66,8 @@ def session(engine, *lines):
 
 def thinking(thinks=0.0, **settings):
     engine = gtp_engine.Engine(GtpConfig(**settings), Clock())
-    engine._searchers[9] = FakeSearcher(engine, thinks)
-    return engine, engine._searchers[9]
+    engine.searches.searcher = FakeSearcher(engine, thinks)
+    return engine, engine.searcher
 
 
 def test_remaining_time_is_divided_by_expected_moves():
