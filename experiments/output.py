@@ -8,7 +8,7 @@ import dataclasses
 import importlib.util
 import io
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gozero.runs.files import write_whole
@@ -45,6 +45,25 @@ def write_csv(
         is_rounded = lambda value: digits and isinstance(value, float)
         writer.writerow({k: f"{v:.{digits}g}" if is_rounded(v) else v for k, v in cells.items()})
     write_whole(path, text.getvalue().encode())
+
+
+@contextlib.contextmanager
+def appended_csv(path: pathlib.Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A function that adds a row to a new CSV file and flushes it: a run that is stopped keeps its
+    rows. The keys of the first row are the columns.
+    """
+    with path.open("w", newline="") as file:
+        names: list[str] = []
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+
+        def add(row: Mapping[str, Any]) -> None:
+            if not names:
+                names.extend(row)
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+
+        yield add
 
 
 def read_csv(path: pathlib.Path) -> list[dict[str, str]]:

@@ -10,7 +10,6 @@ the number that `network.apply_in_slices` uses.
 from __future__ import annotations
 
 import argparse
-import csv
 import functools
 import os
 import pathlib
@@ -21,6 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from experiments.accelerators.config import RESULTS
+from experiments.output import appended_csv
 from gozero.compile import ahead, estimate
 from gozero.nets import network
 from gozero.nets.network import NetworkConfig
@@ -99,15 +99,10 @@ def main() -> None:
         for slices in args.slices
         if slices == 1 or batch // slices >= args.fewest
     ]
-    with args.out.open("w", newline="") as file:
-        writer = None
+    with appended_csv(args.out) as add:
         for case in cases:
             cells = row(*case) | about
-            if writer is None:
-                writer = csv.DictWriter(file, cells.keys(), lineterminator="\n")
-                writer.writeheader()
-            writer.writerow(cells)
-            file.flush()
+            add(cells)
             print(*cells.values(), flush=True)
 
 

@@ -7,12 +7,12 @@ python -m experiments.accelerators.first_hour --score runs/gnugo/results.csv --l
 from __future__ import annotations
 
 import argparse
-import csv
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
 
 from experiments.accelerators import run, table
+from experiments.output import read_csv
 
 
 def speeds(path: pathlib.Path, requirements: Sequence[str]) -> Iterator[tuple[bool, str]]:
@@ -33,14 +33,11 @@ def speeds(path: pathlib.Path, requirements: Sequence[str]) -> Iterator[tuple[bo
 
 def scores(path: pathlib.Path, least: float) -> Iterator[tuple[bool, str]]:
     """As `speeds`, for each match of a results.csv and the least score."""
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            score = float(row["score"])
-            word = "holds" if score >= least else "does not hold"
-            message = (
-                f"{row['match']}: {score:.1%} of {row['games']} games, must {least:.0%}: {word}"
-            )
-            yield score >= least, message
+    for row in read_csv(path):
+        score = float(row["score"])
+        word = "holds" if score >= least else "does not hold"
+        message = f"{row['match']}: {score:.1%} of {row['games']} games, must {least:.0%}: {word}"
+        yield score >= least, message
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,7 +9,6 @@ policy; then the two play a match. Each has its results file.
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import functools
 import pathlib
@@ -21,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.accelerators.config import RESULTS
+from experiments.output import appended_csv
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.nets import weights
@@ -136,10 +136,9 @@ def main() -> None:
 
 
 def _write(path: pathlib.Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    with appended_csv(path) as add:
+        for row in rows:
+            add(row)
     print(path, path.read_text(), sep="\n")
 
 

@@ -9,7 +9,7 @@ dumps (`--xla_dump_to`) these parts in a list of thunks: kernels, buffers, loops
 from __future__ import annotations
 
 import argparse
-import csv
+import itertools
 import os
 import pathlib
 import re
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import jax
 
 from experiments.accelerators.config import RESULTS
+from experiments.output import appended_csv
 from gozero.runs import folder as folders
 
 PROGRAMS = "search-9x9", "puct-9x9", "rave-9x9"
@@ -101,16 +102,11 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS / "launches.csv")
     args = parser.parse_args()
     about = {"jax": jax.__version__, "commit": folders.commit().get("git_commit")}
-    with args.out.open("w", newline="") as file:
-        names = ["program", "buffers", *Launches._fields, *about]
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        for program in args.programs:
-            for buffers, flags in BUFFERS.items():
-                counts: dict[str, Any] = of_program(program, flags)._asdict()
-                writer.writerow({"program": program, "buffers": buffers} | counts | about)
-                file.flush()
-                print(program, buffers, *counts.values(), flush=True)
+    with appended_csv(args.out) as add:
+        for program, (buffers, flags) in itertools.product(args.programs, BUFFERS.items()):
+            counts: dict[str, Any] = of_program(program, flags)._asdict()
+            add({"program": program, "buffers": buffers} | counts | about)
+            print(program, buffers, *counts.values(), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@ python -m experiments.records      # writes them; each is a function of its reco
 
 from __future__ import annotations
 
-import csv
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from experiments.accelerators import run, slices, table
-from experiments.output import markdown
+from experiments.output import markdown, read_csv
 from gozero.compile import ahead
 from train import dry_run
 
@@ -82,7 +81,7 @@ def searches(path: pathlib.Path, programs: pathlib.Path) -> str:
 def evaluation(path: pathlib.Path) -> str:
     """A line per network and batch, a column per number of slices."""
     lines: dict[tuple[str, ...], dict[int, RowOf]] = {}
-    for row in _read(path):
+    for row in read_csv(path):
         by_slices = lines.setdefault((row["board"], row["network"], row["batch"]), {})
         by_slices[int(row["batch"]) // int(row["at_a_time"])] = row
     counts = sorted({count for by_slices in lines.values() for count in by_slices})
@@ -112,17 +111,17 @@ def launches(path: pathlib.Path) -> str:
             row["around"],
             row["kernels"],
         ]
-        for row in _read(path)
+        for row in read_csv(path)
     ]
     return markdown([*head, "kernels of a simulation"], lines)
 
 
 def int8(path: pathlib.Path, matches: pathlib.Path) -> str:
     """The loss of accuracy with trunks other than f32, and matches against f32."""
-    played = {(row["size"], row["dtype"]): row for row in _read(matches)}
+    played = {(row["size"], row["dtype"]): row for row in read_csv(matches)}
     (games,) = {row["games"] for row in played.values()}
     lines = []
-    for row in _read(path):
+    for row in read_csv(path):
         cells = [f"{row['size']}x{row['size']}", row["dtype"], row["policy_nats"]]
         cells += [row["value_rms"], f"{float(row['same_first_move']):.1%}"]
         match = played.get((row["size"], row["dtype"]))
@@ -188,8 +187,3 @@ def _by_program(path: pathlib.Path, column: str) -> dict[str, RowOf]:
 
 def _newest(rows: list[Any], name: str, target: str) -> Any:
     return [row for row in rows if (row["program"], row["target"]) == (name, target)][-1]
-
-
-def _read(path: pathlib.Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import pathlib
 
-from experiments.output import picture
+from experiments.output import picture, read_csv
 
 
 def draw(results: pathlib.Path, out: pathlib.Path) -> None:
     """Draws an SVG of results.csv."""
-    with results.open(newline="") as file:
-        rows = list(csv.DictReader(file))
     with picture(out, 2, figsize=(9, 3.2), sharey=True) as (_, axes):
-        _bars(rows, axes)
+        _bars(read_csv(results), axes)
 
 
 def _bars(rows: list[dict[str, str]], axes) -> None:

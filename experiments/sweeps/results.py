@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import math
 import pathlib
 from collections.abc import Iterable, Sequence
 
 from experiments.matches import scale
-from experiments.output import markdown, write_csv
+from experiments.output import markdown, read_csv, write_csv
 from experiments.sweeps.folder import Piece
 from experiments.sweeps.points import Point, Sweep
 from gozero.runs import statistics
@@ -109,8 +108,7 @@ def read(path: pathlib.Path) -> list[Row]:
     by_type = {"float": float, "float | None": lambda x: float(x) if x else None, "int": int}
     by_type |= {"str": str, "bool": lambda x: x == "True"}
     parsers = {field.name: by_type[str(field.type)] for field in dataclasses.fields(Row)}
-    with path.open(newline="") as file:
-        return [Row(**{k: parsers[k](v) for k, v in row.items()}) for row in csv.DictReader(file)]
+    return [Row(**{k: parsers[k](v) for k, v in row.items()}) for row in read_csv(path)]
 
 
 def chained(rows: Sequence[Row]) -> list[tuple[float, float, float]]:

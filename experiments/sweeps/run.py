@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable
@@ -118,18 +119,26 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
     with runtime.StopRequest() as stop, Progress(sweep.name, total, done=done) as progress:
         try:
             for point, number in todo:
-
-                def show(ply: int, num_open: int, done=done, point=point) -> None:
-                    if stop.requested:
-                        raise KeyboardInterrupt
-                    progress.show(done + config.piece - num_open, {"": f"{point.name}, ply {ply}"})
-
-                folder.add(play_piece(rules, config, players, point, number, show))
                 done += config.piece
+                show = functools.partial(_show, stop, progress, point, done)
+                folder.add(play_piece(rules, config, players, point, number, show))
                 _write(sweep, config, folder)
         except KeyboardInterrupt:
             return False
     return True
+
+
+def _show(
+    stop: runtime.StopRequest, progress: Progress, point: Point, games: int, ply: int, num_open: int
+) -> None:
+    """Shows a piece of a point, with which `games` games are finished.
+
+    Raises:
+      KeyboardInterrupt: the user has asked for a stop.
+    """
+    if stop.requested:
+        raise KeyboardInterrupt
+    progress.show(games - num_open, {"": f"{point.name}, ply {ply}"})
 
 
 class _Players:

@@ -14,6 +14,8 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from experiments.throughput.worker import Worker, num_cores
+
 
 @dataclasses.dataclass(frozen=True)
 class Result:
@@ -123,6 +125,34 @@ class Report:
         for row in self.rows:
             table.add_row(*_cells(row))
         Console(width=160).print(table)
+
+
+def compile_row(
+    report: Report, row: str, task: str, must: float, aim: float, **parameters: Any
+) -> None:
+    """Adds a row for the seconds that a worker's `task` measures, made by `compile_timer`.
+
+    Measured in a child that has traced nothing yet, on two cores: XLA compiles in parallel.
+    """
+    with Worker(task, min(2, num_cores()), **parameters) as child:
+        seconds = statistics.median(child() for _ in range(3))
+    report.add(
+        Result(row, seconds, "s", must=must, aim=aim, bounds="ours", better="less", device="cpu")
+    )
+
+
+def compile_timer(lower: Callable[[], jax.stages.Lowered]) -> Callable[[], float]:
+    """A function that traces a program by `lower`, compiles it from scratch and returns the
+    seconds."""
+    jax.config.update("jax_enable_compilation_cache", False)
+
+    def measure() -> float:
+        jax.clear_caches()
+        started = time.perf_counter()
+        lower().compile()
+        return time.perf_counter() - started
+
+    return measure
 
 
 def _cells(row: Result) -> list[str]:

@@ -12,8 +12,16 @@ import jax.numpy as jnp
 
 from experiments.throughput import games, peers
 from experiments.throughput.config import ThroughputConfig
-from experiments.throughput.measure import Report, Result, against, in_turn, make_timed
-from experiments.throughput.worker import Worker, num_cores, pin
+from experiments.throughput.measure import (
+    Report,
+    Result,
+    against,
+    compile_row,
+    compile_timer,
+    in_turn,
+    make_timed,
+)
+from experiments.throughput.worker import pin
 from gozero.compile import stages
 from gozero.go import rules as go
 from gozero.go.coords import KO_RULES
@@ -135,35 +143,19 @@ def step_latency(rules: go.Rules, seed: int) -> float:
 
 
 def measure_compile_time(report: Report) -> None:
-    """Measured in a child that has traced nothing yet, on two cores: XLA compiles in parallel."""
     report.say("compile time of a step at 19x19")
+    row = "a step 19x19 B=256, to trace and compile"
     task = "experiments.throughput.rules:make_compile_seconds"
-    with Worker(task, min(2, num_cores()), size=19, batch=256) as child:
-        seconds = statistics.median(child() for _ in range(3))
-    report.add(
-        Result(
-            row="a step 19x19 B=256, to trace and compile",
-            ours=seconds,
-            unit="s",
-            must=4.0,
-            aim=2.0,
-            bounds="ours",
-            better="less",
-            device="cpu",
-        )
-    )
+    compile_row(report, row, task, must=4.0, aim=2.0, size=19, batch=256)
 
 
 def make_compile_seconds(size: int, batch: int) -> Callable[[], float]:
     """A function that traces and compiles a batch's step from scratch and returns the seconds."""
-    jax.config.update("jax_enable_compilation_cache", False)
     rules = go.Rules(size=size)
     states, actions = games.start(rules, batch), jnp.zeros(batch, jnp.int32)
 
-    def measure() -> float:
-        jax.clear_caches()
-        started = time.perf_counter()
-        jax.jit(jax.vmap(functools.partial(games.step, rules))).lower(states, actions).compile()
-        return time.perf_counter() - started
+    def lower() -> jax.stages.Lowered:
+        step = functools.partial(games.step, rules)
+        return jax.jit(jax.vmap(step)).lower(states, actions)
 
-    return measure
+    return compile_timer(lower)

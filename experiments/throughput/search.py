@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import statistics
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,11 +15,12 @@ from experiments.throughput.measure import (
     Report,
     Result,
     against,
+    compile_row,
+    compile_timer,
     in_turn,
     make_timed,
 )
 from experiments.throughput.stub_evaluator import NARROW_SPREAD, NETWORK_SPREAD
-from experiments.throughput.worker import Worker, num_cores
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.search.config import SearchConfig
@@ -139,36 +138,20 @@ def _search_stub(rules, spread, settings, states, key):
 
 
 def _compile(report: Report) -> None:
-    """Measured in a child that has traced nothing yet, on two cores: XLA compiles in parallel."""
     report.say("compile time of a search at 9x9")
+    row = "search 9x9 B=64, 400 sims: to trace and compile"
     task = "experiments.throughput.search:make_compile_seconds"
-    with Worker(task, min(2, num_cores()), size=9, batch=64, simulations=400) as compiling:
-        seconds = statistics.median(compiling() for _ in range(3))
-    report.add(
-        Result(
-            row="search 9x9 B=64, 400 sims: to trace and compile",
-            ours=seconds,
-            unit="s",
-            must=7.0,
-            aim=4.0,
-            bounds="ours",
-            better="less",
-        )
-    )
+    compile_row(report, row, task, must=7.0, aim=4.0, size=9, batch=64, simulations=400)
 
 
 def make_compile_seconds(size: int, batch: int, simulations: int) -> Callable[[], float]:
     """A function that traces and compiles a search from scratch and returns the seconds."""
-    jax.config.update("jax_enable_compilation_cache", False)
     rules = go.Rules(size=size)
     settings = SearchConfig(num_simulations=simulations, max_depth=MAX_DEPTH)
     states = jax.block_until_ready(games.start(rules, batch))
 
-    def compile_seconds() -> float:
-        jax.clear_caches()
-        started = time.perf_counter()
-        run = jax.jit(functools.partial(_search_stub, rules, NETWORK_SPREAD, settings))
-        run.lower(states, jax.random.key(0)).compile()
-        return time.perf_counter() - started
+    def lower() -> jax.stages.Lowered:
+        run = functools.partial(_search_stub, rules, NETWORK_SPREAD, settings)
+        return jax.jit(run).lower(states, jax.random.key(0))
 
-    return compile_seconds
+    return compile_timer(lower)

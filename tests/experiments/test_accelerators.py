@@ -20,6 +20,7 @@ from experiments.accelerators import first_hour, launches, readme, row, run, sli
 from experiments.accelerators.config import RESULTS, AcceleratorsConfig
 from experiments.accelerators.programs import PROGRAMS, Program
 from experiments.accelerators.row import Row
+from experiments.output import appended_csv
 from gozero.compile import ahead
 from train.presets import PRESETS
 
@@ -282,6 +283,15 @@ def test_the_host_of_an_h100_waits_for_no_part_of_a_simulation_or_a_playout():
     assert len(rows) > 10
     for one in rows:
         assert (one["host_loops"], one["conditionals"]) == (0, 0), one["program"]
+
+
+def test_rows_are_written_as_they_come(tmp_path):
+    path = tmp_path / "rows.csv"
+    with appended_csv(path) as add:
+        add({"board": 9, "note": "x, y"})
+        assert path.read_bytes() == b'board,note\n9,"x, y"\n'
+        add({"board": 19, "note": None})
+    assert path.read_bytes() == b'board,note\n9,"x, y"\n19,\n'
 
 
 def test_a_table_of_networks_in_slices_by_hand(tmp_path):
