@@ -105,7 +105,7 @@ def write_sequentially(
     number = jnp.arange(1, 1 + values.shape[0], dtype=jnp.int32)
 
     def write_one(i, array):
-        start = [jnp.where(is_inside[i], x[i], 0) for x in flat] + [0] * len(rest)
+        start = [jnp.where(is_inside[i], x[i], 0) for x in flat] + [np.int32(0)] * len(rest)
         before = lax.dynamic_slice(array, start, (*[1] * num_indexed, *rest))
         value = lax.dynamic_index_in_dim(values, i, keepdims=False)
         new = jnp.where(is_inside[i], before + value if adds else value, before)

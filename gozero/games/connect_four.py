@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gozero.search.game import Game, Symmetries
+from gozero.search.game import Game, Symmetries, one_action
 
 _LINES = (1, 8, 9, 7)  # bits from a point to the next in a line: up, across, and both diagonals
 
@@ -29,8 +29,10 @@ class ConnectFourBoard(NamedTuple):
     other: Stones
 
 
+@functools.cache
 def connect_four_game(width: int = 7, height: int = 6) -> Game:
     """Connect Four; an action is a column, from the left. A full board without a line is a draw.
+    The same `Game` for the same board.
 
     An observation is f32[height, width, 3], top row first: the stones of the player to move, the
     opponent's, and a plane of ones if the player to move began the game, else zeros.
@@ -60,6 +62,7 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
 
     def play(board: ConnectFourBoard, action: jax.Array) -> ConnectFourBoard:
         """The stone lands on top of its column: adding 1 to the column's bits carries there."""
+        action = one_action(action)
         over, occupied = outcome(board)[0], _occupied(board)
         bottom = np.uint32(1) << (8 * (action % 4)).astype(jnp.uint32)
         added = []

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from gozero.compile import batching
-from gozero.search.game import Game, Symmetries
+from gozero.search.game import Game, Symmetries, one_action
 
 SIZES = range(3, 14)
 FIRST, SECOND = 0, 1
@@ -34,8 +34,9 @@ class HexBoard(NamedTuple):
     to_play: jax.Array  # u8[]: FIRST or SECOND
 
 
+@functools.cache
 def hex_game(size: int = 11) -> Game:
-    """Hex; an action is a point, row by row from the top left.
+    """Hex; an action is a point, row by row from the top left. The same `Game` for the same size.
 
     An observation is f32[n, n, 3]: the stones of the player to move, the opponent's, and a plane
     of ones if the player to move connects top and bottom, else zeros.
@@ -65,6 +66,7 @@ def hex_game(size: int = 11) -> Game:
         return over, jnp.where(over, np.float32(-1), np.float32(0))
 
     def play(board: HexBoard, action: jax.Array) -> HexBoard:
+        action = one_action(action)
         is_first, over = board.to_play == FIRST, is_over(board)
         column = np.uint16(1) << (action % size).astype(jnp.uint16)
         stone = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,8 @@ import numpy as np
 from jax import lax
 
 from gozero.hashing import mix
-from gozero.search.game import Evaluation, Evaluator, Game
+from gozero.playouts.first_plays import FirstPlayKind, check_kind
+from gozero.search.game import Evaluation, Evaluator, Game, check_is_game
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 
@@ -20,7 +21,7 @@ needs more exploration than a network's; and if untried actions counted as even,
 ahead would never try a second action."""
 
 
-def rollout_evaluator(game: Game, first_plays: bool | Literal["same"] = False) -> Evaluator:
+def rollout_evaluator(game: Game, first_plays: FirstPlayKind = False) -> Evaluator:
     """Plays one game of uniformly random legal actions from each leaf to the end; uniform prior.
 
     Args:
@@ -30,8 +31,12 @@ def rollout_evaluator(game: Game, first_plays: bool | Literal["same"] = False) -
         `Amaf(first="same")`: which actions each player played at all.
 
     Raises:
-      ValueError: a game with a history, whose positions are not states.
+      TypeError: not a `Game`.
+      ValueError: a game with a history, whose positions are not states; another kind of
+        `first_plays`.
     """
+    check_is_game(game)
+    check_kind(first_plays)
     if game.history is not None:
         raise ValueError(
             "game: a rollout cannot start from the positions of a game with a history; for Go use "
@@ -51,7 +56,7 @@ def rollout_evaluator(game: Game, first_plays: bool | Literal["same"] = False) -
 
 
 def rollouts(
-    game: Game, states: Any, seeds: jax.Array, first_plays: bool | Literal["same"] = False
+    game: Game, states: Any, seeds: jax.Array, first_plays: FirstPlayKind = False
 ) -> tuple[jax.Array, jax.Array | None]:
     """Plays one game of uniformly random actions from each of M states to the end.
 

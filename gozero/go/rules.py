@@ -241,6 +241,9 @@ def legal_actions(rules: Rules, state: GameState) -> jax.Array:
     """bool[A]: the legal actions, exact under the ko rule over the whole game.
 
     Passing is always legal, and once the game has ended it is the only legal action.
+
+    Raises:
+      ValueError: a batch of games, or a game made for other rules.
     """
     check_state(rules, state)
     position = state.position
@@ -309,7 +312,11 @@ def action_mask(rules: Rules, points: bb.Board) -> jax.Array:
 
 
 def stones(rules: Rules, state: GameState) -> jax.Array:
-    """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top."""
+    """i8[size, size]: +1 Black, -1 White, 0 empty; row 0 at the top.
+
+    Raises:
+      ValueError: as `legal_actions`.
+    """
     check_state(rules, state)
     return position_stones(rules, state.position)
 

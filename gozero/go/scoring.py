@@ -43,7 +43,11 @@ def difference(rules: Rules) -> Callable[[bb.Board, bb.Board], jax.Array]:
 
 
 def area_score(rules: Rules, state: GameState) -> jax.Array:
-    """f32[]: Black's area - White's area - komi. Stones count where they stand, dead or not."""
+    """f32[]: Black's area - White's area - komi. Stones count where they stand, dead or not.
+
+    Raises:
+      ValueError: a batch of games, or a game made for other rules.
+    """
     check_state(rules, state)
     return area_difference(rules, state.position).astype(jnp.float32) - state.komi
 
@@ -56,6 +60,10 @@ def owners(rules: Rules, black: bb.Board, white: bb.Board) -> jax.Array:
 
 
 def ownership(rules: Rules, state: GameState) -> jax.Array:
-    """i8[size, size]: as `owners`, of a game's board as it stands, dead stones included."""
+    """i8[size, size]: as `owners`, of a game's board as it stands, dead stones included.
+
+    Raises:
+      ValueError: as `area_score`.
+    """
     check_state(rules, state)
     return owners(rules, state.position.black, state.position.white)

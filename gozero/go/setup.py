@@ -37,7 +37,8 @@ def from_stones(
         other than +1, -1 and 0, or a chain without liberties, which the message names.
     """
     _check_stones(rules, stones)
-    if isinstance(to_play, int | np.integer) and to_play not in (BLACK, WHITE):
+    known = not isinstance(to_play, Tracer)
+    if known and not any(np.array_equal(to_play, colour) for colour in (BLACK, WHITE)):
         raise ValueError(f"to_play: {to_play} is not 0, Black, or 1, White")
     state, dead = _from_stones(rules, jnp.asarray(stones), jnp.asarray(to_play), init(rules, komi))
     if not isinstance(dead, Tracer) and dead.any():

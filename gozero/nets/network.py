@@ -581,6 +581,30 @@ def shapes(config: NetworkConfig) -> dict:
     return nnx.to_pure_dict(_abstract(_trainable(config))[1])
 
 
+def by_name(params: dict) -> dict[str, Any]:
+    """The leaves of a nested dict, by names such as block_0/first/kernel."""
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    return {"/".join(str(key.key) for key in path): leaf for path, leaf in leaves}
+
+
+def check_params(config: NetworkConfig, params: Any) -> None:
+    """Raises:
+    ValueError: not the parameters of such a network; names the first array that differs.
+    """
+    if not isinstance(params, dict):
+        raise ValueError(f"params: a {type(params).__name__}, not the dict of network.init")
+    found, expected = (
+        {name: jnp.shape(leaf) for name, leaf in by_name(tree).items()}
+        for tree in (plain(params), shapes(config))
+    )
+    for name in sorted({*found, *expected}):
+        if found.get(name) != expected.get(name):
+            raise ValueError(
+                f"params: {name} has shape {found.get(name)}; with this config it has "
+                f"{expected.get(name)} (None: it is not there)"
+            )
+
+
 def _abstract(config: NetworkConfig) -> tuple[Any, nnx.State]:
     graph, state = _abstract_split(config)
     return graph, jax.tree.map(lambda x: x, state)  # a fresh container: the caller fills it

@@ -59,7 +59,7 @@ def save(
     }
     stored = _named_arrays(params)
     try:
-        arrays.check_shapes(stored, _by_name(network.shapes(config)))
+        arrays.check_shapes(stored, network.by_name(network.shapes(config)))
         arrays.check_finite(stored)
     except ValueError as error:
         raise ValueError(f"params: {error}") from error
@@ -110,7 +110,7 @@ def load(
     about = _DEFAULTS | about
     config = _config(about)
     shapes = network.shapes(config)
-    leaves = jax.device_put([stored[name] for name in _by_name(shapes)])
+    leaves = jax.device_put([stored[name] for name in network.by_name(shapes)])
     return config, jax.tree.unflatten(jax.tree.structure(shapes), leaves), about
 
 
@@ -146,7 +146,7 @@ def _expected(size: int | None, about: dict, names: frozenset[str]) -> dict[str,
         raise arrays.ContentError(
             f"it has {blocks} blocks, but its description says {config.blocks}"
         )
-    return _by_name(network.shapes(config))
+    return network.by_name(network.shapes(config))
 
 
 def _config(about: dict) -> NetworkConfig:
@@ -170,10 +170,5 @@ def _config(about: dict) -> NetworkConfig:
 
 
 def _named_arrays(params: dict) -> dict[str, np.ndarray]:
-    named = _by_name(network.plain(params))
+    named = network.by_name(network.plain(params))
     return {name: np.asarray(leaf, np.float32) for name, leaf in named.items()}
-
-
-def _by_name(params: dict) -> dict[str, Any]:
-    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
-    return {"/".join(str(key.key) for key in path): leaf for path, leaf in leaves}

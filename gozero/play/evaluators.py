@@ -18,8 +18,8 @@ from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.play.player import as_game
 from gozero.play.player_config import POLICIES
-from gozero.playouts.engine import PlayoutPolicy, outcomes, play_out
-from gozero.playouts.first_plays import FirstPlayKind
+from gozero.playouts.engine import PlayoutPolicy, check_positive, outcomes, play_out
+from gozero.playouts.first_plays import FirstPlayKind, check_kind
 from gozero.playouts.policies.mogo import playouts as mogo
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import softmax
@@ -42,7 +42,9 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
       evaluator: an evaluator of that game; its inputs are planes, or have `planes`.
 
     Raises:
-      ValueError: a game without symmetries, or with anything but `Symmetries`.
+      ValueError: a game without symmetries, or with anything but `Symmetries`; an evaluator whose
+        inputs are not planes, or with more than logits, values and scores (the heuristic of
+        `with_heuristic`, a playout's first plays), which would be lost.
     """
     image, num_images = _image_of(rules)
     all_images = jax.vmap(image, in_axes=(None, 0))
@@ -51,7 +53,7 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
         images, sources = jax.vmap(all_images, in_axes=(0, None))(inputs, jnp.arange(num_images))
         num_games = sources.shape[0]
         images = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), images)
-        evaluation = evaluator.evaluate(params, key, images)
+        evaluation = _without_more(evaluator.evaluate(params, key, images))
         logits, value, score = jax.tree.map(
             lambda x: x.reshape(num_games, num_images, *x.shape[1:]),
             (evaluation.prior_logits, evaluation.value, evaluation.score),
@@ -77,7 +79,7 @@ def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
         num_games = jax.tree.leaves(inputs)[0].shape[0]
         index = jax.random.randint(symmetry_key, (num_games,), 0, num_images)
         images, sources = jax.vmap(image)(inputs, index)
-        evaluation = evaluator.evaluate(params, evaluation_key, images)
+        evaluation = _without_more(evaluator.evaluate(params, evaluation_key, images))
         logits = _undo_symmetry(evaluation.prior_logits, sources)
         return Evaluation(logits, evaluation.value, score=evaluation.score)
 
@@ -101,6 +103,16 @@ def _image_of(rules: Rules | Game) -> tuple[Callable, int]:
         return symmetries.inputs(inputs, k), sources
 
     return image, symmetries.count
+
+
+def _without_more(evaluation: Evaluation) -> Evaluation:
+    for name in ("played", "heuristic", "positions"):
+        if getattr(evaluation, name) is not None:
+            raise ValueError(
+                f"evaluator: its evaluations have `{name}`, which symmetries would lose; average "
+                "over symmetries first, then add heuristics to the result"
+            )
+    return evaluation
 
 
 def _undo_symmetry(logits: jax.Array, sources: jax.Array) -> jax.Array:
@@ -155,8 +167,10 @@ def playout_evaluator(
         slower.
 
     Raises:
-      ValueError: an unknown policy.
+      ValueError: an unknown policy, another kind of `first_plays`, or `max_moves` below 1.
     """
+    check_kind(first_plays)
+    check_positive("max_moves", max_moves)
     policy, description = _playout_policy(rules, policy)
     ends = value_at_cut is not None
 

@@ -47,9 +47,10 @@ def network_evaluator(
         do.
 
     Raises:
-      ValueError: weights trained for another board size or game; features of past boards under
-        simple ko, which keeps none; a game without planes; `scores` of a network without a score
-        head; a KataGo network without parameters, or for a game other than Go.
+      ValueError: parameters of another architecture; weights trained for another board size or
+        game; features of past boards under simple ko, which keeps none; a game without planes;
+        `scores` of a network without a score head; a KataGo network without parameters, or for a
+        game other than Go.
     """
     if isinstance(config, KataGoConfig):
         return _katago_evaluator(rules, config, params)
@@ -65,6 +66,7 @@ def network_evaluator(
         raise ValueError("scores: this network has no score head; train one with auxiliary=True")
     if params is None:
         params = network.init(config, jax.random.key(0))
+    network.check_params(config, params)
 
     def evaluate(params: dict, key: jax.Array, inputs: Any) -> Evaluation:
         del key

@@ -13,7 +13,7 @@ from gozero.play.openings import Openings
 from gozero.play.resignation import ResignConfig
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Game
+from gozero.search.game import Game, check_is_game
 from gozero.search.move_choice import Temperature
 
 
@@ -91,6 +91,7 @@ class SelfPlayConfig:
     more_simulations: tuple[int, ...] = ()
 
     def __post_init__(self):
+        check_is_game(self.game)
         values = tuple(float(komi) for komi in np.atleast_1d(np.asarray(self.komi, np.float64)))
         object.__setattr__(self, "komi", values)  # hashable, whatever type was passed
         self._check_komi(values)

@@ -208,8 +208,8 @@ def play_out(
     """
     count = _batch_size(positions)
     last_moves = _last_moves(last, count) if policy.takes_last else ()
-    _check_positive("lanes", lanes)
-    _check_positive("max_moves", max_moves)
+    check_positive("lanes", lanes)
+    check_positive("max_moves", max_moves)
     ids = lane_ids(count) if ids is None else ids
     width, cap = _block_width(policy, lanes, count), max_moves or move_cap(rules)
 
@@ -340,6 +340,9 @@ def _play_in_kernel(
 
 
 def _batch_size(positions: go.Position) -> int:
+    if not isinstance(positions, go.Position):
+        kind = type(positions).__name__
+        raise ValueError(f"positions: a {kind}, not a Position; of states, pass state.position")
     shape = jnp.shape(positions.to_play)
     if len(shape) != 1 or shape[0] < 1:
         raise ValueError(f"positions: shape {shape}; expected a batch of positions, shape (B,)")
@@ -354,7 +357,10 @@ def _last_moves(last: jax.Array | None, count: int) -> tuple[jax.Array]:
     return (jnp.asarray(last, jnp.int32),)
 
 
-def _check_positive(name: str, value: int | None) -> None:
+def check_positive(name: str, value: int | None) -> None:
+    """Raises:
+    ValueError: a number below 1.
+    """
     if value is not None and value < 1:
         raise ValueError(f"{name}: {value}; expected at least 1, or None")
 

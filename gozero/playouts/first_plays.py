@@ -59,20 +59,25 @@ class ByEach(NamedTuple):
 FirstPlays = ByEither | ByEach
 
 
+def check_kind(kind: FirstPlayKind) -> None:
+    """Raises:
+    ValueError: `kind` is not one of the kinds.
+    """
+    kinds = get_args(get_args(FirstPlayKind)[1])
+    if not isinstance(kind, bool) and kind not in kinds:
+        raise ValueError(f"first_plays: {kind!r} is neither a bool nor one of {', '.join(kinds)}")
+
+
 def none_yet(kind: FirstPlayKind, empty: Any) -> FirstPlays | None:
     """The first plays of a playout that has not begun; None if `kind` is False.
 
     Raises:
       ValueError: `kind` is not one of the kinds.
     """
+    check_kind(kind)
     if kind is False:
         return None
-    if kind is True or kind == "either":
-        return ByEither(empty, empty)
-    if kind != "same":
-        kinds = get_args(get_args(FirstPlayKind)[1])
-        raise ValueError(f"first_plays: {kind!r} is neither a bool nor one of {', '.join(kinds)}")
-    return ByEach(empty, empty)
+    return ByEach(empty, empty) if kind == "same" else ByEither(empty, empty)
 
 
 def _union(a: Any, b: Any) -> Any:

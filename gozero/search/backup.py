@@ -191,7 +191,7 @@ def back_up_values(
         proven = jnp.where(old_proven == proofs.UNKNOWN, derived.proven, old_proven)
         new_value = _NodeValue(_exact(proven, derived.backup_value), proven)
         is_new = (level <= path.length) & (proven != before)
-        put = lambda all, one: lax.dynamic_update_slice(all, one[None], (level, 0))
+        put = lambda all, one: lax.dynamic_update_slice(all, one[None], (level, np.int32(0)))
         return jax.tree.map(put, results, new_value), new_value, is_new
 
     last = jnp.max(path.length)
@@ -287,7 +287,11 @@ def amaf_counted(tree: Tree, path: Path, played: jax.Array, first: str) -> jax.A
             own = jnp.where(is_mine, own | bit, own & keep)
             opponents = jnp.where(is_mine, opponents & keep, opponents | bit)
             counted = jnp.where(is_mine, own, opponents)
-            return lax.dynamic_update_slice(out, counted[None], (level, 0, 0)), own, opponents
+            return (
+                lax.dynamic_update_slice(out, counted[None], (level, np.int32(0), np.int32(0))),
+                own,
+                opponents,
+            )
 
         out = jnp.zeros((num_levels, num_trees, num_sets), jnp.uint32)
         return lax.fori_loop(0, jnp.max(length) + 1, one_up, (out, own, opponents))

@@ -93,8 +93,8 @@ class Ensemble:
       trees: K.
       every: simulations of each tree between two exchanges; None: the roots are merged at the end,
         and nothing is exchanged before.
-      depth: nodes at most this many actions below the root are exchanged,
-      share: ... if they have at least this share, above 0, of the visits of all roots together.
+      depth: the most actions below the root at which nodes are exchanged.
+      share: the least share, above 0, of the visits of all roots together that such a node has.
         (MoGo has depth 3 and share 0.05.)
       devices: D, which divides K: every device has K / D trees of each game. With more than one,
         the search runs on each of them with the same arguments, under `axis`; see
@@ -164,7 +164,8 @@ class Amaf:
       first: "either": plays where the player was the first of the two players to play the action,
         as in the paper's text; "same": any play by the player, as in its Algorithm 2. This applies
         to the path; for the playout, the evaluator's `played` must follow the same definition,
-        as with `playout_evaluator(first_plays=...)`.
+        as with `playout_evaluator(first_plays=...)`; without `played`, only moves inside the tree
+        count.
       ancestor: the visits that a node needs for its own AMAF statistics to be used. A node with
         fewer uses those of its nearest ancestor in the tree that has this many visits and the same
         player to move, if there is one, and ignores a heuristic's AMAF counts of its own actions.
@@ -371,6 +372,10 @@ class SearchConfig:
 
     def _check_kinds(self):
         """Refuse values of the wrong type, and rules whose statistics are not kept."""
+        for name in ("select", "root_select"):
+            rule = getattr(self, name)
+            if isinstance(rule, type):
+                raise ValueError(f"{name}: {rule.__name__} is a class; give {rule.__name__}(...)")
         if not callable(self.select) or as_rule(self.select).needs.own_visits:
             raise ValueError(f"select: {self.select!r} is not a function of Edges for every node")
         for name in ("root_select", "backup"):
@@ -451,8 +456,8 @@ class SearchConfig:
 
         Args:
           tree: whether there is a tree to continue from.
-          heuristic: whether the evaluator has a heuristic's values of actions,
-          prior_counts: ... that count as visits.
+          heuristic: whether the evaluator has a heuristic's values of actions.
+          prior_counts: whether that heuristic's values count as visits.
 
         Raises:
           ValueError: naming both, and the reason.

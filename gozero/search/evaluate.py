@@ -167,12 +167,27 @@ def check_evaluation(evaluation: Any, shape: tuple[int, ...]) -> None:
         expected["played"] = (count, 2, num_actions)
     if evaluation.score is not None:
         expected["score"] = (count, 2)
+    if evaluation.heuristic is not None:
+        _check_heuristic(evaluation.heuristic, shape)
     for name, expected_shape in expected.items():
         if jnp.shape(getattr(evaluation, name)) != expected_shape:
             raise ValueError(
                 f"evaluate: {name} has shape {jnp.shape(getattr(evaluation, name))}; "
                 f"it must be {expected_shape} for {count} positions of a game with {num_actions} "
                 "actions"
+            )
+
+
+def _check_heuristic(heuristic: Heuristic, shape: tuple[int, ...]) -> None:
+    for name, array in heuristic._asdict().items():
+        if array is None:
+            continue
+        is_count = name.endswith("visits")
+        if jnp.shape(array) != shape or is_count != jnp.issubdtype(array.dtype, jnp.integer):
+            kind = "integers" if is_count else "floats"
+            raise ValueError(
+                f"evaluate: heuristic.{name} is {array.dtype}{list(jnp.shape(array))}; "
+                f"it must be {kind} of shape {list(shape)}"
             )
 
 

@@ -76,8 +76,9 @@ class Points(NamedTuple):
       score: (state, counted bool[]) -> (f32[]: the first player's points - the second's - komi,
         u32[2, W]: each player's area as a bitboard). Where not `counted`, 0 and empty, at no cost.
       eyes: (state) -> bool[A - 1]: plays that even a random player avoids.
-      rewind: (where bool[], earlier state, state) -> state: the earlier state where `where`, of the
-        same game or a new one. Its history beyond its length is left over from the later state.
+      rewind: (mask bool[], earlier state, state) -> state: the earlier state where the mask is
+        True, else the given one; of the same game or a new one. Its history beyond its length is
+        left over from the later state.
       earlier: (state, ply i32[], number) -> u32[number, 2, W]: the stones of each player on the
         boards 1, 2, ... number plies before ply `ply`; empty before the start of the game. The
         state may be a new one that the game was rewound to.
@@ -113,6 +114,11 @@ class Symmetries(NamedTuple):
         """An evaluator's inputs moved by symmetry k: planes, or a NamedTuple with `planes`."""
         if isinstance(inputs, jax.Array):
             return self.planes(inputs, k)
+        if not hasattr(inputs, "planes"):
+            raise ValueError(
+                f"inputs: a {type(inputs).__name__} is neither planes nor has `planes`, as a "
+                "network's inputs do; it has no symmetries"
+            )
         return inputs._replace(planes=self.planes(inputs.planes, k))
 
 
@@ -162,6 +168,22 @@ def symmetries_of(game: Game) -> Symmetries | None:
     )
 
 
+def one_action(action: Any) -> jax.Array:
+    """i32[]: the action of one game.
+
+    Raises:
+      ValueError: not one integer. (Legality is not checked.)
+    """
+    shape, dtype = jnp.shape(action), jax.dtypes.result_type(action)
+    if not jnp.issubdtype(dtype, jnp.integer):
+        raise ValueError(f"action: dtype {dtype} is not an integer type, such as int32")
+    if shape != ():
+        raise ValueError(
+            f"action: shape {shape} for one game, expected (); map over games with jax.vmap"
+        )
+    return jnp.asarray(action, jnp.int32)
+
+
 def history_of(game: Game, observe: Callable[[Any, Any, Ancestors], Any] | None = None) -> History:
     """The functions of a game that a search calls, as a `History`.
 
@@ -178,6 +200,17 @@ def history_of(game: Game, observe: Callable[[Any, Any, Ancestors], Any] | None 
     return history if observe is None else history._replace(observe=observe)
 
 
+def check_is_game(game: Any) -> None:
+    """Raises:
+    TypeError: not a `Game`, such as the rules of Go.
+    """
+    if not isinstance(game, Game):
+        raise TypeError(
+            f"game: expected a Game, not a {type(game).__name__}; of Go's rules, pass "
+            "gozero.go_game(rules)"
+        )
+
+
 def check_game(game: Game, states: Any) -> None:
     """Refuses functions of a game without a `history` that do not return what a search needs.
 
@@ -186,8 +219,10 @@ def check_game(game: Game, states: Any) -> None:
       states: its states, with a leading axis.
 
     Raises:
+      TypeError: not a `Game`.
       ValueError: says which function, what it returns and what is needed.
     """
+    check_is_game(game)
     if game.history is not None:
         return
     of_one = lambda x: jax.ShapeDtypeStruct(jnp.shape(x)[1:], jax.dtypes.result_type(x))

@@ -8,7 +8,7 @@ import jax
 
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
-from gozero.search.game import Game, positions_of
+from gozero.search.game import Game, check_is_game, positions_of
 from gozero.search.tree import OptionalArrays
 
 
@@ -87,6 +87,10 @@ def search_memory(
 
     Returns:
       A `Memory`: bytes for a game and in total; ``str()`` of it is a sentence.
+
+    Raises:
+      TypeError: not a `Game`.
     """
+    check_is_game(game)
     roots = jax.eval_shape(lambda states: positions_of(game, states), states)
     return memory_of(roots, game.num_actions, config, reuse, prior_counts)

@@ -38,7 +38,8 @@ def with_heuristic(
     Args:
       evaluate: the evaluator.
       value: ``(params, key, observations[M]) -> f32[M, A]`` in [-1, 1]: each action's value for
-        the player to move, who would take it. It gets the evaluator's params and a key of its own.
+        the player to move, who would take it. It gets the evaluator's params, which are those of
+        `evaluate`, and a key of its own.
       visits: C, the simulations through an action that its value counts for; with 0, the search
         stores no such counts.
       amaf_visits: M, likewise for simulations that played the action later; 0 for none.
@@ -78,7 +79,7 @@ def _counted(
     initial_value = value(params, key, observations)
 
     def pair(confidence):
-        if isinstance(confidence, int):
+        if not callable(confidence):
             count = jnp.full(initial_value.shape, confidence, jnp.int32)
             return (initial_value, count) if confidence > 0 else (None, None)
         return initial_value, confidence(params, key, observations)

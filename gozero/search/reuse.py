@@ -45,7 +45,8 @@ def empty(roots: Any, num_actions: int, config: SearchConfig, prior_counts: bool
     """Empty trees for a first search with ``tree=``, which initialises all of them.
 
     Args:
-      roots: positions with a leading axis [B]; only their shapes matter.
+      roots: positions with a leading axis [B], as `game.positions_of(game, states)` returns them
+        (for Go they are not the states); only their shapes matter.
       num_actions: A.
       config: the search's settings.
       prior_counts: whether the evaluator has a heuristic whose values count as visits.

@@ -338,7 +338,7 @@ def gumbel(key: jax.Array, num_trees: int, num_actions: int) -> jax.Array:
 def soften(prior: jax.Array, temperature: float) -> jax.Array:
     """P^(1 / temperature), normalised to sum to 1; a temperature above 1 flattens the priors.
 
-    Wu (2019) uses a temperature of 1.03 or more on the root's priors, before noise is added.
+    Wu (2019) uses a temperature of 1.03 on the root's priors, before noise is added.
 
     Args:
       prior: f32[A]; -inf where illegal, also in the result.

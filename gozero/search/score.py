@@ -1,6 +1,6 @@
 """KataGo's score utility, which adds to the value of a game according to its points.
 
-Wu (2019), "Accelerating Self-Play Learning in Go", section 4.4; in KataGo's source `ScoreValue` and
+Wu (2019), "Accelerating Self-Play Learning in Go", appendix F; in KataGo's source `ScoreValue` and
 `getScoreUtility`. Trees keep these utilities separate from the values (`Tree.scores`), so that the
 reported values of a search remain results in [-1, 1].
 """

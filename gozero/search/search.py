@@ -46,9 +46,10 @@ class SearchResult(NamedTuple):
     """The result of searching B games; q and value are for the player to move at the root."""
 
     action: jax.Array  # i32[B]; undefined where no action is legal
-    visits: jax.Array  # i32[B, A]
+    visits: jax.Array  # i32[B, A]: simulations through each action, also those of a reused tree
     q: jax.Array  # f32[B, A] in [-1, 1]; 0 where not visited
-    policy_target: jax.Array  # f32[B, A]
+    policy_target: jax.Array  # f32[B, A]: the shares of the visits, or the root rule's improved
+    # policy; the prior where there are no visits
     value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations; the operator's
     # value with `SearchConfig.backup`, and exact where the root is proven (`SearchConfig.prove`)
     ok: jax.Array  # bool[B]: every evaluation was finite, with values within [-1, 1] (also those of
@@ -88,6 +89,9 @@ def search(
 ) -> SearchResult:
     """Monte-Carlo tree search of B games in lockstep. Call it under ``jax.jit``.
 
+    It has a batch axis of its own and cannot be mapped by ``vmap``: reshape [S, B, ...] to
+    [S * B, ...]. Values are sums of integers, so gradients through a search are 0.
+
     Args:
       game: the game; static.
       evaluator: how positions are evaluated; its functions are static, its `params` arrays.
@@ -108,12 +112,18 @@ def search(
       given position is rebuilt from scratch, and its `ok` is False.
 
     Raises:
-      TypeError: the evaluator is no `Evaluator`, or does not return an `Evaluation`.
+      TypeError: the game is not a `Game`, the config not a `SearchConfig`, or the evaluator not an
+        `Evaluator`, or it does not return an `Evaluation`.
       ValueError: states without a common leading axis; functions of the game that do not fit
         (`game.check_game`); an evaluation of the wrong shape; a tree of another batch size,
         capacity or game; features that cannot be combined (`config.CONFLICTS`).
     """
     check_evaluator(evaluator)
+    if not isinstance(config, SearchConfig):
+        raise TypeError(
+            f"config: expected a SearchConfig, not a {type(config).__name__}; pass "
+            "gozero.SearchConfig(num_simulations=...)"
+        )
     evaluator = evaluator.prepared()
     begun = begin(game, evaluator, key, states, config, tree)
     if config.sharing is not None:
@@ -168,6 +178,11 @@ def begin(
     evaluated, draws = _with_utility(evaluated, draws, config)
     ok, heuristic = evaluated.ok, evaluated.heuristic
     has_visits = heuristic is not None and heuristic.visits is not None
+    if heuristic is not None and heuristic.amaf_visits is not None and config.amaf is None:
+        raise ValueError(
+            "amaf: None, but the evaluator's heuristic has all-moves-as-first values, which would "
+            "not count; set amaf=Amaf() and a rule that uses them, such as Rave()"
+        )
     config.check_with(tree is not None, heuristic is not None, has_visits)
     if tree is None:
         optional = optional_arrays(config, has_visits)
@@ -486,6 +501,8 @@ def _roots(game: Game, states: Any) -> tuple[Any, Any]:
             f"states: their leading axes are {sorted(sizes)}; give every leaf the same [B], which "
             "is [1] for a single game"
         )
+    if sizes == {(0,)}:
+        raise ValueError("states: an empty batch; give at least one game")
     check_game(game, states)
     return jax.vmap(history_of(game).root)(states)
 
@@ -504,8 +521,12 @@ def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> Non
         "prove": (tree.proven is not None, config.prove),
         "ensemble": (tree.last_sync is not None, config.ensemble is not None),
         "wide sums": (isinstance(tree.value_sum, Wide), config.wide),
-        "positions": (tree.codec, rows.codec_of(roots)),
     }
+    if tree.codec != rows.codec_of(roots):
+        raise ValueError(
+            "tree: its positions are not those of this game; reuse.empty takes "
+            "game.positions_of(game, states), not states"
+        )
     for name, (actual, needed) in properties.items():
         if actual != needed:
             raise ValueError(f"tree: its {name} is {actual}; this search needs {needed}")

@@ -171,13 +171,14 @@ def heuristic(
 ) -> Callable[[Any, jax.Array, Any], jax.Array]:
     """The local shape heuristic of Gelly & Silver (2011), section 5.1, for `with_heuristic`.
 
-    To use it with playouts, at the paper's confidence, with the table as the search's params:
+    To use it with playouts, at the paper's confidence:
 
         learnt = shape_weights.load(9)
         table = local_shape.table(learnt.shapes, learnt.weights)
-        value = local_shape.heuristic(rules, learnt.shapes)
+        value = local_shape.heuristic(rules, learnt.shapes, table_of=lambda params: table)
         evaluate = with_heuristic(evaluator.evaluate, value, amaf_visits=50)
-        gozero.search(game, gozero.Evaluator(evaluate, table), key, states, config)
+        config = SearchConfig(select=evaluator.select, amaf=Amaf())
+        gozero.search(game, evaluator._replace(evaluate=evaluate), key, states, config)
 
     Args:
       rules: the rules.

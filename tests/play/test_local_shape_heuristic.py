@@ -13,7 +13,7 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.play.evaluators import playout_evaluator
 from gozero.search.config import Amaf, SearchConfig
-from gozero.search.game import Ancestors, Evaluator
+from gozero.search.game import Ancestors
 from gozero.search.prior_counts import with_heuristic
 from gozero.search.search import search
 from gozero.td import local_shape, shapes
@@ -62,12 +62,14 @@ def test_values_are_scaled_from_win_probabilities():
 @pytest.mark.slow
 def test_a_search_starts_from_the_heuristics_values():
     heuristic = local_shape.heuristic(RULES, SHAPES)
-    evaluate = with_heuristic(EVALUATOR.evaluate, heuristic, visits=3, amaf_visits=50)
-    game = go_game(RULES, EVALUATOR.observe)
+    value = local_shape.heuristic(RULES, SHAPES, table_of=lambda params: params[1])
+    own = lambda params, key, observations: EVALUATOR.evaluate(params[0], key, observations)
+    evaluate = with_heuristic(own, value, visits=3, amaf_visits=50)
     config = SearchConfig(num_simulations=1, amaf=Amaf(), select=EVALUATOR.select)
 
     def run(table, states):
-        return search(game, Evaluator(evaluate, table), jax.random.key(1), states, config)
+        evaluator = EVALUATOR._replace(evaluate=evaluate, params=(EVALUATOR.params, table))
+        return search(go_game(RULES), evaluator, jax.random.key(1), states, config)
 
     states = new_games(RULES, 2)
     result = jax.jit(run)(table(), states)

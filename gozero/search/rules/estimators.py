@@ -24,8 +24,8 @@ class Estimators(SelectionRule):
     They are the action's simulations, which have no bias; its all-moves-as-first value at the node;
     and that at the node two plies above, where the same player was to move. 1 / w is a mean squared
     error, 1 / (4 N) + b^2, times 4. With the first two alone this is Eq. 47. The third shares
-    simulations with the second, so their errors are not independent, as the formula assumes. It is
-    as of the last simulation through the node.
+    simulations with the second, so their errors are not independent, as the formula assumes; its
+    value is the one at the time of the last simulation through the node.
 
     Attributes:
       bias: b of the node's all-moves-as-first values, a probability of winning.

@@ -77,7 +77,7 @@ class Gaussian(SelectionRule):
 class Boltzmann(SelectionRule):
     """w = exp(Q / T), a softmax of the values as probabilities of winning; untried actions first.
 
-    As in Indigo, Bouzy & Helmstetter (2003), according to Gelly & Silver (2011), section 2.4. The
+    As in Indigo, Bouzy & Helmstetter (2003), according to Gelly & Silver (2011), section 3.5. The
     score is the logarithm of w / (1 + N).
 
     Attributes:

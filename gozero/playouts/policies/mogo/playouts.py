@@ -1,7 +1,7 @@
 """MoGo's playouts: random games in which each move responds to the last one.
 
 Gelly, Wang, Munos & Teytaud (2006), INRIA report 6062, section 3.2; as in Gelly & Silver
-(2011), section 3.3. The player to move takes the first of these rules that has a move, and plays
+(2011), section 3.6. The player to move takes the first of these rules that has a move, and plays
 one of that rule's moves at random:
 
     save      if the last move put own chains in atari: a play at the liberty of one that leaves
