@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 from gozero.go.rules import Rules
 from gozero.play.arena import Player
-from gozero.play.player import search_player
 from gozero.play.player_config import TREELESS, PlayerConfig
-from gozero.play.setups import Setup, make_player, make_setup
+from gozero.play.setups import Setup, make_player, make_setup, player_of
 from gozero.runs.settings import flag_of, is_excluded
 
 
@@ -71,14 +70,7 @@ class Contestant:
         """The player for the arena. Each call makes a new one, which is compiled separately."""
         if not self.has_tree:
             return make_player(rules, self.flags, reuse=self.reuse).player
-        setup = self.setup(rules)
-        return search_player(
-            rules,
-            setup.evaluator,
-            setup.search,
-            reuse_subtree=self.reuse,
-            resign=setup.resign,
-        )
+        return player_of(rules, self.setup(rules), self.reuse)
 
     @property
     def text(self) -> str:

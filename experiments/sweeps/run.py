@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 
 from experiments import command as commands
 from experiments import output
@@ -18,12 +17,13 @@ from experiments.sweeps.folder import Piece, SweepFolder
 from experiments.sweeps.points import Contestant, Point, Sweep
 from gozero.apps import flags, runtime
 from gozero.apps.host_game import ample_move_limit
-from gozero.go.rules import Rules, init
+from gozero.go.rules import Rules
 from gozero.play import arena, devices
+from gozero.play.setups import tree_memory
 from gozero.runs import folder as folders
 from gozero.runs.memory import check_total
 from gozero.runs.progress import Progress
-from gozero.search.memory import Memory, memory_of
+from gozero.search.memory import Memory
 
 
 def main(config: type[SweepConfig], sweep: Callable[..., Sweep], name: str) -> int:
@@ -207,9 +207,6 @@ def _memory(rules: Rules, sweep: Sweep, config: SweepConfig) -> Memory:
         if not contestant.has_tree:
             contestant.player(rules)
             continue
-        setup, lanes = contestant.setup(rules), config.piece if contestant.reuse else half
-        roots = jax.eval_shape(jax.vmap(lambda komi: init(rules, komi).position), jnp.zeros(lanes))
-        search = setup.search.for_reuse if contestant.reuse else setup.search
-        args = rules.num_actions, search, contestant.reuse, setup.prior_counts
-        memories.append(memory_of(roots, *args))
+        games = config.piece if contestant.reuse else half
+        memories.append(tree_memory(rules, contestant.setup(rules), contestant.reuse, games))
     return max(memories, key=lambda memory: memory.total)

@@ -15,8 +15,8 @@ from experiments.throughput.measure import in_turn, make_timed
 from gozero.games.go import go_game
 from gozero.go.rules import GameState, Rules, init, legal_actions
 from gozero.play.player import Turn
+from gozero.play.setups import tree_memory
 from gozero.search.game import NO_ACTION
-from gozero.search.memory import memory_of
 from gozero.search.search import search
 
 
@@ -66,15 +66,15 @@ def measure(
             simulations = num_trees * one.flags.simulations
             speeds.append(Speed(simulations / statistics.median(times), 1.0, 0.0, 0.0))
             continue
-        _, config, prior_counts, _ = one.setup(rules)
-        tree_config = config.for_reuse if one.reuse else config
-        memory = memory_of(states.position, rules.num_actions, tree_config, one.reuse, prior_counts)
+        setup = one.setup(rules)
+        nodes = (setup.search.for_reuse if one.reuse else setup.search).num_nodes
+        memory = tree_memory(rules, setup, one.reuse, num_trees)
         simulations = num_trees * one.flags.num_simulations
         speeds.append(
             Speed(
                 simulations_per_s=simulations / statistics.median(times),
                 evaluated=int(run()[1]) / simulations,
-                bytes_a_node=memory.tree / num_trees / tree_config.num_nodes,
+                bytes_a_node=memory.tree / num_trees / nodes,
                 mb=memory.total / 1e6,
             )
         )

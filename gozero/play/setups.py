@@ -122,17 +122,39 @@ def make_player(
             random_player(rules), {"evaluator": "none"}, lambda games: "no trees"
         )
     setup = make_setup(rules, config, seed)
-    player = search_player(
+    return ConfiguredPlayer(
+        player_of(rules, setup, reuse),
+        setup.evaluator.about,
+        lambda games: check_memory(rules, setup, reuse, games),
+    )
+
+
+def player_of(rules: Rules | Game, setup: Setup, reuse: bool = False) -> Player:
+    """The player of a setup; each call makes a new one, which is compiled separately."""
+    return search_player(
         rules, setup.evaluator, setup.search, reuse_subtree=reuse, resign=setup.resign
     )
-    return ConfiguredPlayer(
-        player, setup.evaluator.about, lambda games: check_memory(rules, setup, reuse, games)
-    )
+
+
+def tree_memory(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> Memory:
+    """The memory of the trees of this many games at once, computed without allocating them."""
+    game = as_game(rules)
+    init = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
+    positions = jax.eval_shape(init, jax.random.key(0))
+    search = setup.search.for_reuse if reuse else setup.search
+    return memory_of(positions, game.num_actions, search, reuse, setup.prior_counts)
 
 
 def memory_text(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
     """The number, size and memory of the trees of this many games at once."""
-    return _described(rules, setup, reuse, games)[0]
+    return _text(setup, reuse, games, tree_memory(rules, setup, reuse, games))
+
+
+def _text(setup: Setup, reuse: bool, games: int, memory: Memory) -> str:
+    search = setup.search.for_reuse if reuse else setup.search
+    trees = games * (search.ensemble.trees if search.ensemble else 1)
+    count = "a tree" if trees == 1 else f"{trees} trees"
+    return f"{count} of {search.num_nodes} nodes: {memory}"
 
 
 def check_memory(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
@@ -143,21 +165,12 @@ def check_memory(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> 
     Raises:
       DoesNotFit: all devices together have less memory, or on a CPU the host.
     """
-    text, memory = _described(rules, setup, reuse, games)
+    memory = tree_memory(rules, setup, reuse, games)
+    text = _text(setup, reuse, games, memory)
     lower = "--nodes or --simulations"
     if games > 1:
         lower += ", or search fewer games at once (--parallel, --batch)"
     return check_total(memory.total - memory.prune_copy, text, lower)
-
-
-def _described(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> tuple[str, Memory]:
-    search, game = setup.search.for_reuse if reuse else setup.search, as_game(rules)
-    init = lambda key: positions_of(game, jax.vmap(game.init)(jax.random.split(key, games)))
-    positions = jax.eval_shape(init, jax.random.key(0))
-    memory = memory_of(positions, game.num_actions, search, reuse, setup.prior_counts)
-    trees = games * (search.ensemble.trees if search.ensemble else 1)
-    count = "a tree" if trees == 1 else f"{trees} trees"
-    return f"{count} of {search.num_nodes} nodes: {memory}", memory
 
 
 def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setup:
