@@ -72,7 +72,7 @@ def evaluate_positions(
         check_evaluation(evaluation, rules_result.legal.shape)
         if evaluation.positions is not None:
             rules_result = apply_rules(game, contexts, evaluation.positions, ancestors)
-    return combined_evaluation(*rules_result[:3], evaluation, rules_result.score)
+    return combined_evaluation(rules_result, evaluation)
 
 
 def with_utility(
@@ -110,11 +110,9 @@ def evaluation_of(
     return evaluator.evaluate(evaluator.params, key, observations)
 
 
-def combined_evaluation(
-    legal, over, exact, evaluation: Evaluation, points: jax.Array | None = None
-) -> Evaluated:
-    """Combine the rules and the evaluation of B positions: legal bool[B, A], over bool[B], exact
-    f32[B], and points f32[B, 2] as `RulesResult.score`."""
+def combined_evaluation(rules_result: RulesResult, evaluation: Evaluation) -> Evaluated:
+    """Combine the rules and the evaluation of B positions."""
+    legal, over, exact, points = rules_result
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
     heuristic = evaluation.heuristic
     if heuristic is not None:

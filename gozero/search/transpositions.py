@@ -37,7 +37,7 @@ from gozero.search import backup, expand, rows, select
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig, Transpositions
-from gozero.search.evaluate import check_evaluation, combined_evaluation
+from gozero.search.evaluate import RulesResult, check_evaluation, combined_evaluation
 from gozero.search.game import Ancestors, Evaluation, Evaluator, History
 from gozero.search.tree import NO_NODE, ROOT, Path, Tree
 
@@ -307,7 +307,8 @@ def _add(
     tree, ready = state.tree, leaves.is_ready
     assert tree.shared is not None
     evaluation = Evaluation(leaves.evaluation[:, :-1], leaves.evaluation[:, -1])
-    evaluated = combined_evaluation(leaves.legal, leaves.over, leaves.exact, evaluation)
+    rules_result = RulesResult(leaves.legal, leaves.over, leaves.exact)
+    evaluated = combined_evaluation(rules_result, evaluation)
     added = ready
     if config.leaves > 1:
         added = _has_leaf(leaves)
@@ -478,9 +479,8 @@ def _back_up(
     repeated = lambda x: jnp.repeat(x, count, axis=0)
     over = jnp.zeros(num_trees * count, bool)
     evaluations = Evaluation(flatten(evaluation)[:, :-1], flatten(evaluation)[:, -1])
-    evaluated = combined_evaluation(
-        flatten(waiting.legal), over, over.astype(jnp.float32), evaluations
-    )
+    rules_result = RulesResult(flatten(waiting.legal), over, over.astype(jnp.float32))
+    evaluated = combined_evaluation(rules_result, evaluations)
 
     outside = tree.num_rows + jnp.arange(over.size, dtype=jnp.int32)
     row = repeated(tree.row(0)) + flatten(end)
