@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from gozero.games.go import go_game
 from gozero.games.rollouts import rollout_evaluator
-from gozero.go.rules import GameState, Rules
+from gozero.go.rules import Rules
 from gozero.play import annealing, bias, heuristics
 from gozero.play.annealing import Annealing
 from gozero.play.evaluators import (
@@ -24,24 +23,17 @@ from gozero.play.evaluators import (
     playout_evaluator,
     with_priors,
 )
-from gozero.play.player import (
-    Choice,
-    Player,
-    Turn,
-    as_game,
-    check_resign,
-    random_player,
-    search_player,
-)
+from gozero.play.player import Player, as_game, random_player, search_player
 from gozero.play.player_config import LEARNT_POLICIES, TREELESS, PlayerConfig
 from gozero.play.searches import gumbel_search, to_win
+from gozero.play.td_player import td_player
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import Softmax, softmax_policy
 from gozero.runs.memory import check_total
 from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.edges import Rule
-from gozero.search.game import NO_ACTION, Evaluator, Game, positions_of
+from gozero.search.game import Evaluator, Game, positions_of
 from gozero.search.memory import Memory, memory_of
 from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.expert import ExpertBias
@@ -53,17 +45,10 @@ from gozero.search.rules.rave import HandSelected, MinimumMse, Rave
 from gozero.search.rules.selective import Pruning, Widening
 from gozero.search.rules.ucb1 import Ucb1
 from gozero.search.score import ScoreUtility
-from gozero.td import td_search
 from gozero.td import weights as shape_weights
-from gozero.td.td import TdConfig
-from gozero.td.td_search import TdSearchConfig
-from gozero.td.weights import Learnt
 
 UCT_EXPLORATION = 0.25
 """The weight of UCB1's bonus, for values as probabilities of winning."""
-
-TD_LANES = 32
-"""Simulations that temporal-difference search runs in lockstep."""
 
 EXCHANGE_EVERY = 50
 """Simulations of each tree between two exchanges, rounded up to whole steps of leaves."""
@@ -203,12 +188,12 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
             rules,
             evaluator,
             config.heuristic,
-            visits,
-            amaf_visits,
-            MogoConfig(nakade=config.nakade),
-            config.heuristic_good_visits,
-            config.shapes,
-            not config.heuristic_eyes,
+            visits=visits,
+            amaf_visits=amaf_visits,
+            mogo=MogoConfig(nakade=config.nakade),
+            good_visits=config.heuristic_good_visits,
+            shapes=config.shapes,
+            lost_eyes=not config.heuristic_eyes,
         )
     if config.search == "gumbel":
         max_considered = {} if config.considered is None else {"max_considered": config.considered}
@@ -392,55 +377,3 @@ def _schedule(config: PlayerConfig) -> HandSelected | MinimumMse:
 
 def _bias(config: PlayerConfig) -> dict[str, Any]:
     return {} if config.rave_bias is None else {"bias": config.rave_bias}
-
-
-def td_player(
-    rules: Rules,
-    simulations: int = 1000,
-    learnt: Learnt | None = None,
-    lanes: int = TD_LANES,
-    rate: float = 1.0,
-    epsilon: float = 0.1,
-    resign: float | None = None,
-    reuse_weights: bool = False,
-) -> Player:
-    """A player that learns the values of local shapes before each move; see `td_search`.
-
-    It has no tree, never fills an own eye and passes only if it has no other move. The games of a
-    match are searched one after the other.
-
-    Args:
-      rules: the rules of the game; the simulations use simple ko.
-      simulations: games against itself before each move; 0: play the best move by `learnt`.
-      learnt: the initial weights for each move, see `gozero.td.weights.read`; None: those in the
-        package for the size.
-      lanes: simulations in lockstep.
-      rate: the learning rate, alpha.
-      epsilon: the probability of a random move in a simulation.
-      resign: the player resigns when its best move's value is below this, in [-1, 0); None: never.
-      reuse_weights: whether learnt weights are kept until the game is over; else every move starts
-        from `learnt` again.
-
-    Raises:
-      ValueError: shapes for another size, a size without shapes in the package, or a number out of
-        range.
-    """
-    learnt = shape_weights.load(rules.size) if learnt is None else learnt
-    config = TdSearchConfig(TdConfig(rules, learnt.shapes, epsilon), simulations, lanes, rate)
-    check_resign(resign)
-    play = td_search.player(config)
-
-    def choose(params: td_search.TdParams, key: jax.Array, turn: Turn, memory) -> Choice:
-        if memory is not None:
-            is_new_game = turn.recent[0] == NO_ACTION
-            memory = jnp.where(is_new_game[:, None], params.weights, memory)
-        best, weights = play(params, key, turn.states, memory)
-        resigns = None if resign is None else best.value < resign
-        memory = None if memory is None else weights
-        return Choice(best.action, jnp.isfinite(best.value), memory, resigns)
-
-    def begin(params: td_search.TdParams, states: GameState) -> jax.Array:
-        return jnp.tile(params.weights, (states.komi.shape[0], 1))
-
-    params = td_search.params(learnt.shapes, learnt.weights)
-    return Player(choose, params, begin if reuse_weights else None)

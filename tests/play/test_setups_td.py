@@ -11,7 +11,8 @@ from gozero.go.rules import Rules, legal_actions
 from gozero.play.arena import play_match
 from gozero.play.player import Turn, random_player
 from gozero.play.player_config import PlayerConfig
-from gozero.play.setups import make_player, td_player
+from gozero.play.setups import make_player
+from gozero.play.td_player import td_player
 from gozero.td import shapes
 from gozero.td import weights as shape_weights
 from gozero.td.shapes import Shapes

@@ -28,7 +28,8 @@ from gozero.play import annealing, devices
 from gozero.play.annealing import Annealing, Values
 from gozero.play.openings import any_sensible_play
 from gozero.play.player_config import TREELESS, num_tree_devices
-from gozero.play.setups import TD_LANES, check_memory, make_setup
+from gozero.play.setups import check_memory, make_setup
+from gozero.play.td_player import TD_LANES
 from gozero.search import move_choice, over_devices, reuse
 from gozero.search.by_step import SeparatePrograms, unsupported_reason
 from gozero.search.config import SearchConfig
