@@ -243,7 +243,7 @@ def _choose_by_level(
 
         branches = [functools.partial(choose, width) for width in widths]
         choices = lax.switch((max_children[level] > SOME).astype(jnp.int32), branches)
-        return lax.dynamic_update_slice(chosen, choices[None], (level, 0))
+        return lax.dynamic_update_slice(chosen, choices[None], (level, jnp.int32(0)))
 
     return lax.fori_loop(first_level, end_level, choose_level, chosen)
 

@@ -245,7 +245,9 @@ def continue_descent(
             count=so_far.count + 1,
             node=jnp.where(live, child, so_far.node),
             untried=jnp.where(so_far.live, untried, so_far.untried),
-            nodes=lax.dynamic_update_slice(so_far.nodes, entered[None], (so_far.count, 0)),
+            nodes=lax.dynamic_update_slice(
+                so_far.nodes, entered[None], (so_far.count, jnp.int32(0))
+            ),
         )
 
     end = lax.while_loop(

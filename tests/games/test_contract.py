@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -105,3 +106,18 @@ def test_records_of_games():
     assert named_game("connect4").record([3, 3, 2]) == "4 4 3"
     assert named_game("hex", 3).record([4, 2, 7]) == "b2 c1 b3"
     assert named_game("go", 3).record([4, 9]) == "B2 pass"
+
+
+@pytest.mark.parametrize("game", [connect_four_game(), hex_game(5)])
+def test_an_action_of_another_shape_or_type_is_refused(game):
+    state = game.init(jax.random.key(0))
+    assert jax.tree.leaves(game.play(state, 2))  # an int is an action
+    with pytest.raises(ValueError, match="action: dtype float32 is not an integer type"):
+        game.play(state, jnp.float32(2))
+    with pytest.raises(ValueError, match=r"action: shape \(3,\) for one game, .* jax.vmap"):
+        game.play(state, jnp.arange(3))
+
+
+def test_games_are_made_once():
+    assert connect_four_game() is connect_four_game()
+    assert hex_game(5) is hex_game(5)

@@ -94,6 +94,8 @@ def test_a_set_up_game_can_be_batched_and_read_back():
         ([[1, 1, -1], [-1, -1, 0], [0, 0, 0]], 0, "Black's chain A3 B3 has no liberty"),
         ([[0, 1, 0], [0, 1, 1], [1, -1, -1]], 0, "White's chain B1 C1 has no liberty"),
         (np.zeros((3, 3), int), 2, "to_play: 2 is not 0, Black, or 1, White"),
+        (np.zeros((3, 3), int), np.array(2), "to_play: 2 is not 0, Black, or 1, White"),
+        (np.zeros((3, 3), int), "black", "to_play: black is not 0, Black, or 1, White"),
     ],
 )
 def test_bad_boards(stones, to_play, says):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import gozero
 from gozero.games.connect_four import connect_four_game
+from gozero.games.rollouts import rollout_evaluator
 from gozero.go import rules as go
 from gozero.go import symmetry
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.play.evaluators import (
+    SYMMETRIES,
     make_evaluator,
     over_symmetries,
     playout_evaluator,
@@ -27,7 +31,10 @@ from gozero.playouts.policies import uniform
 from gozero.playouts.policies.mogo.playouts import mogo_playouts
 from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import softmax_playouts, softmax_policy
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Ancestors, Evaluation, Evaluator
+from gozero.search.prior_counts import with_heuristic
+from gozero.search.rules.rave import Rave
 from tests.go.stepping import new_games
 
 RULES = go.Rules(size=3)
@@ -264,3 +271,45 @@ def test_random_symmetries_are_uniform_and_inverted():
     np.testing.assert_allclose(actual.value, of_image.value[which], rtol=1e-6)
     np.testing.assert_allclose(actual.prior_logits, expected[which], rtol=1e-6)
     assert np.bincount(which, minlength=8).min() > 0
+
+
+def test_evaluations_that_symmetries_would_lose_are_refused():
+    evaluator = network_evaluator(RULES, NetworkConfig(blocks=1, channels=4))
+    value = lambda params, key, inputs: jnp.zeros((1, 10))
+    with_values = evaluator._replace(
+        evaluate=with_heuristic(evaluator.evaluate, value, amaf_visits=np.int64(5))
+    )
+    game = gozero.go_game(RULES)
+    states = jax.vmap(lambda komi: gozero.init(RULES, komi))(jnp.zeros(1))
+    config = SearchConfig(num_simulations=1, amaf=Amaf(), select=Rave())
+    run = lambda one: gozero.search(game, one, jax.random.key(0), states, config)
+    jax.eval_shape(lambda: run(with_values))
+    for average in SYMMETRIES.values():
+        with pytest.raises(ValueError, match="have `heuristic`, which symmetries would lose"):
+            jax.eval_shape(functools.partial(run, average(RULES, with_values)))
+        with pytest.raises(ValueError, match="inputs: a tuple is neither planes nor has `planes`"):
+            jax.eval_shape(functools.partial(run, average(RULES, playout_evaluator(RULES))))
+
+
+def test_parameters_of_another_architecture_are_refused():
+    wide = NetworkConfig(blocks=1, channels=8)
+    params = network.init(wide, jax.random.key(0))
+    network_evaluator(RULES, wide, params)
+    with pytest.raises(ValueError, match=r"params: block_0/.* has shape \(.*8.*; .* it has \(.*4"):
+        network_evaluator(RULES, NetworkConfig(blocks=1, channels=4), params)
+    with pytest.raises(ValueError, match=r"params: block_1/.* has shape None; .* it has \("):
+        network_evaluator(RULES, NetworkConfig(blocks=2, channels=8), params)
+    with pytest.raises(ValueError, match=r"params: a list, not the dict of network\.init"):
+        network_evaluator(RULES, wide, [])
+
+
+def test_kinds_of_playouts_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="first_plays: 'both' is neither a bool nor one of either"):
+        playout_evaluator(RULES, first_plays="both")
+    with pytest.raises(ValueError, match="first_plays: 'both' is neither"):
+        rollout_evaluator(gozero.connect_four_game(), first_plays="both")
+    with pytest.raises(ValueError, match="max_moves: 0; expected at least 1, or None"):
+        playout_evaluator(RULES, max_moves=0)
+    states = jax.vmap(lambda komi: gozero.init(RULES, komi))(jnp.zeros(2))
+    with pytest.raises(ValueError, match="positions: a GameState, .* pass state.position"):
+        gozero.uniform_playouts(RULES, states, jax.random.key(0))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 from typing import NamedTuple
 
 import jax
@@ -358,3 +360,60 @@ def test_a_number_out_of_range_is_not_ok(wrong, ok):
     result = search_of(**{"value": 0.0, "logits": 0.0, "belief": 0.0, "count": 0} | wrong)
     assert result.ok.tolist() == [ok]
     assert np.isfinite(np.asarray(result.value)).all()
+
+
+def test_objects_of_the_wrong_kind_are_named():
+    """What a newcomer passes by mistake."""
+    evaluator, key = Evaluator(tictactoe.even), jax.random.key(0)
+    with pytest.raises(TypeError, match=r"game: expected a Game, not a Rules; .*go_game\(rules\)"):
+        search(gozero.Rules(3), evaluator, key, POSITIONS, CONFIG)
+    with pytest.raises(TypeError, match="config: expected a SearchConfig, not a int"):
+        search(tictactoe.GAME, evaluator, key, POSITIONS, 8)
+    with pytest.raises(ValueError, match="states: an empty batch; give at least one game"):
+        search(tictactoe.GAME, evaluator, key, jax.tree.map(lambda x: x[:0], POSITIONS), CONFIG)
+    with pytest.raises(ValueError, match=r"root_select: Rave is a class; give Rave\(...\)"):
+        SearchConfig(num_simulations=1, root_select=Rave)
+
+
+def test_a_heuristic_that_would_not_count_is_refused():
+    def evaluate(params, key, boards):
+        counts = jnp.full((len(boards.own), 9), params)
+        heuristic = Heuristic(None, None, jnp.zeros(counts.shape), counts)
+        return tictactoe.even(None, key, boards)._replace(heuristic=heuristic)
+
+    def run(count, **settings):
+        evaluator = Evaluator(evaluate, count)
+        config = SearchConfig(num_simulations=1, **settings)
+        return search(tictactoe.GAME, evaluator, jax.random.key(0), POSITIONS, config)
+
+    with pytest.raises(ValueError, match=r"amaf: None, but the evaluator's heuristic .*Amaf\(\)"):
+        jax.eval_shape(run, 3)
+    with pytest.raises(ValueError, match=r"heuristic.amaf_visits is float32\[5, 9\].* integers"):
+        jax.eval_shape(functools.partial(run, 0.5, amaf=Amaf(), select=Rave()))
+    jax.eval_shape(functools.partial(run, 3, amaf=Amaf(), select=Rave()))
+
+
+WITH_64_BITS = """
+import jax
+jax.config.update("jax_enable_x64", True)
+from gozero.search.config import Amaf, SearchConfig
+from gozero.search.game import Evaluator
+from gozero.search.rules.rave import Rave
+from gozero.search.search import search
+from tests.search import tictactoe
+
+roots = tictactoe.boards("XX. OO. ...")
+for settings in {}, {"leaves": 2}, {"prove": True}, {"amaf": Amaf(), "select": Rave()}:
+    config, evaluator = SearchConfig(num_simulations=4, **settings), Evaluator(tictactoe.even)
+    run = lambda: search(tictactoe.GAME, evaluator, jax.random.key(0), roots, config)
+    print(jax.eval_shape(run).visits)
+"""
+
+
+@pytest.mark.thorough
+def test_a_search_traces_with_64_bits():
+    """In a process of its own, because JAX keeps what it traced before with 32."""
+    found = subprocess.run(
+        [sys.executable, "-c", WITH_64_BITS], capture_output=True, text=True, check=False
+    )
+    assert found.stdout.splitlines() == ["ShapeDtypeStruct(shape=(1, 9), dtype=int32)"] * 4, found

@@ -306,7 +306,7 @@ def test_the_final_position_is_analysed(monkeypatch):
     """As if the passes that ended the game had not been played."""
     one, seen = Engine(GtpConfig(size=3)), []
     analyst = types.SimpleNamespace(analyse=lambda state, *_: seen.append(state.state))
-    monkeypatch.setattr(Engine, "analyst", analyst)
+    monkeypatch.setattr(type(one.searches), "analyst", analyst)
     for colour, action in ((0, 4), (1, 9), (0, 9)):
         one.game.play(colour, action)
     one.analyse(1, np.zeros((2, 10), np.int32), None, FakeTalk(FakeSearches(), 2.0))
