@@ -311,5 +311,5 @@ def test_kinds_of_playouts_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="max_moves: 0; expected at least 1, or None"):
         playout_evaluator(RULES, max_moves=0)
     states = jax.vmap(lambda komi: gozero.init(RULES, komi))(jnp.zeros(2))
-    with pytest.raises(ValueError, match="positions: a GameState, .* pass state.position"):
+    with pytest.raises(ValueError, match=r"positions: a GameState, .* pass state\.position"):
         gozero.uniform_playouts(RULES, states, jax.random.key(0))
