@@ -65,8 +65,8 @@ _NOT_OF_TD = (
     "considered exploration ucb_tuned rave_bias rave_k rave_per_action first_play heuristic "
     "heuristic_visits heuristic_amaf_visits heuristic_good_visits heuristic_eyes playout_moves "
     "first_action rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_above "
-    "rave_legal expert_bonus expert_visits final_move backup nodes priors temperature widening "
-    "pruning score_utility"
+    "rave_legal expert_bonus expert_visits final_move backup prove nodes priors temperature "
+    "widening pruning score_utility"
 )
 _BY_VISITS = "they need the counts of true visits only"
 _OF_RAVE = (
@@ -144,7 +144,7 @@ class PlayerConfig:
         least=2,
         most=2**30,
         unset=f"room for all simulations; {LONG_NODES} if these are more than {MAX_VISITS} and the "
-        "tree can be pruned (not with --search gumbel or --backup)",
+        "tree can be pruned (not with --search gumbel, --backup or --prove)",
     )
     """The capacity of a tree in nodes: a full tree drops its least visited half and continues."""
 
@@ -247,6 +247,10 @@ class PlayerConfig:
     between the two (mix; Coulom 2006, with a mean weight of twice the points of
     the board, in other games twice the actions)."""
 
+    prove: bool = setting(False)
+    """Whether results that the tree proves are exact: a move that wins by force is played, and one
+    that loses is searched no further (MCTS-Solver, Winands et al. 2008)."""
+
     score_utility: OnOff | None = setting(
         None,
         unset="on with a KataGo network where the search allows it, else off",
@@ -344,6 +348,9 @@ class PlayerConfig:
         Conflict("pruning search=gaussian", "trees", "trees do not exchange sums of squares"),
         Conflict("trees backup", "nodes", "full trees of such searches cannot be pruned"),
         Conflict("backup", "search=gumbel|rave", "they use mean values"),
+        Conflict("prove", "search=gumbel", "its root visits moves that are proven to lose"),
+        Conflict("prove", "nodes", "nodes that prove another might be dropped"),
+        Conflict("prove", "score_utility=on", "proven results have no score"),
         Conflict("leaves trees heuristic first_action", "backup", "they need mean values"),
         Conflict("heuristic_eyes", "heuristic=mogo", "MoGo's rules value them as lost, too"),
         Conflict("heuristic_eyes", "!heuristic=even|shape", "only these start them as lost"),
@@ -455,7 +462,7 @@ class PlayerConfig:
     @property
     def can_prune(self) -> bool:
         """Whether a full tree can drop nodes; if not, it has room for all simulations."""
-        return self.search != "gumbel" and self.backup == "mean"
+        return self.search != "gumbel" and self.backup == "mean" and not self.prove
 
     @property
     def _has_shapes(self) -> bool:
@@ -521,6 +528,7 @@ class PlayerConfig:
         if self.score_utility is not None:
             return self.score_utility
         by_means = self.trees == 1 and self.backup == "mean" and self.heuristic is None
+        by_means = by_means and not self.prove
         can_use_scores = self.search in ("puct", "katago") and by_means
         return "on" if self.uses_katago_network and can_use_scores else "off"
 

@@ -212,6 +212,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         ensemble=_ensemble(config),
         final_move=config.effective_final_move,
         backup=_backup(rules, config),
+        prove=config.prove,
     )
     prior_counts = config.first_action or (config.heuristic is not None and visits > 0)
     return Setup(evaluator, search, prior_counts, config.resign)

@@ -15,6 +15,7 @@ import pytest
 
 from gozero.games.go import go_game
 from gozero.go.rules import Rules, init, play
+from gozero.limits import MAX_VISITS
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.play import heuristics, players
@@ -114,6 +115,15 @@ def test_a_network_is_evaluated_under_all_symmetries():
         PlayerConfig(symmetries="all").check()
 
 
+def test_results_are_proven_on_request():
+    assert not make_setup(RULES, PlayerConfig()).search.prove
+    for rule in ("puct", "uct", "rave", "katago"):
+        assert make_setup(RULES, PlayerConfig(search=rule, prove=True, trees=2)).search.prove
+    assert not PlayerConfig(prove=True).can_prune
+    long = PlayerConfig(prove=True, simulations=MAX_VISITS + 1)
+    assert make_setup(RULES, long).search.capacity is None
+
+
 def test_forms_of_the_paper():
     own = {"rave_colours": "same", "rave_ancestor": 20, "rave_legal": True, "playout_moves": 60}
     setup = make_setup(RULES, PlayerConfig(search="rave", final_move="eval", **own))
@@ -143,6 +153,8 @@ def test_forms_of_the_paper():
         ({"pruning": 2, "first_action": True}, "--pruning 2: not with --first-action"),
         ({"search": "gaussian", "exploration": 1.0}, "--exploration 1.0: not with --search"),
         ({"evaluator": "network", "priors": "mm"}, "--priors mm: only with --evaluator playout"),
+        ({"search": "gumbel", "prove": True}, "--prove: not with --search gumbel"),
+        ({"prove": True, "nodes": 99}, "--prove: not with --nodes"),
     ):
         with pytest.raises(ValueError, match=message):
             PlayerConfig(**flags).check()
@@ -150,11 +162,10 @@ def test_forms_of_the_paper():
 
 def test_the_even_heuristic_option(monkeypatch):
     calls, beside = [], heuristics.add_heuristic
-    monkeypatch.setattr(
-        heuristics, "add_heuristic", lambda *args: calls.append(args) or beside(*args)
-    )
+    record = lambda *args, **options: calls.append(options) or beside(*args, **options)
+    monkeypatch.setattr(heuristics, "add_heuristic", record)
     make_setup(RULES, PlayerConfig(search="rave", heuristic="even", heuristic_eyes=True))
-    assert calls[0][-1] is False
+    assert calls[0]["lost_eyes"] is False
 
 
 def test_gumbel_has_no_noise_in_matches():
@@ -224,13 +235,14 @@ def test_the_classical_player_counts_playouts_and_good_moves():
 @pytest.mark.parametrize("nakade", [False, True])
 def test_heuristics_and_playouts_have_the_same_rules(nakade, monkeypatch):
     calls, beside = [], heuristics.add_heuristic
-    monkeypatch.setattr(
-        heuristics, "add_heuristic", lambda *args: calls.append(args) or beside(*args)
-    )
+    record = lambda *args, **options: calls.append((args[2:], options)) or beside(*args, **options)
+    monkeypatch.setattr(heuristics, "add_heuristic", record)
     flags = PlayerConfig(search="rave", nakade=nakade, heuristic="mogo", heuristic_visits=3)
     policy = make_setup(RULES, flags).evaluator.about["policy"]
     assert policy == ({"mogo": {"nakade": True, "diversity": 0}} if nakade else "mogo")
-    assert calls[0][2:] == ("mogo", 3, 50, MogoConfig(nakade=nakade), 0, None, True)
+    counts = {"visits": 3, "amaf_visits": 50, "good_visits": 0}
+    own = {"mogo": MogoConfig(nakade=nakade), "shapes": None, "lost_eyes": True}
+    assert calls == [(("mogo",), counts | own)]
 
 
 def test_trees_share_the_simulations():

@@ -247,7 +247,8 @@ class TreeSearcher(Searcher):
         )
         self._runner = self._timed = runner(settings)
         # A player that ponders uses all of its time: the extra simulations help later searches.
-        if settings.ensemble is None and settings.final_move == "visits" and not config.ponder:
+        is_settled_early = settings.ensemble is None and settings.final_move == "visits"
+        if is_settled_early and not (settings.prove or config.ponder):
             self._timed = runner(dataclasses.replace(settings, early_stop=True))
         self._to_search = executables.jit(_to_search)
         self._move_fields = executables.jit(functools.partial(_move_fields, config.resign))
