@@ -92,9 +92,20 @@ def from_mctx(
       (game, evaluator, states).
 
     Raises:
-      ValueError: the arrays' shapes do not match.
+      ValueError: the arrays' shapes do not match, or the model returns others.
     """
+    if root.prior_logits.ndim != 2:
+        raise ValueError(
+            f"root.prior_logits: its shape is {root.prior_logits.shape}; it must be [B, A], where B "
+            "is 1 for a single position"
+        )
     batch, num_actions = root.prior_logits.shape
+    for path, leaf in jax.tree.leaves_with_path(root.embedding):
+        if jnp.shape(leaf)[:1] != (batch,):
+            raise ValueError(
+                f"root.embedding{jax.tree_util.keystr(path)}: its shape is {jnp.shape(leaf)}; it "
+                f"must begin with {batch}, the number of positions"
+            )
     if invalid_actions is None:
         invalid_actions = jnp.zeros((batch, num_actions), bool)
     for name, array, shape in (
@@ -113,9 +124,28 @@ def from_mctx(
     )
     if tree is not None:
         node = _as_in_tree(node, tree)
+    _check_model(recurrent_fn, params, node)
     states = Root(node, _finite(root.prior_logits), invalid_actions.astype(bool))
     evaluate = _evaluate(recurrent_fn, illegal_below)
     return SearchArguments(_game(num_actions), Evaluator(evaluate, params), states)
+
+
+def _check_model(recurrent_fn: Callable, params: Any, node: ModelNode) -> None:
+    """Raises:
+    ValueError: it does not return a step and an embedding of the same shapes as the root's.
+    """
+    output = jax.eval_shape(recurrent_fn, params, jax.random.key(0), node.action, node.embedding)
+    if not (isinstance(output, tuple) and len(output) == 2):
+        raise ValueError(
+            f"recurrent_fn: it returns a {type(output).__name__}; it must return (an output, the "
+            "next embedding)"
+        )
+    shapes = lambda tree: jax.tree.map(jnp.shape, tree)
+    before, after = shapes(node.embedding), shapes(output[1])
+    if before != after:
+        raise ValueError(
+            f"recurrent_fn: it returns an embedding of shapes {after}; they must stay {before}"
+        )
 
 
 def _game(num_actions: int) -> Game:
@@ -277,6 +307,10 @@ def gumbel_muzero_policy(
       ValueError: the arrays' shapes do not match, a setting is out of its range, or another
         function is given as `loop_fn` or `qtransform`.
     """
+    if max_num_considered_actions < 1:
+        raise ValueError(
+            f"max_num_considered_actions: {max_num_considered_actions}; expected at least 1"
+        )
     if loop_fn not in (None, lax.fori_loop):
         raise ValueError(f"loop_fn: {loop_fn!r} is not jax.lax.fori_loop; leave it out")
     given = {

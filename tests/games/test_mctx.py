@@ -299,6 +299,23 @@ def test_mismatched_shapes_are_refused():
         from_mctx(root.replace(value=root.value[:3]), model(8, 9))
     with pytest.raises(ValueError, match=r"^invalid_actions: its shape is \(16, 3\)"):
         from_mctx(root, model(8, 9), invalid_actions=some_invalid()[:, :3])
+    with pytest.raises(ValueError, match=r"^root.prior_logits: its shape is \(\d+,\); .* \[B, A\]"):
+        from_mctx(jax.tree.map(lambda x: x[0], root), model(8, 9))
+    short = root.replace(embedding=jax.tree.map(lambda x: x[:3], root.embedding))
+    with pytest.raises(ValueError, match=r"^root.embedding.*: its shape is \(3.*begin with 16"):
+        from_mctx(short, model(8, 9))
+    whole = model(8, 9)
+    with pytest.raises(
+        ValueError, match=r"^recurrent_fn: it returns a .*; it must return \(an out"
+    ):
+        from_mctx(root, lambda *args: whole(*args)[0])
+    longer = lambda *args: (whole(*args)[0], jax.tree.map(lambda x: x[:, None], args[-1]))
+    with pytest.raises(
+        ValueError, match=r"^recurrent_fn: it returns an embedding of shapes .* stay"
+    ):
+        from_mctx(root, longer)
+    with pytest.raises(ValueError, match="^max_num_considered_actions: 0; expected at least 1"):
+        gumbel_muzero_policy(None, None, root, whole, 8, max_num_considered_actions=0)
     game = from_mctx(root, model(8, 9)).game
     with pytest.raises(ValueError, match="defines no games to play"):
         game.init(jax.random.key(0))
