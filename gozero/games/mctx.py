@@ -96,7 +96,7 @@ def from_mctx(
     """
     if root.prior_logits.ndim != 2:
         raise ValueError(
-            f"root.prior_logits: its shape is {root.prior_logits.shape}; it must be [B, A], where B "
+            f"root.prior_logits: its shape is {root.prior_logits.shape}; it must be [B, A]; B "
             "is 1 for a single position"
         )
     batch, num_actions = root.prior_logits.shape

@@ -314,7 +314,7 @@ def test_mismatched_shapes_are_refused():
         ValueError, match=r"^recurrent_fn: it returns an embedding of shapes .* stay"
     ):
         from_mctx(root, longer)
-    with pytest.raises(ValueError, match="^max_num_considered_actions: 0; expected at least 1"):
+    with pytest.raises(ValueError, match=r"^max_num_considered_actions: 0; expected at least 1"):
         gumbel_muzero_policy(None, None, root, whole, 8, max_num_considered_actions=0)
     game = from_mctx(root, model(8, 9)).game
     with pytest.raises(ValueError, match="defines no games to play"):
