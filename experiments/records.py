@@ -32,7 +32,13 @@ _SAID = re.compile(r"<!-- say (\w+) ((?:\S*results/\S+ )*)-->(.*?)<!-- end -->",
 _NUMBER = r"([-+]?\d[\d,]*(?:\.\d+)?)%?"
 _CLAIM = re.compile(rf"{_NUMBER}(?:\*\*)? \[{_NUMBER},\s+{_NUMBER}\]")
 _PERCENTAGE = re.compile(r"(?<![\d.,])(\d{1,3}\.\d)%")
-_INTERVALS = ("score", "low", "high"), ("elo", "elo_low", "elo_high"), ("elo", "low", "high")
+_INTERVALS = (
+    ("score", "low", "high"),
+    ("elo", "elo_low", "elo_high"),
+    ("elo", "low", "high"),
+    ("bias", "bias_low", "bias_high"),
+    ("against_mean", "against_low", "against_high"),
+)
 
 Interval = tuple[float, float, float]
 """(estimate, low, high): a measured value and the ends of its interval."""
@@ -199,7 +205,7 @@ def recorded(folder: pathlib.Path = FOLDER) -> set[Interval]:
         for score, low, high in intervals
         if low > 0 and high < 1
     ]
-    scales = (100, 1), (100, 0), (1, 0), (1, 1)
+    scales = (100, 1), (100, 0), (1, 0), (1, 1), (1, 3)
     return {_rounded(one, by, digits) for one in intervals for by, digits in scales} | {
         _rounded(one, 1, 0) for one in ratings
     }

@@ -18,6 +18,8 @@ suffice."""
 FinalMove = Literal["visits", "value", "bound", "eval"]
 """How the move to play is chosen, see `SearchConfig`."""
 
+RootValue = Literal["mean", "policy"]
+"""The root's value in value targets, see `SelfPlayConfig`."""
 AmafPlays = Literal["either", "same"]
 """Which plays count for all-moves-as-first statistics, see `Amaf`."""
 

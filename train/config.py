@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import KoRule
-from gozero.limits import Dtype, FeaturesName
+from gozero.limits import Dtype, FeaturesName, RootValue
 from gozero.play.player_config import SymmetryMode
 from gozero.runs import settings, store
 from gozero.runs.settings import Conflict, same_as, setting
@@ -203,6 +203,10 @@ class TrainConfig:
     """The share of the game's outcome in the value target; the rest is the root value of the
     search."""
 
+    root_value: RootValue = setting("mean")
+    """That root value: the mean of the simulations, or the mean of the moves' values by the policy
+    target, which is nearer to the outcome with gumbel: its root spends simulations on bad moves."""
+
     teacher: pathlib.Path | None = setting(None, unset="no teacher")
     """Weights of another network, which may be one of KataGo's (.bin.gz): its policy and value of
     each position replace the search's in the targets. With --outcome-share 0 the value target is
@@ -294,6 +298,7 @@ class TrainConfig:
         Conflict(
             "max_considered value_scale", "root=puct", "its root considers every move by PUCT", True
         ),
+        Conflict("root_value", "!outcome_share", "value targets are outcomes alone", True),
         Conflict("full_share", "!cheap_simulations", "without it every search is full", True),
         Conflict("opening_searched", "!opening_plies", "there is no opening", True),
         Conflict("temperature", "temperature_moves=0", "no move is sampled", True),

@@ -261,6 +261,7 @@ def _selfplay(config: TrainConfig, game: Game, full: SearchConfig) -> SelfPlayCo
         komi=config.komi,
         temperature=None if moves is None else Temperature(moves=moves),
         reuse_subtree=config.reuse_subtree,
+        root_value=config.root_value,
         openings=Openings(0, config.opening_plies, config.opening_searched),
         cap=cap,
         resign=ResignConfig() if config.resign else None,

@@ -64,6 +64,10 @@ RECIPES = {
         "value targets of 1 z, in place of 3/4 z + 1/4 v", {"outcome_share": 1.0}
     ),
     "half and half": Recipe("value targets of 1/2 z + 1/2 v", {"outcome_share": 0.5}),
+    "value of the policy": Recipe(
+        "in the value target the policy target's mean of Q, in place of that of the simulations",
+        {"root_value": "policy"},
+    ),
     "float16 targets": Recipe(
         "policy targets of float16 in the replay, in place of uint8", {"policy_dtype": "float16"}
     ),

@@ -31,32 +31,21 @@ from gozero.play import openings
 from gozero.play.networks import network_evaluator
 from gozero.play.players import NETWORKS
 from gozero.play.searches import gumbel_search, puct_search
+from gozero.play.selfplay import policy_value
 from gozero.runs import files
 from gozero.runs import folder as folders
 from gozero.search.config import SearchConfig
-from gozero.search.edges import Edges
 from gozero.search.game import Evaluator, Game
-from gozero.search.rules.gumbel import completed_q
 from gozero.search.search import SearchResult, search
 
 PROG = "python -m experiments.recipes.root_value"
 KOMI = {7: 9.0, 9: 7.0}
 
 
-def by_target(result: SearchResult) -> jax.Array:
-    """f32[B]: the mean of Q by the policy target, where unvisited actions have the value v_mix."""
-
-    def of_game(prior, visits, q, value, raw_value):
-        return completed_q(Edges(prior, visits, q, value, visits.sum(), raw_value))
-
-    fields = result.prior, result.visits, result.q, result.value, result.raw_value
-    return jnp.sum(result.policy_target * jax.vmap(of_game)(*fields), axis=1)
-
-
 ESTIMATES: dict[str, Callable[[SearchResult], Any]] = {
     "network": lambda result: result.raw_value,
     "mean of simulations": lambda result: result.value,
-    "by the policy target": by_target,
+    "by the policy target": policy_value,
 }
 """f32[B], for the player to move: the network's value, the mean of it and all simulations, and the
 mean of Q by the policy target."""

@@ -43,9 +43,11 @@ from gozero.play.resignation import Resignation
 from gozero.play.selfplay_config import SelfPlayConfig
 from gozero.search import move_choice, reuse
 from gozero.search.config import SearchConfig
+from gozero.search.edges import Edges
 from gozero.search.game import NO_ACTION, Evaluator, Game, positions_of
 from gozero.search.memory import Memory, search_memory
 from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.gumbel import value_of_policy
 from gozero.search.search import SearchResult, search
 from gozero.search.tree import Tree
 
@@ -266,7 +268,7 @@ def move(
         legal=legal,
         policy_target=result.policy_target,
         surprise=divergence(result.policy_target, result.prior),
-        root_value=result.value,
+        root_value=result.value if config.root_value == "mean" else policy_value(result),
         action=jnp.where(resigned, NO_ACTION, action),
         full=jnp.broadcast_to(full, resigned.shape),
         ok=result.ok,
@@ -300,6 +302,16 @@ def _search(config, settings, evaluator, key, states, tree, full) -> SearchResul
         return run(settings)
     cheap = config.cap.cheap
     return lax.cond(full, lambda: run(settings), lambda: run(cheap))
+
+
+def policy_value(result: SearchResult) -> jax.Array:
+    """f32[B], for the mover: `gumbel.value_of_policy` of the policy targets at the roots."""
+
+    def of_game(policy, prior, visits, q, value, raw_value):
+        return value_of_policy(policy, Edges(prior, visits, q, value, visits.sum(), raw_value))
+
+    fields = result.prior, result.visits, result.q, result.value, result.raw_value
+    return jax.vmap(of_game)(result.policy_target, *fields)
 
 
 def _choose(config, settings, key, result: SearchResult, ply: jax.Array) -> jax.Array:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
+from gozero.limits import RootValue
 from gozero.play.openings import Openings
 from gozero.play.resignation import ResignConfig
+from gozero.runs.settings import check_choice
 from gozero.search import tree as trees
 from gozero.search.config import SearchConfig
 from gozero.search.game import Game, check_is_game
@@ -65,6 +67,8 @@ class SelfPlayConfig:
         19x19, on other boards in proportion to the side; without points a quarter of `max_moves`).
       reuse_subtree: whether a search starts from the previous search's subtree below the move
         played; `search` then needs capacity for it, see `SearchConfig.for_reuse`.
+      root_value: what `Move.root_value` is: mean, the mean of the root's simulations; or policy,
+        the policy target's mean of Q, see `gumbel.value_of_policy`.
       openings: the first plies of each game, drawn at random and not learnt from.
       cap: mixes cheap searches with the full ones; None: all are full.
       resign: the settings of resignation; None: no one resigns.
@@ -84,6 +88,7 @@ class SelfPlayConfig:
     num_games: int | None = None
     temperature: Temperature | None = None
     reuse_subtree: bool = False
+    root_value: RootValue = "mean"
     openings: Openings = Openings()  # noqa: RUF009 (frozen)
     cap: PlayoutCap | None = None
     resign: ResignConfig | None = None
@@ -110,6 +115,7 @@ class SelfPlayConfig:
             _check_search(settings, self.batch)
         if self.reuse_subtree:
             self._check_reuse()
+        check_choice(self, "root_value", RootValue)
 
     def _check_komi(self, values: tuple[float, ...]) -> None:
         points = self.game.points

@@ -13,6 +13,7 @@ from scipy import stats
 
 from experiments.recipes import root_value, run
 from experiments.recipes.config import RECIPES, RecipesConfig, RootValueConfig
+from gozero.play.selfplay import policy_value
 from gozero.runs import files
 from gozero.runs.statistics import elo
 from gozero.search.search import SearchResult
@@ -110,7 +111,7 @@ def test_a_root_value_by_the_policy_target():
     action, ok = jnp.array([0]), jnp.array([True])
     result = SearchResult(action, visits, q, target, jnp.array([0.2]), ok, None)
     result = result._replace(prior=prior, raw_value=jnp.array([0.1]))
-    np.testing.assert_allclose(root_value.by_target(result), [0.285625], rtol=1e-6)
+    np.testing.assert_allclose(policy_value(result), [0.285625], rtol=1e-6)
 
 
 def test_errors_of_root_values_with_intervals_by_games():

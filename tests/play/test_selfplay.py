@@ -340,3 +340,18 @@ def test_komi_needs_a_game_with_points():
         dataclasses.replace(FOUR, komi=7.0)
     with pytest.raises(ValueError, match="komi: empty"):
         dataclasses.replace(CONFIG, komi=())
+
+
+def test_the_root_value_may_be_the_policys():
+    """With PUCT the target is the visits, so only the root's own evaluation is not in it."""
+    lanes, moves = selfplay.start(CONFIG, seed=3), {}
+    for kind in ("mean", "policy"):
+        config = dataclasses.replace(CONFIG, root_value=kind)
+        one = jax.jit(functools.partial(selfplay.move, config, EVALUATOR))
+        moves[kind] = one(EVALUATOR.params, lanes)[1]
+    count, raw = CONFIG.search.num_simulations, moves["mean"].raw_value
+    expected = ((count + 1) * moves["mean"].root_value - raw) / count
+    np.testing.assert_allclose(moves["policy"].root_value, expected, atol=1e-3)
+    assert np.abs(moves["policy"].root_value - moves["mean"].root_value).max() > 0.02
+    with pytest.raises(ValueError, match="root_value: 'best' is not one of mean, policy"):
+        dataclasses.replace(CONFIG, root_value="best")

@@ -79,6 +79,7 @@ FLAGS = {
     "opening_searched": Flag(True, "play.openings", Openings(0, 2, True)),
     "resign": Flag(True, "play.resign", ResignConfig(), {"resign": False}),
     "outcome_share": Flag(0.6, "learner.outcome_share"),
+    "root_value": Flag("policy", "play.root_value"),
     "capacity": Flag(600, "buffer.capacity"),
     "window": Flag(120, "buffer.window.least"),
     "window_exponent": Flag(0.5, "buffer.window.exponent"),

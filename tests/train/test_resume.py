@@ -340,6 +340,7 @@ EVERY_OPTION = {
     "reuse_subtree": True,
     "forced_playouts": 2.0,
     "root_temperature": 1.1,
+    "root_value": "policy",
     "transpositions": True,
     "features": "zero",
     "temperature": 0.8,

@@ -55,6 +55,16 @@ def completed_q(edges: Edges) -> jax.Array:
     return jnp.where(edges.visits > 0, edges.q, mixed_value(edges))
 
 
+def value_of_policy(policy: jax.Array, edges: Edges) -> jax.Array:
+    """f32[] in [-1, 1]: the mean of the completed Q by a policy f32[K], such as the policy target.
+
+    The value of playing by the improved policy, which Danihelka et al. (2022) show to be at least
+    the network's if Q is exact. Unlike the mean of the simulations, it is not lowered by the
+    actions that a `GumbelRoot` visits in order to compare them.
+    """
+    return jnp.clip(jnp.sum(policy * completed_q(edges)), -1.0, 1.0)
+
+
 def sigma(
     edges: Edges, value_scale: float, max_visit_init: float, rescale: bool = True
 ) -> jax.Array:
