@@ -104,7 +104,11 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Check
         shutil.rmtree(partial, ignore_errors=True)
         raise OSError(f"checkpoint {path} cannot be written ({_one_line(error)})") from error
     for old in saved_in(folder)[KEPT:] if hosts.is_first() else ():
-        shutil.rmtree(old.path, ignore_errors=True)
+        # Under a name that `sweep` removes, if it is not deleted to the end.
+        doomed = old.path.with_name(f".{old.path.name}.part")
+        with contextlib.suppress(OSError):
+            old.path.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
     return Checkpoint(path, iteration)
 
 

@@ -264,7 +264,8 @@ def weights_files(folder: pathlib.Path) -> list[pathlib.Path]:
     """The weights files of all networks of the run, the oldest first."""
     glob = (folder / "weights").glob
     paths = [*glob("[0-9]*.safetensors"), *glob("[0-9]*.json")]  # a .json follows its npz
-    return [weights_file(folder, name) for name in sorted({path.stem for path in paths})]
+    names = sorted({path.stem for path in paths}, key=lambda name: (len(name), name))
+    return [weights_file(folder, name) for name in names]
 
 
 def has_weights(folder: pathlib.Path, iteration: int, params: dict) -> bool:

@@ -299,7 +299,7 @@ class _Session:
             self.save()
             self.settle()
         if hosts.is_first():
-            print(self._summary())
+            runtime.print_result(self._summary())
         if self.loop.iteration >= self.config.iterations:
             return runtime.STOPPED if end == End.INTERRUPTED else 0
         return {End.INTERRUPTED: runtime.STOPPED, End.TERMINATED: runtime.TERMINATED}.get(end, 0)

@@ -233,11 +233,13 @@ def end_at_once(status: int = STOPPED) -> NoReturn:
 
 
 class StopRequest:
-    """Turns Ctrl-C and SIGTERM into a flag to check between steps; a second signal interrupts.
+    """Turns Ctrl-C, SIGTERM and SIGHUP (the terminal was closed) into a flag to check between steps;
+    a second signal interrupts.
 
     Attributes:
       requested: whether a signal was received.
-      number: that signal, signal.SIGINT or signal.SIGTERM.
+      number: that signal, signal.SIGINT or signal.SIGTERM, also for SIGHUP, which is ignored where
+        it was before, as under nohup.
       finishing: set it when the rest takes a moment and must not be interrupted: signals are then
         ignored.
     """
@@ -248,8 +250,9 @@ class StopRequest:
         self._before: dict = {}
 
     def __enter__(self) -> StopRequest:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -262,9 +265,11 @@ class StopRequest:
             return
         if self.requested:
             raise KeyboardInterrupt
-        self.requested, self.number = True, number
-        print(
-            "stopping after this step; press Ctrl-C again to stop at once",
-            file=sys.stderr,
-            flush=True,
-        )
+        self.requested = True
+        self.number = signal.SIGTERM if number == signal.SIGHUP else number
+        with contextlib.suppress(OSError):  # the reader may be gone
+            print(
+                "stopping after this step; press Ctrl-C again to stop at once",
+                file=sys.stderr,
+                flush=True,
+            )

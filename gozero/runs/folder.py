@@ -23,6 +23,7 @@ import gozero
 from gozero.runs import files
 
 CONFIG, MANIFEST = "config.json", "manifest.json"
+PROBE = ".probe"
 
 
 class RunFolder:
@@ -271,7 +272,7 @@ def claim(path: pathlib.Path, allowed: Collection[str] = ()) -> None:
             raise ValueError(
                 f"out: {path} is not empty, and nothing is overwritten; name a new folder"
             )
-        probe = path / ".probe"
+        probe = path / PROBE
         probe.touch()
         probe.unlink()
     except OSError as error:
@@ -280,7 +281,7 @@ def claim(path: pathlib.Path, allowed: Collection[str] = ()) -> None:
 
 def leftover_files(path: pathlib.Path, lock: str) -> set[str]:
     """Files that a run killed at its start may leave behind: the lock, a partial config.json."""
-    leftovers = {lock, files.part_of(path / CONFIG).name}
+    leftovers = {lock, PROBE, files.part_of(path / CONFIG).name}
     return leftovers if files.is_empty(path / lock) else set()
 
 
@@ -330,9 +331,9 @@ def commit() -> dict:
         return {}
 
     def git(*args):
-        result = subprocess.run(
-            ["git", *args], cwd=root, capture_output=True, text=True, timeout=10
-        )
+        # Without optional locks, which a timeout would leave behind.
+        command = ["git", "--no-optional-locks", *args]
+        result = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10)
         return result.stdout.strip()
 
     try:

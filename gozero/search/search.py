@@ -178,7 +178,8 @@ def begin(
     evaluated, draws = _with_utility(evaluated, draws, config)
     ok, heuristic = evaluated.ok, evaluated.heuristic
     has_visits = heuristic is not None and heuristic.visits is not None
-    if heuristic is not None and heuristic.amaf_visits is not None and config.amaf is None:
+    counts = has_visits or config.amaf is not None
+    if heuristic is not None and heuristic.amaf_visits is not None and not counts:
         raise ValueError(
             "amaf: None, but the evaluator's heuristic has all-moves-as-first values, which would "
             "not count; set amaf=Amaf() and a rule that uses them, such as Rave()"

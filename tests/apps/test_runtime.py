@@ -159,6 +159,22 @@ def test_a_program_continues_when_its_output_is_closed(unheard):
     assert "Error" not in done.stderr
 
 
+HANG_UP = """
+import os, signal, sys
+from gozero.apps import runtime
+with runtime.StopRequest() as stop:
+    os.kill(os.getpid(), signal.SIGHUP)
+print(stop.requested, stop.number == signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize(("prefix", "found"), [("", "True True"), ("trap '' HUP;", "False False")])
+def test_a_closed_terminal_stops_as_sigterm_does_unless_it_is_ignored(prefix, found):
+    command = ["bash", "-c", f'{prefix} exec "$0" -c "$1"', sys.executable, HANG_UP]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{found}\n"
+
+
 def test_the_flag_and_the_compiler_options_agree():
     options = stages.cpu_compiler_options()
     if jax.default_backend() != "cpu":

@@ -36,7 +36,7 @@ def files(tmp_path_factory):
     shape = NetworkConfig(1, 2, pool_every=1, auxiliary=True, board_size=5)
     like = network.shapes(shape)
     params = jax.tree.map(lambda x: np.full(x.shape, 0.5, x.dtype), like)
-    expected = weights._by_name(like)
+    expected = network.by_name(like)
     read_weights = lambda path: arrays.read(path, "weights", lambda *_: expected)[0]
     kinds = {
         "a.safetensors": read_weights,

@@ -100,6 +100,7 @@ def test_repeated_ctrl_c_loses_nothing(whole, tmp_path, monkeypatch, capsys):
         patch.setattr(writer.sgf, "write_whole", pressed)
         assert selfplay(out) == 130
     assert json.loads((out / "manifest.json").read_text())["state"] == "stopped"
+    assert "(stopped; --resume continues)" in capsys.readouterr().out
     check_part(out, whole[0])
     assert len(list((out / "games").glob("*.sgf"))) == len(
         np.unique(shards.read_folder(out)[1].game)
@@ -215,3 +216,25 @@ def test_kills_at_any_moment(tmp_path, as_here):
         check_whole(out, whole)
     print(f"{seconds:.1f} s unbroken; finished games without rows at each kill: {lost}")
     assert max(lost) < 40
+
+
+@pytest.mark.thorough
+def test_games_that_are_too_large_to_be_saved_are_told(tmp_path, monkeypatch, capsys):
+    out, real = tmp_path / "run", files.write_whole
+
+    def pressed(path, *rest, **more):
+        if path.suffix == ".sgf":
+            signal.raise_signal(signal.SIGINT)
+        real(path, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arrays, "MOST_BYTES", 1)
+        patch.setattr(files, "write_whole", pressed)
+        patch.setattr(writer.sgf, "write_whole", pressed)
+        assert selfplay(out) == 130
+    found = capsys.readouterr()
+    assert (
+        found.err.count("too large to be saved; if this run stops, --resume begins with its") == 1
+    )
+    assert "(stopped; its games in play are not saved)" in found.out
+    assert not (out / states.STATE).exists()

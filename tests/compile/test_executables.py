@@ -18,6 +18,7 @@ from gozero.compile import executables
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.go.rules import Rules
+from gozero.nets import network
 from gozero.nets.network import NetworkConfig
 from gozero.play.networks import network_evaluator
 from gozero.search.config import SearchConfig
@@ -174,8 +175,9 @@ def test_the_oldest_programs_are_deleted(kept, monkeypatch):
 
 def name_of_search(size=5, simulations=8, channels=4, **more):
     """The file name of a function with a network's search in its closure."""
-    evaluator = network_evaluator(Rules(size=size), NetworkConfig(channels=channels), {})
-    evaluator = evaluator._replace(**more)
+    config = NetworkConfig(channels=channels)
+    evaluator = network_evaluator(Rules(size=size), config, network.shapes(config))
+    evaluator = evaluator._replace(**{"params": {}} | more)
     settings = SearchConfig(num_simulations=simulations, select=evaluator.select)
     made_of = go_game(Rules(size=size)), evaluator, settings
     return executables.name_of(functools.partial(go.init, made_of))

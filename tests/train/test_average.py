@@ -8,7 +8,7 @@ import pytest
 
 from gozero.nets import network, weights
 from gozero.nets.network import NetworkConfig
-from train import average
+from train import average, folder
 
 CONFIG = NetworkConfig(blocks=1, channels=4)
 
@@ -78,3 +78,11 @@ def test_random_weights_are_refused(saved, tmp_path, capsys):
     assert (
         f"--weights {paths[1]}: random weights, from which a run began" in capsys.readouterr().err
     )
+
+
+def test_networks_are_in_the_order_of_their_iterations(tmp_path):
+    (tmp_path / "weights").mkdir()
+    for number in (999_990, 1_000_000, 30):
+        (tmp_path / "weights" / f"{folder.stem(number)}.safetensors").touch()
+    names = [path.stem for path in folder.weights_files(tmp_path)]
+    assert names == [folder.stem(number) for number in (30, 999_990, 1_000_000)]

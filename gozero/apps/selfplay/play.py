@@ -172,6 +172,7 @@ class _Run:
         self.folder, self.metrics = folder, config.out / "metrics.jsonl"
         self.seconds_before, self.started = 0.0, time.perf_counter()
         self.saved, self.saving_s = time.monotonic(), 0.0
+        self.can_resume = True
 
     def resume(self, lanes: selfplay.SelfPlayLanes, moves: selfplay.Move) -> selfplay.SelfPlayLanes:
         """The lanes of the run in the folder; `lanes` if the run is new or had saved none.
@@ -259,7 +260,16 @@ class _Run:
     def _save(self, lanes: selfplay.SelfPlayLanes) -> None:
         self.writer.sync()
         counted = self.writer.counted | {"seconds": self._numbers()["seconds"]}
-        states.save(self.config.out, lanes, self.writer.open_games, counted)
+        was_saved = states.save(self.config.out, lanes, self.writer.open_games, counted)
+        if self.can_resume and not was_saved:
+            print(
+                "gozero selfplay: the games in play are too large to be saved; if this run stops, "
+                "--resume begins with its first game. A smaller --batch or fewer --simulations "
+                "can be resumed",
+                file=sys.stderr,
+                flush=True,
+            )
+        self.can_resume = was_saved
 
     def _numbers(self) -> dict:
         seconds = self.seconds_before + time.perf_counter() - self.started
@@ -290,7 +300,8 @@ class _Run:
     def _summary(self, numbers: dict) -> str:
         results, out, games = self.writer.results, self.config.out, numbers["games"]
         requested = self.config.games
-        stopped = "" if games == requested else f" of {requested} (stopped; --resume continues)"
+        continues = "--resume continues" if self.can_resume else "its games in play are not saved"
+        stopped = "" if games == requested else f" of {requested} (stopped; {continues})"
         unsound_text = f"; {results['unsound']} with a nan evaluation" if results["unsound"] else ""
         first, second = ("Black", "White") if self.config.game == "go" else registry.PLAYERS
         return (

@@ -33,10 +33,13 @@ class SelfPlayCheckpoint(NamedTuple):
     counted: dict  # plain data: the counts of the writer and of the clock
 
 
-def save(out: pathlib.Path, lanes: SelfPlayLanes, open_games: OpenGames, counted: dict) -> None:
+def save(out: pathlib.Path, lanes: SelfPlayLanes, open_games: OpenGames, counted: dict) -> bool:
     """Write the state atomically and durably.
 
     A state too large to be read back is not written: the run is then replayed from the start.
+
+    Returns:
+      Whether it was written.
 
     Raises:
       OSError: it cannot be written; the previous state is still there.
@@ -51,8 +54,9 @@ def save(out: pathlib.Path, lanes: SelfPlayLanes, open_games: OpenGames, counted
     ) | _arrays_by_name("moves", moves)
     about = {"open": lengths, "counted": counted}
     if sum(np.asarray(array).nbytes for array in contents.values()) > 0.9 * arrays.MOST_BYTES:
-        return
+        return False
     arrays.write(out / STATE, KIND, contents, about, durable=True)
+    return True
 
 
 def load(out: pathlib.Path, lanes: SelfPlayLanes, moves: Move) -> SelfPlayCheckpoint | None:
