@@ -233,8 +233,8 @@ def end_at_once(status: int = STOPPED) -> NoReturn:
 
 
 class StopRequest:
-    """Turns Ctrl-C, SIGTERM and SIGHUP (the terminal was closed) into a flag to check between steps;
-    a second signal interrupts.
+    """Turns Ctrl-C, SIGTERM and SIGHUP (a closed terminal) into a flag to check between steps; a
+    second signal interrupts.
 
     Attributes:
       requested: whether a signal was received.
