@@ -116,10 +116,14 @@ def _function_beside_its_package(name: str, module: str) -> property:
     After loading a subpackage the import system assigns it to its parent under its name; the
     setter ignores that assignment.
     """
-    return property(
-        lambda package: getattr(importlib.import_module(module), name),
-        lambda package, loaded: None,
-    )
+
+    def load(package: types.ModuleType) -> Any:
+        try:
+            return getattr(importlib.import_module(module), name)
+        except AttributeError as error:  # Python would ask __getattr__, and hide the error
+            raise ImportError(f"{module} cannot be imported: {error}") from error
+
+    return property(load, lambda package, loaded: None)
 
 
 class _Package(types.ModuleType):

@@ -93,11 +93,31 @@ def test_the_wheel_runs_outside_the_checkout(wheel, tmp_path):
             check=True,
         ).stdout
     )
-    assert run("-m", "gozero.apps.cli", "--version") == f"gozero {gozero.__version__}\n"
+    assert run("-m", "gozero", "--version") == f"gozero {gozero.__version__}\n"
     code = "from gozero.play import players; print(*players.NETWORKS.values(), sep='\\n')"
     networks = [pathlib.Path(line) for line in run("-c", code).splitlines()]
     assert len(networks) == 2
     assert all(path.is_relative_to(site) and path.exists() for path in networks)
+
+
+@pytest.mark.thorough
+def test_the_example_of_the_readme_has_no_type_errors(tmp_path):
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "example.py").write_text(block)
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_error_inside_a_module_is_not_hidden():
+    """`gozero.search` is a property, and Python takes an AttributeError of it for its absence."""
+    code = """
+import gozero, jax
+del jax.jit
+gozero.search
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "ImportError: gozero.search.search cannot be imported: " in done.stderr
 
 
 @pytest.mark.slow

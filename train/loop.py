@@ -135,7 +135,7 @@ class Loop:
         """Start an iteration's games on the device; returns (the time, their pending tallies)."""
         simulations = self.plan.simulations(self.iteration)
         if not self._compiled.keys() >= {"learn", ("play", simulations)}:
-            self.phase("compiling, about 60 s the first time")
+            self.phase("compiling")
         play = self._play(simulations)
         self._step()  # compiled before anything is timed
         started = time.perf_counter()

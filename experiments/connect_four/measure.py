@@ -36,7 +36,6 @@ def network_player(config: Any, params: dict, num_simulations: int) -> Player:
 def plain_mcts(num_simulations: int) -> Player:
     """Uniform priors and one random game per leaf."""
     evaluator = rollout_evaluator(GAME)
-    assert evaluator.select is not None  # rollouts recommend a rule
     return search_player(GAME, evaluator, SearchConfig(num_simulations, select=evaluator.select))
 
 

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; exit status 0, 1 for a failure, 2 for bad input, 130 if Ctrl-C stopped it."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
-        print(f"gozero {__version__}")
+        runtime.print_result(f"gozero {__version__}")
         return 0
     return runtime.status_of("gozero", lambda: _run(arguments))
 

@@ -84,9 +84,12 @@ def _devices() -> Iterator[str]:
 def _cache() -> str:
     setting = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     if not setting:
-        return f"compiled programs are not cached ({runtime.CACHE_SWITCH} is off): starts are slow"
+        off = f"{runtime.CACHE_SWITCH} is off, or its folder is not writable"
+        return f"compiled programs are not cached ({off}): starts are slow"
     path = pathlib.Path(setting)
     existing = next(file for file in (path, *path.parents) if file.exists())
+    if not existing.is_dir():
+        return f"wrong: compiled programs cannot be cached, because {existing} is not a folder"
     if not os.access(existing, os.W_OK):
         return f"wrong: compiled programs cannot be cached, because {existing} is not writable"
     sizes = [file.stat().st_size for file in path.glob("*") if file.is_file()]

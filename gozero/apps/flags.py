@@ -53,7 +53,7 @@ def parse(
     if not isinstance(config, Mapping):
         return _parse_one(config, argv, prog, description, default)
     if argv and argv[0] in _HELP:
-        descriptions = {name: command.__doc__ or "" for name, command in config.items()}
+        descriptions = {name: help.docstring(command) for name, command in config.items()}
         examples = [line for command in config.values() for line in command.EXAMPLES[:1]]
         text = help.text_of_commands(descriptions, prog, description or "", tuple(examples[:2]))
         runtime.print_result(text.rstrip())
@@ -154,9 +154,14 @@ def _unknown(config: type, argument: str, prog: str) -> str:
     if not argument.startswith("-"):
         return f"unexpected argument {argument!r}; every option is a flag, see {prog} --help"
     flag = argument.partition("=")[0]
-    closest = _closest(flag.lstrip("-"), [name[2:] for name, _ in _flags(config)])
+    word = flag.lstrip("-")
+    closest = _closest(_SAME.get(word, word), [name[2:] for name, _ in _flags(config)])
     hint = f"did you mean --{closest}?" if closest else f"see {prog} --help"
     return f"unknown flag {flag}; {hint}"
+
+
+_SAME = {"visits": "simulations", "maxvisits": "simulations"}
+"""Other programs' names of flags."""
 
 
 def _wrong_command(argv: list[str], commands: list[str]) -> str:

@@ -75,12 +75,17 @@ def text(
     """
     width = width or shutil.get_terminal_size().columns
     parts = _paragraphs(f"usage: {prog} {_arguments(config)}", width)
-    parts += _paragraphs(about or config.__doc__ or "", width)
+    parts += _paragraphs(about or docstring(config), width)
     groups: dict[str, list[str]] = {}
     for row in rows(config, default):
         groups.setdefault(row.group or "settings", []).append(_entry(row, width))
     parts += ["\n".join([f"{name}:", *entries]) for name, entries in groups.items()]
     return "\n\n".join(parts + _examples(_examples_of(config), width)) + "\n"
+
+
+def docstring(config: type) -> str:
+    """The docstring of a dataclass; "" under ``python -OO``, where it would be its signature."""
+    return "" if sys.flags.optimize > 1 else config.__doc__ or ""
 
 
 def text_of_commands(

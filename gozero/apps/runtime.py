@@ -51,6 +51,8 @@ def prepare(one_game: bool = False) -> None:
     On the CPU, everything is compiled for wide vectors. XLA reads its flags when the first backend
     starts; jaxlib 0.10.1 knows this one (other builds are untried).
 
+    A folder that cannot be made or written turns the cache off, with one line on stderr.
+
     Exits with status 2 and one line if GOZERO_COMPILE has an unknown value (`compile.mode`).
     """
     try:
@@ -75,8 +77,21 @@ def prepare(one_game: bool = False) -> None:
     folder = (
         pathlib.Path(setting) if setting else home / "gozero" / f"jax-{executables.processor()}"
     )
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        if problem := _unusable(folder):
+            print(f"compiled programs are not cached: {problem}", file=sys.stderr)
+            return
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+
+
+def _unusable(folder: pathlib.Path) -> str | None:
+    """Why files cannot be written in a folder, which is made if need be; None if they can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return str(error)
+    return None if os.access(folder, os.W_OK) else f"{folder} is not writable"
 
 
 class _TolerantStream:

@@ -43,7 +43,7 @@ def make(name: str) -> Any:
     try:
         import pgx
     except ImportError as error:
-        raise ValueError("game: pgx is not installed; pip install pgx") from error
+        raise ValueError("game: pgx is not installed; pip install 'gozero[bench]'") from error
     if name not in pgx.available_envs():
         raise ValueError(f"game: pgx has no {name!r}; it has {', '.join(pgx.available_envs())}")
     return pgx.make(name)

@@ -300,7 +300,7 @@ class SearchConfig:
       leaves: leaves of a tree that are evaluated together in one step; must divide num_simulations.
       virtual_loss: lost simulations added to the path of each such leaf until it is evaluated.
       max_depth: a node this deep is evaluated, not expanded.
-      select: the selection rule, ``Edges -> f32[K]``.
+      select: the selection rule, ``Edges -> f32[K]``. None: `Puct()`.
       amaf: which later plays count for all-moves-as-first statistics, for a rule that needs them;
         None: they are not kept.
       grandfather: a new node begins with the values that its actions have two plies above, each
@@ -347,7 +347,7 @@ class SearchConfig:
     leaves: int = 1
     virtual_loss: int = 3
     max_depth: int = 64
-    select: Rule = Puct()  # noqa: RUF009 (frozen)
+    select: Rule | None = Puct()  # noqa: RUF009 (frozen)
     amaf: Amaf | None = None
     grandfather: Grandfather | None = None
     expand_after: int = 1
@@ -376,7 +376,7 @@ class SearchConfig:
             rule = getattr(self, name)
             if isinstance(rule, type):
                 raise ValueError(f"{name}: {rule.__name__} is a class; give {rule.__name__}(...)")
-        if not callable(self.select) or as_rule(self.select).needs.own_visits:
+        if not (self.select is None or callable(self.select)) or self.rule.needs.own_visits:
             raise ValueError(f"select: {self.select!r} is not a function of Edges for every node")
         for name in ("root_select", "backup"):
             if not (getattr(self, name) is None or callable(getattr(self, name))):
@@ -437,14 +437,14 @@ class SearchConfig:
             used["ancestor"] = Feature("amaf", self.amaf)
         if self.grandfather is not None and self.grandfather.visits > 0:
             used["prior_counts"] = Feature("grandfather", self.grandfather)
-        if as_rule(self.select).needs.siblings:
-            used["siblings"] = Feature("select", self.select)
-        if as_rule(self.select).needs.above:
-            used["above"] = Feature("select", self.select)
+        if self.rule.needs.siblings:
+            used["siblings"] = Feature("select", self.rule)
+        if self.rule.needs.above:
+            used["above"] = Feature("select", self.rule)
         if self.keeps_squares:
-            used["variance"] = Feature("select", self.select)
+            used["variance"] = Feature("select", self.rule)
         if self.score_utility is not None:
-            used["score"] = Feature("select", self.select)
+            used["score"] = Feature("select", self.rule)
         if self.root_rule is not None and self.root_rule.needs.own_visits:
             used["own_visits"] = Feature("root_select", self.root_select)
         return used
@@ -474,6 +474,11 @@ class SearchConfig:
         _check_conflicts(used)
 
     @property
+    def rule(self) -> SelectionRule:
+        """`select` as a `SelectionRule`."""
+        return as_rule(self.select or Puct())
+
+    @property
     def root_rule(self) -> SelectionRule | None:
         """`root_select` as a `SelectionRule`."""
         return None if self.root_select is None else as_rule(self.root_select)
@@ -481,13 +486,13 @@ class SearchConfig:
     @property
     def keeps_squares(self) -> bool:
         """Whether trees keep sums of squared values, for a rule that needs variances."""
-        rules = as_rule(self.select), self.root_rule
+        rules = self.rule, self.root_rule
         return any(rule is not None and rule.needs.variance for rule in rules)
 
     @property
     def score_utility(self) -> ScoreUtility | None:
         """The utility of the score that is added to values, if a rule needs it; None: nothing."""
-        rules = as_rule(self.select), self.root_rule
+        rules = self.rule, self.root_rule
         return next((rule.needs.score for rule in rules if rule and rule.needs.score), None)
 
     @property

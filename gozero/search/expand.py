@@ -83,7 +83,7 @@ def add_leaf(
     args = tree, leaf, positions, evaluated, draws
     is_plain = counts is None and leaf.grandfather is None and evaluated.heuristic is None
     is_plain &= config.amaf is None or not config.amaf.legal_only
-    if not (is_plain and in_kernel.fits(tree, config.select)):
+    if not (is_plain and in_kernel.fits(tree, config.rule)):
         return by_stage(*args)
     return mode.by_platform(*args, cuda=functools.partial(_add_in_kernel, config), default=by_stage)
 
@@ -156,7 +156,7 @@ def _add_node(
     nodes = jnp.concatenate([leaf.path.end, tree.size])
     seeds = jnp.tile(draws.tie_seeds, 2)
     tree_full = jnp.concatenate([leaf.tree_full, jnp.zeros_like(leaf.tree_full)])
-    return choose.write_untried(grown, prior_rows, priors, config.select, seeds, nodes, tree_full)
+    return choose.write_untried(grown, prior_rows, priors, config.rule, seeds, nodes, tree_full)
 
 
 def new_edge(tree: Tree, leaf: Leaf, parent_row: jax.Array, row: jax.Array) -> dict[str, jax.Array]:
@@ -203,13 +203,13 @@ def choose_again(
             tree = root.choose_at_roots(tree, root.actions(tree), config, draws)
         # In a full tree the last node of a path chooses among its children; else it has none.
         path = path._replace(length=path.length + tree_full)
-        return choose.choose_again(tree, path, config.select, draws.tie_seeds, int(has_root_rule))
+        return choose.choose_again(tree, path, config.rule, draws.tie_seeds, int(has_root_rule))
     credit = None
     if config.amaf is not None and evaluated is not None:
         counted = backup.amaf_counted(tree, path, evaluated.credited, config.amaf.first)
         credit = dense.Credit(counted, evaluated.value, config.amaf.legal_only)
     is_full = tree_full if config.fills else None
-    tree = dense.choose_again(tree, path, config.select, draws.tie_seeds, credit, is_full)
+    tree = dense.choose_again(tree, path, config.rule, draws.tie_seeds, credit, is_full)
     return root.choose_at_roots(tree, root.actions(tree), config, draws) if has_root_rule else tree
 
 

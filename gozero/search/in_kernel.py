@@ -110,7 +110,7 @@ def settings_of(config: Any) -> Settings:
         score = config.root_rule.score_root
         root = functools.partial(score, num_simulations=config.num_simulations)
     level = int(own_root and not is_dense)
-    return Settings(as_rule(config.select), level, first, root=root, fills=config.fills)
+    return Settings(config.rule, level, first, root=root, fills=config.fills)
 
 
 def chooses_at_roots(config: Any) -> bool:

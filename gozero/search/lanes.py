@@ -57,7 +57,7 @@ def fit(tree: Tree, config: SearchConfig) -> bool:
         and not config.overflows
         and not config.wide
     )
-    is_plain &= as_rule(config.select).in_lanes
+    is_plain &= config.rule.in_lanes
     is_small = tree.capacity <= _MAX_NODES and all(map(_fits_word, tree.positions))
     return is_plain and is_small and lane_trees.shape_of(tree.num_trees) is not None
 
@@ -175,7 +175,7 @@ def simulate(
     new = _new_node(lane_tree, leaf, end, evaluated, slot, config, draws)
     path = leaf.longer_path(lane_tree.size)
     numbers = lane_trees.back_up(
-        choose_by(config.select),
+        choose_by(config.rule),
         lane_tree.numbers,
         jax.tree.map(_vectors, new),
         _vectors(path.nodes),
@@ -231,7 +231,7 @@ def _new_node(
 ) -> lane_trees.TreeUpdate:
     untried, untried_prior = best_untried(
         jnp.concatenate([leaf.other_priors, evaluated.prior]),
-        config.select,
+        config.rule,
         jnp.tile(draws.tie_seeds, 2),
         jnp.concatenate([end.node, lane_tree.size]),
     )

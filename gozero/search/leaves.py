@@ -69,7 +69,7 @@ def simulate(
         jnp.where(grows, row, outside),
         paths.end,
         evaluated,
-        config.select,
+        config.rule,
         repeated(draws.tie_seeds),
     )
 
@@ -109,7 +109,7 @@ def _find_leaves(game, config: SearchConfig, draws: Draws, tree: Tree) -> tuple[
         if tree.is_dense:
             grown = dense.open_rows(grown, row)
         else:
-            untried = config.select, draws.tie_seeds, leaf.path.end, leaf.tree_full
+            untried = config.rule, draws.tie_seeds, leaf.path.end, leaf.tree_full
             grown = choose.write_untried(grown, parent_row, leaf.other_priors, *untried)
         grown = backup.add_virtual_losses(grown, path, config.virtual_loss, config.score_utility)
         grown = expand.choose_again(grown, path, None, config, draws, leaf.tree_full)

@@ -19,7 +19,7 @@ from gozero.search import choose as cached
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.edges import Edges, among_children, as_rule, best_edge, tie_break
+from gozero.search.edges import Edges, among_children, best_edge, tie_break
 from gozero.search.evaluate import Evaluated, ExternalEvaluator, evaluate_positions
 from gozero.search.game import Ancestors, Evaluator, History
 from gozero.search.prior_counts import evaluation_fields
@@ -84,7 +84,7 @@ def new_trees(
         return tree
 
     is_plain = evaluated.heuristic is None and not (config.amaf and config.amaf.legal_only)
-    if not (is_plain and in_kernel.fits_roots(shapes, config.select)):
+    if not (is_plain and in_kernel.fits_roots(shapes, config.rule)):
         return by_stage(evaluated, roots, draws)
     return mode.by_platform(evaluated, roots, draws, cuda=in_one_kernel, default=by_stage)
 
@@ -116,12 +116,10 @@ def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, dra
             credit = dense.Credit(
                 rows.pack(own_plays)[None], evaluated.value, config.amaf.legal_only
             )
-        tree = dense.choose_again(tree, root_path(tree), config.select, draws.tie_seeds, credit)
+        tree = dense.choose_again(tree, root_path(tree), config.rule, draws.tie_seeds, credit)
     else:
         nodes = jnp.full(tree.num_trees, ROOT)
-        tree = cached.write_untried(
-            tree, row, evaluated.prior, config.select, draws.tie_seeds, nodes
-        )
+        tree = cached.write_untried(tree, row, evaluated.prior, config.rule, draws.tie_seeds, nodes)
     if config.root_select is not None:
         tree = choose_at_roots(tree, trees.by_action(tree, ROOT, 0), config, draws)
     return tree
@@ -236,7 +234,7 @@ def final_action(
     if rule is not None and rule.final_action is not None:
         return rule.final_action(playable, gumbel)
     if config.final_move == "eval":
-        scores = as_rule(config.select).evaluation(playable)
+        scores = config.rule.evaluation(playable)
         return move_choice.best(
             key, jnp.where(jnp.isneginf(jnp.max(scores)), playable.prior, scores)
         )

@@ -292,7 +292,7 @@ def _choose(
         if config.fills:
             is_full = jnp.isneginf(rows.read(tree.untried_prior, row))
         chosen = dense.choose(
-            tree, config.select, index, node, max_children, tie_seeds, is_full, amaf_source[index]
+            tree, config.rule, index, node, max_children, tie_seeds, is_full, amaf_source[index]
         )
         target = jnp.where(counts, index, num_trees + jnp.arange(chunk, dtype=jnp.int32))
         return tuple(

@@ -494,7 +494,7 @@ def _back_up(
         )
     )
     tree = expand.write_evaluated(
-        tree, row, flatten(end), evaluated, config.select, repeated(draws.tie_seeds)
+        tree, row, flatten(end), evaluated, config.rule, repeated(draws.tie_seeds)
     )
     value = evaluated.value.reshape(num_trees, count)
 

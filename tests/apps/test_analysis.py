@@ -484,7 +484,7 @@ def test_the_memory_of_the_trees_is_told_before_they_are_compiled(capsys):
 
 def test_trees_that_do_not_fit_are_refused(monkeypatch):
     monkeypatch.setattr(memory, "of_device", lambda num_devices: 1000)
-    answers = serve([ask(id="a"), ask(id="b")], seed=1)
+    answers = serve([ask(id="a"), ask(id="b")], seed=2)
     assert [one["id"] for one in answers] == ["a", "b"]
     for one in answers:
         assert re.match(rf"a tree of {VISITS + 1} nodes: .*; but there are only", one["error"])

@@ -36,6 +36,14 @@ def test_doctor(monkeypatch, capsys, tmp_path):
     assert "an NVIDIA driver" in wrong[1]
 
 
+def test_a_cache_folder_that_is_a_file_is_wrong(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "file"))
+    assert cli.main(["doctor"]) == 1
+    expected = "wrong: compiled programs cannot be cached, because {} is not a folder\n"
+    assert capsys.readouterr().out.endswith(expected.format(tmp_path / "file"))
+
+
 @pytest.mark.slow
 def test_doctor_reports_the_time_of_a_move(capsys):
     words = ["--size", "3", "--search", "uct", "--simulations", "4", "--target", "cpu"]

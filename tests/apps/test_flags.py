@@ -80,6 +80,7 @@ def test_arguments_come_from_the_command_line(monkeypatch):
         ("--data d --sims 3", "unknown flag --sims; did you mean --simulations?"),
         ("--data d --sims=3", "unknown flag --sims; did you mean --simulations?"),
         ("--sims 3", "unknown flag --sims; did you mean --simulations?"),
+        ("--data d --visits 3", "unknown flag --visits; did you mean --simulations?"),
         ("--data d --learning-rte 3", "unknown flag --learning-rte; did you mean --learning-rate?"),
         ("--data d --zzz", "unknown flag --zzz; see p --help"),
         ("--data d -x", "unknown flag -x; see p --help"),

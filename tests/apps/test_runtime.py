@@ -58,6 +58,20 @@ def test_prepare_sets_nothing_for_plain_compilation(monkeypatch):
     assert stages.cpu_compiler_options() == {}
 
 
+def test_prepare_turns_off_a_cache_that_cannot_be_written(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")  # restored after the test
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    monkeypatch.setenv("XLA_FLAGS", "")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(runtime.CACHE_SWITCH, str(tmp_path / "file" / "cache"))
+    runtime.prepare()
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
+    assert capsys.readouterr().err.startswith("compiled programs are not cached: [Errno 20]")
+    monkeypatch.setenv(runtime.CACHE_SWITCH, str(tmp_path / "new" / "cache"))
+    runtime.prepare()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "new" / "cache")
+
+
 def test_prepare_refuses_an_unknown_compile_mode(monkeypatch, capsys):
     monkeypatch.setenv(mode.VARIABLE, "fast")
     with pytest.raises(SystemExit) as exit_:

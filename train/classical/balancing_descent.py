@@ -137,7 +137,6 @@ def _search(rules: Rules, simulations: int) -> Callable:
     """Jitted (policy, positions, komi, key) -> f32[P]."""
     any_policy = softmax.softmax_policy(strengths.uniform(), rules.size)
     evaluator = playout_evaluator(rules, any_policy, first_plays=True)
-    assert evaluator.select is not None  # playouts recommend a rule
     config = SearchConfig(num_simulations=simulations, select=evaluator.select, amaf=Amaf())
     game = go_game(rules)
 

@@ -82,12 +82,17 @@ class Server:
       config: the flags.
       out: where answers are written, one per line.
       clock: seconds, from any origin.
+      prog: the name of the command, for messages on stderr.
     """
 
     def __init__(
-        self, config: AnalyzeConfig, out: Any, clock: Callable[[], float] = time.monotonic
+        self,
+        config: AnalyzeConfig,
+        out: Any,
+        clock: Callable[[], float] = time.monotonic,
+        prog: str = PROG,
     ):
-        self._config, self._out, self._clock = config, out, clock
+        self._config, self._out, self._clock, self._prog = config, out, clock, prog
         self._inbox: queue.Queue[tuple[bytes | str, bool] | OSError | None] = queue.Queue()
         self._bytes_read = 0  # bytes of lines read, counted by `listen`; the next two by `serve`
         self._bytes_handled = self._bytes_waiting = (
@@ -136,7 +141,7 @@ class Server:
     def _fail(self, error: Exception) -> None:
         """Answer the positions being searched with an error."""
         message = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:300]
-        print(f"{PROG}: {message}", file=sys.stderr, flush=True)
+        print(f"{self._prog}: {message}", file=sys.stderr, flush=True)
         for job in self._running:
             self._send({"id": job.query.id, "turnNumber": job.turn, "error": message})
 
@@ -264,7 +269,7 @@ class Server:
 
             board_config, config = self._config.on(key[0]), self._config
             message = runtime.compiling_message(key[0], katago=config.uses_katago_network)
-            print(message, file=sys.stderr, flush=True)
+            print(f"{self._prog}: {message}", file=sys.stderr, flush=True)
             searches = Searches(rules_of(key), board_config, config.seed, config.score_playouts)
             self._searches[key] = searches
             while len(self._searches) > 4:
@@ -278,7 +283,7 @@ class Server:
         try:
             searches = self._searches_for(key)
             if size not in searches.compiled:
-                print(f"{PROG}: {searches.check_memory(size)}", file=sys.stderr, flush=True)
+                print(f"{self._prog}: {searches.check_memory(size)}", file=sys.stderr, flush=True)
         except ValueError as error:  # weights of another size, say, or too little memory
             field = {} if isinstance(error, DoesNotFit) else {"field": "boardXSize"}
             for job in batch:

@@ -147,7 +147,7 @@ class Thinking:
         queries = self._queries
         stdin = types.SimpleNamespace(readline=lambda size: queries.get() + "\n")
         try:
-            server = Server(self.config.to_analyse(), self)
+            server = Server(self.config.to_analyse(), self, prog=self._prog)
             threading.Thread(target=server.listen, args=(stdin,), daemon=True).start()
             server.serve()
         except Exception as error:  # its thread ends, so all pending queries get an error
