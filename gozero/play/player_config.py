@@ -65,8 +65,8 @@ _NOT_OF_TD = (
     "considered exploration ucb_tuned rave_bias rave_k rave_per_action first_play heuristic "
     "heuristic_visits heuristic_amaf_visits heuristic_good_visits heuristic_eyes playout_moves "
     "first_action rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_above "
-    "rave_legal expert_bonus expert_visits final_move backup prove nodes priors temperature "
-    "widening pruning score_utility"
+    "rave_legal expert_bonus expert_visits final_move backup prove nodes expand_after priors "
+    "temperature widening pruning score_utility"
 )
 _BY_VISITS = "they need the counts of true visits only"
 _OF_RAVE = (
@@ -147,6 +147,10 @@ class PlayerConfig:
         "tree can be pruned (not with --search gumbel, --backup or --prove)",
     )
     """The capacity of a tree in nodes: a full tree drops its least visited half and continues."""
+
+    expand_after: int = setting(1, least=1, most=MOST_VISITS, unit="visits")
+    """The visits that a node, other than the root, needs before it gets its first child: until
+    then it is evaluated again. With 1, every simulation adds a node."""
 
     leaves: int = setting(1, least=1, most="simulations")
     """Leaves evaluated together in one tree: many are faster but play a little worse; two,

@@ -198,6 +198,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
     if config.search == "gumbel":
         max_considered = {} if config.considered is None else {"max_considered": config.considered}
         gumbel = gumbel_search(config.num_simulations, leaves=config.leaves, **max_considered)
+        gumbel = dataclasses.replace(gumbel, expand_after=config.expand_after)
         return Setup(evaluator, to_win(gumbel), False, config.resign)
     rule = _rule(rules, config, evaluator)
     search = SearchConfig(
@@ -213,6 +214,7 @@ def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setu
         final_move=config.effective_final_move,
         backup=_backup(rules, config),
         prove=config.prove,
+        expand_after=config.expand_after,
     )
     prior_counts = config.first_action or (config.heuristic is not None and visits > 0)
     return Setup(evaluator, search, prior_counts, config.resign)

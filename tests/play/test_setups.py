@@ -115,6 +115,13 @@ def test_a_network_is_evaluated_under_all_symmetries():
         PlayerConfig(symmetries="all").check()
 
 
+def test_nodes_get_children_after_some_visits_on_request():
+    for flags in ({"search": "uct"}, {"search": "gumbel"}):
+        assert make_setup(RULES, PlayerConfig(**flags)).search.expand_after == 1
+        search = make_setup(RULES, PlayerConfig(**flags, expand_after=8)).search
+        assert search.expand_after == 8
+
+
 def test_results_are_proven_on_request():
     assert not make_setup(RULES, PlayerConfig()).search.prove
     for rule in ("puct", "uct", "rave", "katago"):
