@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import heapq
+import math
 import os
 import pathlib
+import time
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -33,6 +36,9 @@ _OPENING = 2
 
 _FINAL_LOOKS = 6
 """The number of looks for which finished games stay, before new ones begin."""
+
+_COARSEST_S = 2.0
+"""The coarsest unit in which a file system keeps the times of changes, in seconds."""
 
 
 class Watched(Protocol):
@@ -131,8 +137,19 @@ class _CachedGame(NamedTuple):
     summary: Any
 
 
+class _Listing(NamedTuple):
+    """What a folder held when it was listed."""
+
+    changed: float  # when the folder changed; nan if a later change might have the same time
+    subfolders: list[str]
+    files: dict[str, tuple[int, float]]  # the SGF files: inode, when it changed
+
+
 class WatchedFolder:
     """The newest games of a folder, whose files are read as they appear.
+
+    A look costs little while nothing changes, however many games there are: folders are listed
+    again when they change, and of the files only new ones and those shown are looked at.
 
     Args:
       path: the folder; SGF files anywhere below it.
@@ -142,28 +159,41 @@ class WatchedFolder:
     def __init__(self, path: pathlib.Path, ko: KoRule, suicide: bool):
         self._path, self._suicide = path, suicide
         self._ko: KoRule = ko
-        self._cache: dict[pathlib.Path, _CachedGame] = {}
-        self._listed: list[pathlib.Path] | None = None
+        self._folders: dict[str, _Listing] = {}
+        self._shown: dict[str, _CachedGame] | None = None  # the newest first
 
     def look(self) -> dict | None:
         """The newest games, if any have been added or changed since the last look."""
-        files, count = [], 0
-        for folder, _, names in os.walk(self._path):  # skips folders that no longer exist
-            for file in (pathlib.Path(folder, name) for name in names if name.endswith(".sgf")):
-                count += 1
-                with contextlib.suppress(OSError):  # removed meanwhile
-                    files.append((file.stat().st_mtime, file))
-        newest = sorted(files, reverse=True)[:MOST_GAMES]
-        is_new = [file for _, file in newest] != self._listed
-        for changed, file in newest:
-            if file not in self._cache or self._cache[file].changed != changed:
-                self._cache[file], is_new = self._read(changed, file), True
-        if not is_new:
+        is_listed, before = self._list(), self._shown or {}
+        changed = {file: _changed(file) for file in before}
+        if not is_listed and all(before[file].changed == changed[file] for file in before):
             return None
-        self._cache = {file: self._cache[file] for _, file in newest}
-        self._listed = [file for _, file in newest]
-        games = [self._cache[file].summary for file in self._listed if self._cache[file].record]
-        return {"tell": "games", "title": f"{self._path}: {count} games", "games": games}
+        files = [one for folder in self._folders.values() for one in folder.files.items()]
+        times = {file: changed.get(file, when) for file, (_, when) in files}
+        newest = heapq.nlargest(MOST_GAMES, times, key=lambda file: (times[file], file))
+        shown = {file: self._cached(times[file], file) for file in newest}
+        if self._shown is not None and list(shown.items()) == list(before.items()):
+            return None
+        self._shown = shown
+        games = [one.summary for one in shown.values() if one.record]
+        return {"tell": "games", "title": f"{self._path}: {len(files)} games", "games": games}
+
+    def _list(self) -> bool:
+        """List the folders that have changed; returns whether there were any."""
+        todo, folders, before = [str(self._path)], {}, self._folders
+        while todo:
+            folder = todo.pop()
+            with contextlib.suppress(OSError):  # it no longer exists
+                folders[folder] = _listed(folder, before.get(folder))
+                todo += folders[folder].subfolders
+        self._folders = folders
+        return folders != before
+
+    def _cached(self, changed: float, file: str) -> _CachedGame:
+        known = (self._shown or {}).get(file)
+        if known is not None and known.changed == changed:
+            return known
+        return self._read(changed, pathlib.Path(file))
 
     def _read(self, changed: float, file: pathlib.Path) -> _CachedGame:
         try:
@@ -182,6 +212,36 @@ class WatchedFolder:
 
     def record(self, number: int) -> GameRecord:
         """One of the games shown, as it was read."""
-        records = [self._cache[file].record for file in self._listed or ()]
-        shown = [record for record in records if record is not None]
+        shown = [one.record for one in (self._shown or {}).values() if one.record is not None]
         return shown[number]
+
+
+def _changed(file: str) -> float:
+    """When a file changed; 0 if it has been removed."""
+    try:
+        return os.stat(file).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _listed(folder: str, before: _Listing | None) -> _Listing:
+    """The listing of a folder: the one before if the folder has not changed since.
+
+    Raises:
+      OSError: it has been removed.
+    """
+    now, changed = time.time(), os.stat(folder).st_mtime
+    if before is not None and before.changed == changed:
+        return before
+    known, subfolders, files = before.files if before else {}, [], {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                subfolders.append(entry.path)
+            elif entry.name.endswith(".sgf"):
+                inode, when = known.get(entry.path, (None, 0.0))
+                if inode != entry.inode():  # a new file, or one replaced by another
+                    inode, when = entry.inode(), _changed(entry.path)
+                files[entry.path] = inode, when
+    is_certain = now - changed > _COARSEST_S
+    return _Listing(changed if is_certain else math.nan, subfolders, files)

@@ -13,6 +13,7 @@ from sgfmill import sgf as sgfmill
 from gozero.apps import sgf
 from gozero.apps.analysis import query
 from gozero.apps.analysis.run import Server
+from gozero.apps.web import watch
 from gozero.apps.web.config import WebConfig
 from gozero.apps.web.session import _HANDLERS, BadMessage
 from gozero.apps.web.thinking import OURS, Thinking
@@ -247,6 +248,34 @@ def test_a_folder_is_watched_as_it_grows(tmp_path):
     assert len(board.sent) == count, "no message was sent"
     board.request("open", game=0)
     assert board.last("at")["node"] == 4
+
+
+def test_a_look_at_a_watched_folder_looks_at_few_files(tmp_path, monkeypatch):
+    (tmp_path / "games").mkdir()
+    for number in range(watch.MOST_GAMES + 4):
+        (tmp_path / "games" / f"{number:02}.sgf").write_text(GAME)
+        os.utime(tmp_path / "games" / f"{number:02}.sgf", (number + 1, number + 1))
+    for folder in (tmp_path / "games", tmp_path):
+        os.utime(folder, (1, 1))
+    watched = watch.WatchedFolder(tmp_path, "positional", False)
+    assert watched.look()["title"].endswith(": 20 games")
+    looked, listed = [], []
+    stat, scandir = os.stat, os.scandir
+    monkeypatch.setattr(os, "stat", lambda path, **k: looked.append(str(path)) or stat(path, **k))
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(str(path)) or scandir(path))
+    assert watched.look() is None
+    assert (len(looked), listed) == (watch.MOST_GAMES + 2, []), "the games shown, two folders"
+    os.utime(tmp_path / "games" / "10.sgf", (30, 30))
+    assert watched.look()["games"][0]["name"].startswith("10 ")
+    (tmp_path / "games" / "new.sgf").write_text(GAME)
+    looked.clear()
+    assert watched.look()["games"][0]["name"].startswith("new ")
+    assert listed == [str(tmp_path / "games")]
+    assert not [path for path in looked if path.endswith("03.sgf")], "known, and not shown"
+    sgf.write(tmp_path / "games" / "03.sgf", sgf.read(tmp_path / "games" / "04.sgf"))
+    assert watched.look()["games"][0]["name"].startswith("03 "), "replaced by another file"
+    (tmp_path / "games" / "new.sgf").unlink()
+    assert watched.look()["title"].endswith(": 20 games")
 
 
 def test_folders_that_vanish_during_a_scan_are_skipped(tmp_path, monkeypatch):
