@@ -182,10 +182,11 @@ class _Match:
             def finished(game, record) -> None:
                 folder.add(game, record)
                 done.append(game.game)
-                summary = match_score.summarise(folder.games.values(), self.config.paired)
-                progress.show(before + len(done), {"score": match_score.line(summary)})
+                text = score.text(folder.games.values(), len(done) == len(todo))
+                progress.show(before + len(done), {"score": text})
 
             done: list[int] = []
+            score = match_score.LiveScore(self.config.paired)
             try:
                 play(finished=finished, stop=stop)
             except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -127,6 +128,22 @@ def line(summary: dict) -> str:
     points = summary["wins"] + summary["draws"] / 2
     low, high = (100 * x for x in summary["interval"])
     return f"{points:g}/{summary['games']} {100 * summary['score']:.1f}% [{low:.0f}, {high:.0f}]"
+
+
+class LiveScore:
+    """The score so far, as in `line`. Computing it takes longer the more games there are, so a new
+    one is due only when that took at most a twentieth of the time."""
+
+    def __init__(self, paired: bool):
+        self._paired, self._text, self._due = paired, "", -math.inf
+
+    def text(self, games: Iterable[GameLine], is_last: bool) -> str:
+        """The score of the games, or that of an earlier call; after the last game, of all."""
+        now = time.monotonic()
+        if is_last or now >= self._due:
+            self._text = line(summarise(games, self._paired))
+            self._due = now + 20 * (time.monotonic() - now)
+        return self._text
 
 
 def table(

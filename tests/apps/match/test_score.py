@@ -38,6 +38,27 @@ def test_the_table():
     ]
 
 
+def test_the_live_score_takes_a_bounded_share_of_the_time(monkeypatch):
+    clock, counted = [0.0], []
+
+    def summarise(games, paired):
+        clock[0] += 0.01 * len(games)
+        counted.append(len(games))
+        return actual(games, paired)
+
+    actual = match_score.summarise
+    monkeypatch.setattr(match_score, "summarise", summarise)
+    monkeypatch.setattr(match_score.time, "monotonic", lambda: clock[0])
+    score, games = match_score.LiveScore(paired=False), []
+    for number in range(1000):
+        games.append(game(number, 1.0))
+        clock[0] += 0.1
+        text = score.text(games, is_last=number == 999)
+    assert sum(counted[:-1]) * 0.01 < clock[0] / 10
+    assert counted[0] == 1
+    assert text == "1000/1000 100.0% [100, 100]"
+
+
 def test_repeated_games_are_counted():
     # Games 0 and 2 are the same; 1 has their moves with the colours exchanged.
     moves = [(3, 4), (3, 4), (3, 4), (3, 5), (34,)]
