@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gozero.runs.progress import Progress
@@ -14,26 +15,10 @@ _TIMED = {"playing_s", "learning_s", "simulations"}
 
 
 class Cost(NamedTuple):
-    """What the duration of an iteration depends on."""
+    """What the remaining time of a run depends on, by the iterations done."""
 
-    simulations: Callable[[int], int]  # of a full search, by the iterations done before
-    evaluated: Callable[[int], bool]  # whether an evaluation follows this many iterations
-
-    def to_go(self, lines: Sequence[dict], num_iterations: int) -> float:
-        """The estimated seconds of the iterations after those of some lines: from the medians of
-        the last ones for playing (per simulation) and learning, and the mean of all evaluations."""
-        timed = [line for line in lines if line.keys() >= _TIMED and line["simulations"] > 0]
-        timed = timed[-_RECENT:]
-        if not timed:
-            return math.nan
-        todo = range(lines[-1]["iteration"], num_iterations)
-        # Not the mean: the program may have been suspended during one of them.
-        playing = statistics.median(line["playing_s"] / line["simulations"] for line in timed)
-        playing *= sum(map(self.simulations, todo))
-        learning = statistics.median(line["learning_s"] for line in timed) * len(todo)
-        matches = [line["evaluation_s"] for line in lines if "evaluation_s" in line]
-        number = sum(self.evaluated(i + 1) for i in todo)
-        return playing + learning + number * sum(matches) / max(len(matches), 1)
+    simulations: Callable[[int], int]  # the sum, over the iterations to go, of a full search's
+    evaluations: Callable[[int], int]  # the number of evaluations to go
 
 
 class Display(Progress):
@@ -46,21 +31,48 @@ class Display(Progress):
       cost: of the iterations.
     """
 
-    def __init__(self, name: str, num_iterations: int, before: Sequence[dict], cost: Cost):
-        done = before[-1]["iteration"] if before else 0
-        super().__init__(name, num_iterations, "iterations", done)
-        self.lines, self.cost = [*before], cost
-        self.rated = next((line for line in reversed(before) if "elo" in line), None)
+    def __init__(self, name: str, num_iterations: int, before: Iterable[dict], cost: Cost):
+        self.cost, self.rated = cost, None
+        self._timed: deque[dict] = deque(maxlen=_RECENT)  # the last lines with times
+        self._evaluated, self._evaluation_s = 0, 0.0  # the evaluations so far, and their time
+        self._last: dict = {"iteration": 0}
+        for line in before:
+            self._take(line)
+        super().__init__(name, num_iterations, "iterations", self._last["iteration"])
 
     def add(self, numbers: dict) -> None:
         """Show a line of the metrics and the last Elo. The same line may come again with additional
         values."""
-        if self.lines and self.lines[-1]["iteration"] == numbers["iteration"]:
-            self.lines.pop()
-        self.lines.append(numbers)
-        self.rated = numbers if "elo" in numbers else self.rated
-        to_go = self.cost.to_go(self.lines, self.total)
-        self.show(numbers["iteration"], self._cells(numbers), to_go, now="elo" in numbers)
+        self._take(numbers)
+        self.show(numbers["iteration"], self._cells(numbers), self.to_go(), now="elo" in numbers)
+
+    def _take(self, line: dict) -> None:
+        is_same = line["iteration"] == self._last["iteration"]
+        if is_same and self._timed and self._timed[-1] is self._last:
+            self._timed.pop()
+        if line.keys() >= _TIMED and line["simulations"] > 0:
+            self._timed.append(line)
+        if "evaluation_s" in line and not (is_same and "evaluation_s" in self._last):
+            self._evaluated += 1
+            self._evaluation_s += line["evaluation_s"]
+        self._last, self.rated = line, line if "elo" in line else self.rated
+
+    def to_go(self) -> float:
+        """The estimated seconds of the iterations to go: from the medians of the last ones for
+        playing (per simulation) and learning, and the mean of all evaluations; nan before the
+        first."""
+        done, timed = self._last["iteration"], self._timed
+        if not timed:
+            return math.nan
+        # Not the mean: the program may have been suspended during one of them.
+        playing = statistics.median(line["playing_s"] / line["simulations"] for line in timed)
+        learning = statistics.median(line["learning_s"] for line in timed)
+        evaluation = self._evaluation_s / max(self._evaluated, 1)
+        return (
+            playing * self.cost.simulations(done)
+            + learning * max(self.total - done, 0)
+            + evaluation * self.cost.evaluations(done)
+        )
 
     def _cells(self, numbers: dict) -> dict[str, str]:
         cells = {

@@ -104,6 +104,14 @@ def due(config: TrainConfig, iteration: int) -> bool:
     return every > 0 and (iteration % every == 0 or iteration == config.iterations)
 
 
+def num_due(config: TrainConfig, iteration: int) -> int:
+    """The number of a run's evaluations after this many iterations."""
+    every, last = config.evaluate_every, config.iterations
+    if every == 0 or iteration >= last:
+        return 0
+    return last // every - iteration // every + (last % every > 0)
+
+
 def evaluate(
     run: Plan, iteration: int, params: Any, stop: Callable[[], bool] = lambda: False
 ) -> dict:

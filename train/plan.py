@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
+import operator
 from typing import Any, NamedTuple
 
 from gozero.games.registry import make_game, named_game
@@ -86,6 +88,13 @@ class Plan:
         """The simulations of a full search in an iteration; iterations are counted from 0."""
         stages = _stages(self.config)
         return stages[min(iteration * len(stages) // self.config.iterations, len(stages) - 1)]
+
+    def simulations_to_go(self, iteration: int) -> int:
+        """The sum of `simulations` of the iterations from this one on."""
+        stages, iterations = _stages(self.config), self.config.iterations
+        starts = [-(-iterations * k // len(stages)) for k in range(len(stages) + 1)]
+        sizes = [max(0, end - max(start, iteration)) for start, end in itertools.pairwise(starts)]
+        return sum(map(operator.mul, stages, sizes))
 
 
 def make_plan(

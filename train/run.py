@@ -261,7 +261,7 @@ class End(enum.IntEnum):
 def _display(plan: Plan) -> Display:
     config = plan.config
     earlier_lines = folder.read_lines(config.folder / folder.METRICS)
-    cost = Cost(plan.simulations, functools.partial(matches.due, config))
+    cost = Cost(plan.simulations_to_go, functools.partial(matches.num_due, config))
     return Display(f"train {config.preset}", config.iterations, earlier_lines, cost)
 
 
@@ -354,7 +354,8 @@ class _Session:
             return display.add
         directory = self.config.folder / tensorboard.FOLDER
         try:
-            events = stack.enter_context(tensorboard.EventWriter(directory, display.lines))
+            before = folder.read_lines(self.metrics)
+            events = stack.enter_context(tensorboard.EventWriter(directory, before))
         except OSError as error:
             self._fail(error)
 
