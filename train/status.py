@@ -19,7 +19,6 @@ from gozero.runs import files, settings, store
 from gozero.runs.settings import setting
 from gozero.runs.store import Store
 from train import exchange, folder
-from train.mirror import MOST_BYTES
 
 PROG = "python -m train status"
 _LABELS = {
@@ -33,6 +32,9 @@ _LABELS = {
     "shards_rows": "rows read",
     "updates_dropped": "updates dropped",
 }
+_TAIL = 2**18
+"""The number of bytes at the end of the metrics that are read first: hundreds of iterations."""
+
 _OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -125,10 +127,10 @@ def status(out: pathlib.Path) -> dict[str, Any]:
       ValueError: there is no run.
       OSError: it cannot be read now.
     """
-    folder.read_config(out)
+    config = folder.read_config(out)
     shared = store.at(out)
     newest = exchange.newest(shared)
-    line, rates = _newest_line(shared)
+    line, rates = _newest_line(shared, config.evaluate_every > 0, _TAIL)
     numbers = {words: line[name] for name, words in _LABELS.items() if line.get(name) is not None}
     if not newest.version:
         return numbers
@@ -137,11 +139,13 @@ def status(out: pathlib.Path) -> dict[str, Any]:
     return numbers | {"iterations since these weights": lag}
 
 
-def _newest_line(shared: Store) -> tuple[dict[str, Any], dict[str, float]]:
+def _newest_line(
+    shared: Store, has_elo: bool, most: int
+) -> tuple[dict[str, Any], dict[str, float]]:
     """(the last line of metrics.jsonl, with the newest Elo; the rates of the exchange with workers,
-    from this line and the one before)."""
+    from this line and the one before). Reads the last `most` bytes, or more to find an Elo."""
     try:
-        data = shared.get(folder.METRICS, MOST_BYTES)
+        data = shared.tail(folder.METRICS, most)
     except FileNotFoundError:
         return {}, {}
     line: dict[str, Any] = {}
@@ -149,8 +153,10 @@ def _newest_line(shared: Store) -> tuple[dict[str, Any], dict[str, float]]:
     for data_line in data.split(b"\n")[:-1]:
         try:
             before, line = line, line | dict(files.parse_json(data_line))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError):  # torn, or cut where the reading began
             continue
+    if has_elo and "elo" not in line and len(data) == most:
+        return _newest_line(shared, has_elo, 4 * most)
     return line, _rates(before, line)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import json
+import math
 import os
 import pathlib
 import stat
@@ -96,7 +97,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
         remaining = remaining[os.write(descriptor, remaining) :]
 
 
-def open_regular(path: pathlib.Path, most: int) -> BinaryIO:
+def open_regular(path: pathlib.Path, most: float = math.inf) -> BinaryIO:
     """Open an untrusted file for reading.
 
     Raises:
@@ -115,7 +116,7 @@ def open_regular(path: pathlib.Path, most: int) -> BinaryIO:
     return file
 
 
-def _check_regular(path: pathlib.Path, status: os.stat_result, most: int) -> None:
+def _check_regular(path: pathlib.Path, status: os.stat_result, most: float) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise ValueError(f"{path} is a link, which is not followed; name the file it points to")
     if not stat.S_ISREG(status.st_mode):

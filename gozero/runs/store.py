@@ -71,6 +71,14 @@ class Store(Protocol):
         """
         ...
 
+    def tail(self, key: str, most: int) -> bytes:
+        """The last bytes of an object: all of it if it has no more than `most`.
+
+        Raises:
+          ValueError: it is not a regular file.
+        """
+        ...
+
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
         """The objects in ``prefix/`` ("" for all), sorted by key; if given, only those with keys
         after `after` and before `before`."""
@@ -164,6 +172,11 @@ class Folder:
         with files.open_regular(self.path / key, most) as file:
             return file.read()
 
+    def tail(self, key: str, most: int) -> bytes:
+        with files.open_regular(self.path / key) as file:
+            file.seek(-min(most, os.fstat(file.fileno()).st_size), os.SEEK_END)
+            return file.read(most)
+
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
         entries = []
         for folder, subfolders, names in os.walk(self.path / prefix, onerror=_raise_unless_missing):
@@ -239,6 +252,14 @@ class Bucket:
             if size <= most:
                 return bytes(response.bytes())
         raise ValueError(f"{self.name}/{key} has {size:,} bytes; expected at most {most:,}")
+
+    def tail(self, key: str, most: int) -> bytes:
+        with self._naming_errors(key):
+            size = self._obstore.head(self._store, key)["size"]
+            if not min(most, size):
+                return b""
+            start = size - min(most, size)
+            return bytes(self._obstore.get_range(self._store, key, start=start, end=size))
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
         with self._naming_errors(prefix):

@@ -58,7 +58,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if "list-type" in query:
             return self._answer(200, self._listed(query))
         content = self.server.objects.get(self._key)
-        return self._answer(404) if content is None else self._answer(200, content)
+        if content is None:
+            return self._answer(404)
+        if "Range" not in self.headers:
+            return self._answer(200, content)
+        first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+        last = min(last, len(content) - 1)
+        where = f"bytes {first}-{last}/{len(content)}"
+        return self._answer(206, content[first : last + 1], ("Content-Range", where))
 
     do_HEAD = do_GET
 
@@ -86,10 +93,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _key(self) -> str:
         return urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).strip("/")
 
-    def _answer(self, status: int, data: bytes = b""):
+    def _answer(self, status: int, data: bytes = b"", *more: tuple[str, str]):
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
-        for name, value in (("ETag", "e"), ("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")):
+        modified = ("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+        for name, value in (("ETag", "e"), modified, *more):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":

@@ -96,10 +96,18 @@ def test_too_large_objects_are_not_read(shared):
         shared.get("a", 4)
 
 
+def test_the_end_of_an_object_is_read_alone(shared):
+    shared.put("a", b"12345")
+    assert [shared.tail("a", most) for most in (0, 2, 5, 9)] == [b"", b"45", b"12345", b"12345"]
+    shared.put("empty", b"")
+    assert shared.tail("empty", 9) == b""
+
+
 def test_missing_objects(shared):
-    with pytest.raises(FileNotFoundError) as error:
-        shared.get("a/none", 9)
-    assert str(error.value.filename).endswith("run/a/none")
+    for read in (shared.get, shared.tail):
+        with pytest.raises(FileNotFoundError) as error:
+            read("a/none", 9)
+        assert str(error.value.filename).endswith("run/a/none")
     shared.delete("a/none")
     assert shared.list("a") == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import urllib.error
@@ -9,6 +10,7 @@ import urllib.request
 
 import pytest
 
+from gozero.runs import store
 from tests.train import worker_runs
 from train import exchange, status
 
@@ -59,6 +61,35 @@ def test_a_run_of_an_earlier_version_without_late_counts(tmp_path):
     exchange.publish(config.shared, tmp_path / "weights", 10)
     report = status.status(config.folder)
     assert (report["rows read a second"], report["share of shards too late"]) == (9.0, 0.0)
+
+
+def test_only_the_end_of_long_metrics_is_read(tmp_path, monkeypatch):
+    config = worker_runs.config_in(tmp_path / "run", evaluate_every=100)
+    lines = [{"iteration": i, "games": 10 * i} for i in range(1, 2001)]
+    lines[899] |= {"elo": 12.5}
+    lines[1899] |= {"elo": 57.5}
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (config.folder / "metrics.jsonl").write_text(text)
+    sizes, tail = [], store.Folder.tail
+    monkeypatch.setattr(status, "_TAIL", 100)
+
+    def note(shared, key, most):
+        sizes.append(most)
+        return tail(shared, key, most)
+
+    monkeypatch.setattr(store.Folder, "tail", note)
+    assert status.status(config.folder) == {
+        "iteration": 2000,
+        "Elo": 57.5,
+        "games of its own": 20000,
+    }
+    assert sizes == [100, 400, 1600, 6400]
+    assert len(text) > 60_000
+    del sizes[:]
+    without = worker_runs.config_in(tmp_path / "without", evaluate_every=0)
+    (without.folder / "metrics.jsonl").write_text(text)
+    assert status.status(without.folder)["iteration"] == 2000
+    assert sizes == [100]
 
 
 def test_metrics_are_served_until_stopped(tmp_path):
