@@ -34,7 +34,7 @@ METRICS, MATCHES = "metrics.jsonl", "matches.jsonl"
 LOCK, NEWEST = "run.lock", "weights.safetensors"
 KIND = "training run"
 _MOST_BYTES = 2**20
-"""The largest size of config.json."""
+"""The largest size of config.json, and of a line of records."""
 
 _TIMES = dict.fromkeys(("playing_s", "learning_s", "evaluation_s"), float)
 _GAMES = dict.fromkeys(("won", "drawn", "lost"), int)
@@ -201,9 +201,24 @@ def cut_lines(path: pathlib.Path, iteration: float = math.inf) -> list[dict]:
 
 
 def add_to_last_line(path: pathlib.Path, numbers: dict) -> None:
-    """Add to the last record of a file, which has at least one."""
-    *before, last = read_lines(path)
-    files.write_lines(path, [*before, last | numbers])
+    """Add to the last record of a file, which has at least one. The others are not read, unless the
+    last one already has some of these keys."""
+    last = last_line(path)
+    if last and last.keys().isdisjoint(numbers):
+        files.extend_last_line(path, numbers)
+    else:
+        *before, last = read_lines(path)
+        files.write_lines(path, [*before, last | numbers])
+
+
+def last_line(path: pathlib.Path) -> dict:
+    """The record in the last line of a file, without reading the others; {} if there is none or it
+    is damaged."""
+    lines = files.tail(path, _MOST_BYTES).split(b"\n")[:-1] if path.exists() else []
+    try:
+        return _checked(files.parse_json(lines[-1]), path.name)
+    except (ValueError, IndexError):
+        return {}
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:

@@ -407,8 +407,7 @@ class _Session:
             return
 
         def record() -> None:
-            lines = folder.read_lines(self.metrics)
-            if lines and lines[-1]["iteration"] == iteration:
+            if folder.last_line(self.metrics).get("iteration") == iteration:
                 folder.add_to_last_line(self.metrics, numbers)
             self._write_weights(self._params(), iteration)
             self._publish(iteration)
@@ -422,8 +421,7 @@ class _Session:
 
     def _lacks_evaluation(self) -> bool:
         """Whether an evaluation was due after the last iteration and its metrics lack one."""
-        lines = folder.read_lines(self.metrics)
-        last = lines[-1] if lines else {}
+        last = folder.last_line(self.metrics)
         due = matches.due(self.config, self.loop.iteration)
         return due and last.get("iteration") == self.loop.iteration and "elo" not in last
 

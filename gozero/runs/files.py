@@ -125,6 +125,17 @@ def _check_regular(path: pathlib.Path, status: os.stat_result, most: float) -> N
         raise ValueError(f"{path} has {status.st_size:,} bytes; expected at most {most:,}")
 
 
+def tail(path: pathlib.Path, most: int) -> bytes:
+    """The last bytes of a file: all of it if it has no more than `most`.
+
+    Raises:
+      ValueError, OSError: as `open_regular`.
+    """
+    with open_regular(path) as file:
+        file.seek(-min(most, os.fstat(file.fileno()).st_size), os.SEEK_END)
+        return file.read(most)
+
+
 def part_of(path: pathlib.Path) -> pathlib.Path:
     """The temporary file that `write_whole` writes before it replaces the old one."""
     return path.with_name(path.name + ".part")
@@ -247,12 +258,37 @@ def add_line(path: pathlib.Path, record: Any, *, durable: bool = True) -> None:
       OSError: it could not be written (a full disk, for example); the error names the file, from
         which the part that was written is removed. (After a kill `cut_torn_line` removes it.)
     """
+    _append(path, _line(record), durable)
+
+
+def extend_last_line(path: pathlib.Path, values: dict) -> None:
+    """Add values to the last record of a file, an object that is not empty and has none of their
+    keys, without reading or writing the others; it is on the disk when this returns.
+
+    After a kill at any moment the record is the old one, perhaps with a damaged line after it, or
+    the new one.
+
+    Raises:
+      ValueError: the file does not end with an object.
+      OSError: as `add_line`.
+    """
+    size = path.stat().st_size
+    if tail(path, 2) != b"}\n":
+        raise ValueError(f"{path}: the last line is not a JSON object")
+    _append(path, _line(values).removeprefix(b"{"), durable=True)
+    with path.open("r+b", buffering=0) as file:  # join the two lines
+        os.pwrite(file.fileno(), b", ", size - 2)
+        os.fsync(file.fileno())
+
+
+def _append(path: pathlib.Path, data: bytes, durable: bool) -> None:
+    """Append data to a file; an error removes the part that was written, and names the file."""
     try:
         is_new = not path.exists()
         with path.open("ab", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             try:
-                _write_all(file.fileno(), _line(record))
+                _write_all(file.fileno(), data)
                 if durable:
                     os.fsync(file.fileno())
             except OSError:

@@ -173,9 +173,7 @@ class Folder:
             return file.read()
 
     def tail(self, key: str, most: int) -> bytes:
-        with files.open_regular(self.path / key) as file:
-            file.seek(-min(most, os.fstat(file.fileno()).st_size), os.SEEK_END)
-            return file.read(most)
+        return files.tail(self.path / key, most)
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Entry]:
         entries = []

@@ -135,6 +135,32 @@ def test_a_record_that_could_not_be_added_leaves_no_part(tmp_path, monkeypatch):
     assert files.read_lines(path) == [{"game": 0}, {"game": 2}]
 
 
+def test_the_last_record_is_extended_in_place(tmp_path, monkeypatch):
+    path = tmp_path / "some.jsonl"
+    files.add_line(path, {"game": 0})
+    files.add_line(path, {"game": 1, "moves": [3]})
+    files.extend_last_line(path, {"elo": 1.5})
+    as_written = path.read_bytes()
+    files.write_lines(path, [{"game": 0}, {"game": 1, "moves": [3], "elo": 1.5}])
+    assert path.read_bytes() == as_written
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files.os, "pwrite", killed)
+    with pytest.raises(KeyboardInterrupt):
+        files.extend_last_line(path, {"more": 2})
+    found: list[files.Damaged] = []
+    assert files.read_lines(path, damaged=found) == [
+        {"game": 0},
+        {"game": 1, "moves": [3], "elo": 1.5},
+    ]
+    assert [one.line for one in found] == [b'"more": 2}']
+    path.write_text('{"game": 0}\n[1]\n')
+    with pytest.raises(ValueError, match="the last line is not a JSON object"):
+        files.extend_last_line(path, {"elo": 1.5})
+
+
 @pytest.mark.parametrize(
     "damaged", [b"{\n", b"\xff\n", b"[]\n", b"{}\n", b"12\n", b"null\n", b"[" * 100_000 + b"\n"]
 )

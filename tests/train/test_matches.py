@@ -18,6 +18,7 @@ from gozero.nets import network
 from gozero.play import arena, devices, setups
 from gozero.play.player import Turn, search_player
 from gozero.play.player_config import PlayerConfig
+from gozero.runs import files
 from gozero.search.rules.gumbel import GumbelRoot
 from gozero.search.rules.puct import Puct
 from tests.train import tiny
@@ -96,6 +97,19 @@ def test_the_metrics_have_the_rating(evaluated):
         rating = matches.rate_lines(so_far)[player]
         assert line["elo"] == round(rating.elo, 1)
         assert line["elo_interval"] == [round(rating.low, 1), round(rating.high, 1)]
+
+
+def test_an_evaluation_does_not_read_the_earlier_metrics(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.jsonl"
+    files.write_lines(path, [{"iteration": 1}, {"iteration": 2}])
+    with monkeypatch.context() as patches:
+        patches.setattr(files, "read_lines", None)
+        folder.add_to_last_line(path, {"elo": 1.0})
+        assert folder.last_line(path) == {"iteration": 2, "elo": 1.0}
+    folder.add_to_last_line(path, {"elo": 2.0, "before": [1, 2, 3]})  # a kill came before
+    last = {"iteration": 2, "elo": 2.0, "before": [1, 2, 3]}
+    assert files.read_lines(path) == [{"iteration": 1}, last]
+    assert folder.last_line(tmp_path / "none.jsonl") == {}
 
 
 def test_tensorboard_has_the_metrics(evaluated):
