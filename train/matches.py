@@ -112,6 +112,20 @@ def num_due(config: TrainConfig, iteration: int) -> int:
     return last // every - iteration // every + (last % every > 0)
 
 
+class _Stopped(Exception):
+    """A match was stopped before its end."""
+
+
+def _until(stop: Callable[[], bool]) -> Callable[[int, int], None]:
+    """A `progress` for `play` that stops the match when asked."""
+
+    def progress(ply: int, num_open: int) -> None:
+        if stop():
+            raise _Stopped
+
+    return progress
+
+
 def evaluate(
     run: Plan, iteration: int, params: Any, stop: Callable[[], bool] = lambda: False
 ) -> dict:
@@ -123,7 +137,8 @@ def evaluate(
       run: the run's plan.
       iteration: iterations done.
       params: of the network that plays, on the host.
-      stop: called before each match; whether to stop there. The evaluation can be played later.
+      stop: called at each ply; whether to stop there. The evaluation can be played later, and is
+        the same then.
 
     Returns:
       {"elo": above `zero_of` the matches, "elo_interval": [low, high]}, from all matches so far;
@@ -141,7 +156,10 @@ def evaluate(
     for number, (name, opponent) in opponents:
         if stop():
             return {}
-        match = play(terms, player, opponent, (iteration, number))
+        try:
+            match = play(terms, player, opponent, (iteration, number), progress=_until(stop))
+        except _Stopped:
+            return {}
         line = {"iteration": iteration, "opponent": name, **line_of(match, terms)}
         files.add_line(path, line)
         lines.append(line)
@@ -153,10 +171,6 @@ def evaluate(
     if last.get("iteration") == iteration and last["opponent"] not in (RANDOM, UNIFORM):
         metrics["before"] = [last["won"], last["drawn"], last["lost"]]
     return metrics | {"evaluation_s": round(time.perf_counter() - started, 3)}
-
-
-class _Stopped(Exception):
-    """A match was stopped before its end."""
 
 
 def gate(
@@ -176,15 +190,11 @@ def gate(
       Empty if it was stopped.
     """
 
-    def stop_if_asked(*_: int) -> None:
-        if stop():
-            raise _Stopped
-
     config, network = run.config, run.learner.network
     terms = dataclasses.replace(Terms.of(config, run.rules), games=config.gate_games)
     first, second = (network_player(terms, network, jax.device_get(x)) for x in (newest, player))
     try:
-        match = play(terms, first, second, (iteration, _GATE), progress=stop_if_asked)
+        match = play(terms, first, second, (iteration, _GATE), progress=_until(stop))
     except _Stopped:
         return {}
     line = line_of(match, terms)

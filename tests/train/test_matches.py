@@ -290,13 +290,24 @@ def test_a_repeated_evaluation_replaces_its_lines(evaluated, tmp_path):
     assert found["elo_interval"][0] < found["elo"] < found["elo_interval"][1]
 
 
-def test_a_stopped_evaluation_remains_due(evaluated, tmp_path):
-    path = shutil.copytree(evaluated, tmp_path / "run")
-    before, answers = lines_of(path, matches.MATCHES), iter([False, True])
-    params = jax.device_get(params_of(1))
-    found = matches.evaluate(make_plan(config_of(path)), 6, params, lambda: next(answers))
-    assert found == {}
+def test_an_evaluation_that_is_stopped_in_a_match_is_the_same_when_it_is_played(
+    evaluated, tmp_path
+):
+    path, whole = (shutil.copytree(evaluated, tmp_path / name) for name in ("run", "whole"))
+    before, params = lines_of(path, matches.MATCHES), jax.device_get(params_of(1))
+    asked = []
+
+    def stop():
+        asked.append(len(lines_of(path, matches.MATCHES)) - len(before))
+        return asked.count(1) == 4
+
+    evaluate = lambda out, *how: matches.evaluate(make_plan(config_of(out)), 6, params, *how)
+    assert evaluate(path, stop) == {}
+    assert asked[-4:] == [1, 1, 1, 1], "in the second match, after its third ply"
     assert len(lines_of(path, matches.MATCHES)) == len(before) + 1
+    found, expected = evaluate(path), evaluate(whole)
+    assert tiny.untimed(found) == tiny.untimed(expected)
+    assert lines_of(path, matches.MATCHES) == lines_of(whole, matches.MATCHES)
 
 
 def play(*numbers, terms=TERMS):
