@@ -293,7 +293,8 @@ class SelfPlay:
         filled = np.arange(copied) < size[:, None]
         own = lambda x: x[filled]  # a copy: the ring itself is donated to the next call
         number = np.arange(len(filled), dtype=np.int32)[:, None]  # each device counts from 0
-        game = ring.rows.game * len(filled) + number
+        game = ring.rows.game.astype(np.int64) * len(filled) + number
+        game = (game % 2**31).astype(np.int32)  # as shards store it
         rows = jax.tree.map(own, ring.rows.replace(game=game))
         if ring.frequency is None:
             return rows, np.full(filled.sum(), FREQUENCY_UNIT)

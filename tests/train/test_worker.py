@@ -7,6 +7,7 @@ import time
 import types
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -406,6 +407,22 @@ def test_a_run_records_its_iterations(tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "ALIVE_S", 0.0)
     assert run.run(config) == 0
     assert recorded == [0, 1, 2]
+
+
+def test_numbers_of_games_begin_again_after_2_to_31(plan):
+    """On two devices, which number their games in 32 bits."""
+    player = SelfPlay(plan, 0, 0, devices.mesh_of(1))
+    last = [2**30 - 1, 2**30, 2**31 - 1, -(2**31)]
+
+    def with_games(buffer):
+        game = buffer.rows.game.at[:, :4].set(jnp.array(last))
+        return buffer.replace(rows=buffer.rows.replace(game=game), size=buffer.size + 4)
+
+    buffer = jax.tree.map(lambda x: jnp.repeat(x, 2, 0), with_games(player.playing.buffer))
+    player.playing = player.playing.replace(buffer=buffer)
+    rows, _ = player.collect()
+    first = [2**31 - 2, 0, 2**31 - 2, 0]
+    assert rows.game.tolist() == [*first, *(number + 1 for number in first)]
 
 
 def test_a_workers_ring_holds_all_games_of_a_call(plan):
