@@ -80,8 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return runtime.STOPPED if stop.number == signal.SIGINT else 0
 
 
-def server(config: StatusConfig) -> http.server.HTTPServer:
-    """A server that answers GET /metrics with the run's current `metrics`.
+def server(config: StatusConfig) -> http.server.ThreadingHTTPServer:
+    """A server that answers GET /metrics with the run's current `metrics`, each client in a thread.
 
     Raises:
       OSError: the port is taken.
@@ -108,7 +108,7 @@ def server(config: StatusConfig) -> http.server.HTTPServer:
         def log_message(self, *_: Any) -> None:
             """Log nothing: there are several requests a minute."""
 
-    return http.server.HTTPServer((config.host, config.port or 0), Handler)
+    return http.server.ThreadingHTTPServer((config.host, config.port or 0), Handler)
 
 
 def metrics(numbers: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -101,7 +102,8 @@ def test_metrics_are_served_until_stopped(tmp_path):
         address = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        with urllib.request.urlopen(f"{address}/metrics") as answer:
+        silent = socket.create_connection(("127.0.0.1", server.server_port))  # others do not wait
+        with silent, urllib.request.urlopen(f"{address}/metrics", timeout=4) as answer:
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
             body = answer.read().decode()
         shutil.rmtree(config.folder)
