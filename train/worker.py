@@ -69,6 +69,9 @@ as many (`shards.MOST_BYTES`)."""
 VALUE_PARTS = 512
 """Shards store root values as multiples of 1 / VALUE_PARTS: anything finer is noise, and takes a
 byte more for each row."""
+MOST_RETRY_S = 64.0
+"""The most seconds between attempts to write a shard; from POLL_S on each pause is twice the one
+before."""
 PAUSE_S = 1800.0
 """A worker pauses after this many seconds without newer weights, or an iteration of the run that it
 records: the run seems to have stopped."""
@@ -95,8 +98,9 @@ class WorkerFlags:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0 after SIGTERM, 130 after Ctrl-C, 1 if something cannot be written,
-    2 for bad input. After a signal the call in progress ends first, and its rows are written."""
+    """Returns the exit status: 0 after SIGTERM, 130 after Ctrl-C, 1 if its last rows cannot be
+    written, 2 for bad input. After a signal the call in progress ends first, and its rows are
+    written."""
     options = flags.parse(WorkerFlags, argv, prog=PROG)
     on_cores = runtime.cores_as_devices() and mode.backend() == "cpu"
     with runtime.StopRequest() as stop, flags.exit_on_error(PROG):
@@ -114,7 +118,7 @@ def work(options: WorkerFlags, stop: runtime.StopRequest, on_cores: bool = False
 
     Raises:
       ValueError: the run reads no shards, or there is too little memory.
-      OSError: something cannot be written, or another worker has already written it.
+      OSError: the last rows cannot be written, or another worker has already written them.
     """
     shared = store.at(options.out)
     if not _wait_for_run(shared, stop):
@@ -125,7 +129,7 @@ def work(options: WorkerFlags, stop: runtime.StopRequest, on_cores: bool = False
     mesh, config = divided(config, options.devices, on_cores)
     plan = dataclasses.replace(plan_of(config), num_devices=mesh.size)
     print(f"memory: {memory.check(plan, only_plays=True)}", file=sys.stderr)
-    source, writer = Source(plan, shared), Writer(plan, shared)
+    source, writer = Source(plan, shared), Writer(plan, shared, lambda: stop.requested)
     while not source.refresh() and not stop.requested:
         time.sleep(POLL_S)
     if not stop.requested:
@@ -343,15 +347,19 @@ def rounded(rows: Rows) -> Rows:
 class Writer:
     """Writes the rows that a worker has played, a shard every `HOLD_S` seconds.
 
+    Args:
+      plan, shared: of the run.
+      should_stop: whether to give up writing a shard after an error; otherwise it tries again.
+
     Attributes:
       name: the machine's name and a random suffix, unique to this worker.
       number: the number of the next shard.
       rows, games: the numbers of rows and games written.
     """
 
-    def __init__(self, plan: Plan, shared: Store):
+    def __init__(self, plan: Plan, shared: Store, should_stop: Callable[[], bool] = lambda: True):
         host = re.sub(r"[^A-Za-z0-9_.-]", "-", platform.node()).lstrip("_.-")[:40]
-        self.plan, self.shared = plan, shared
+        self.plan, self.shared, self._should_stop = plan, shared, should_stop
         self.name = f"{host or 'worker'}-{secrets.token_hex(8)}"
         self.number = self.rows = self.games = 0
         self.suffix = ".zst" if isinstance(shared, store.Bucket) else ".npz"
@@ -400,12 +408,28 @@ class Writer:
         about = About(self.name, self.number, 1, self._newest.iteration, games, count)
         data = shards.pack(self.plan.rules_record, about, rows, frequency, self.suffix)
         key = shards.key_of(Place(self.number, self.name, version), self.suffix)
-        if not self.shared.create(key, data):
+        if not self._create(key, data):
             raise OSError(f"{self.shared.name}/{key} already exists, written by another worker")
         self.number += 1
         self.rows += count
         self.games += games
         self._pending, self._last_write = [], time.monotonic()
+
+    def _create(self, key: str, data: bytes) -> bool:
+        """`Store.create`, which is tried again after errors: until a disk has room, say."""
+        pause = POLL_S
+        while True:
+            try:
+                return self.shared.create(key, data)
+            except OSError as error:
+                if self._should_stop():
+                    raise
+                message = f"will try again in {pause:.0f} s: shard {error}"
+                print(message, file=sys.stderr, flush=True)
+            until = time.monotonic() + pause
+            while time.monotonic() < until and not self._should_stop():
+                time.sleep(POLL_S)
+            pause = min(2 * pause, MOST_RETRY_S)
 
     @property
     def summary(self) -> str:

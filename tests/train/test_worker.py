@@ -1,6 +1,7 @@
 """Workers: what they play and write, their weights, versions and shard numbers, and waiting."""
 
 import dataclasses
+import errno
 import json
 import sys
 import time
@@ -214,6 +215,36 @@ def test_a_shard_holds_the_rows_of_half_a_minute_and_one_version(tmp_path, plan,
     (late, _), (new, _) = shared.list("shards")[4:]
     assert late == f"shards/{40 - exchange.KEPT - 1:08d}/{writer.name}-000004.npz"
     assert new == f"shards/00000040/{writer.name}-000005.npz"
+
+
+def test_a_shard_that_cannot_be_written_is_tried_again(tmp_path, plan, monkeypatch, capsys):
+    """With the disk full for two minutes; and a stop during a full disk ends the worker."""
+    now, stop, shared = [1000.0], Stop(), store.at(tmp_path)
+    sleep = lambda seconds: now.append(now[-1] + seconds)
+    clock = types.SimpleNamespace(monotonic=lambda: now[-1], sleep=sleep)
+    monkeypatch.setattr(worker, "time", clock)
+    create, full_until = shared.create, 1120.0
+
+    def on_full_disk(key, data):
+        if now[-1] < full_until:
+            raise OSError(errno.ENOSPC, "No space left on device", key)
+        return create(key, data)
+
+    monkeypatch.setattr(shared, "create", on_full_disk)
+    writer = Writer(plan, shared, lambda: stop.requested)
+    write_rows(writer, 1, 3)
+    assert (writer.number, writer.rows, now[-1]) == (1, 3, 1126.0)
+    assert [entry.key for entry in shared.list("shards")] == [
+        f"shards/00000001/{writer.name}-000000.npz"
+    ]
+    messages = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in messages] == [
+        f"will try again in {seconds} s" for seconds in (2, 4, 8, 16, 32, 64)
+    ]
+    full_until, stop.requested = 10_000.0, True
+    now.append(2000.0)
+    with pytest.raises(OSError, match="No space left on device"):
+        write_rows(writer, 1, 4)
 
 
 def test_each_start_draws_its_name_and_seeds(tmp_path, plan, monkeypatch):
