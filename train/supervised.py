@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
 import pathlib
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -307,9 +309,34 @@ def _measurer(job: SupervisedJob) -> Callable[[dict], dict[str, float]]:
 def _save(
     job: SupervisedJob, state: learner.TrainState, params: dict, before: dict, after: dict
 ) -> None:
+    """Save the weights. If they cannot be written to --out, on a full disk, say, keep them in the
+    temporary folder, unless earlier ones are there, and exit with status 1."""
+    out = job.flags.out_file
+    save = functools.partial(_write, job, state, params, before, after)
+    try:
+        save(out)
+    except OSError as error:
+        if out.exists():
+            flags.fail(PROG, f"{error}; {out} has the weights, without their losses", status=1)
+        kept = pathlib.Path(tempfile.gettempdir()) / f"gozero-{os.getpid()}-{out.name}"
+        try:
+            save(kept)
+        except OSError:
+            flags.fail(PROG, f"{error}; nor can {kept}: the weights are lost", status=1)
+        flags.fail(PROG, f"{error}; the weights are in {kept}", status=1)
+
+
+def _write(
+    job: SupervisedJob,
+    state: learner.TrainState,
+    params: dict,
+    before: dict,
+    after: dict,
+    path: pathlib.Path,
+) -> None:
     config = job.flags
     weights.save(
-        config.out_file,
+        path,
         params,
         job.network,
         _size(job.rules),

@@ -1,6 +1,7 @@
 """`python -m train`: losses fall, weights load, and bad input gives one line and status 2."""
 
 import contextlib
+import errno
 import gc
 import io
 import json
@@ -121,6 +122,7 @@ def test_a_full_disk_is_one_line(folder, tmp_path, capsys, n, alone):
     argv = ["--data", str(folder), "--steps", "2", *SMALL, "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "INTERVAL_S", 0.0)
+        patch.setattr(command.tempfile, "gettempdir", lambda: str(tmp_path))
         disk = FullDisk(patch.setattr, n, alone)
         try:
             status = command.main(argv)
@@ -138,6 +140,25 @@ def test_a_full_disk_is_one_line(folder, tmp_path, capsys, n, alone):
         assert weights.load(out)[2]["steps"] == 1 + METRICS.index(n)
         assert "w.metrics.jsonl" in disk_errors[0]
         assert disk_errors[0].endswith(f"stopped after step {1 + METRICS.index(n)}")
+
+
+def test_weights_that_cannot_be_written_are_kept_elsewhere(folder, tmp_path, monkeypatch, capsys):
+    out, write = tmp_path / "w.safetensors", command._write
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(command.tempfile, "gettempdir", lambda: str(tmp_path / "elsewhere"))
+
+    def full(*args):
+        if args[-1] == out:
+            raise OSError(errno.ENOSPC, "No space left on device", str(out))
+        write(*args)
+
+    monkeypatch.setattr(command, "_write", full)
+    with pytest.raises(SystemExit) as stop:
+        command.main(["--data", str(folder), "--steps", "2", *SMALL, "--out", str(out)])
+    assert stop.value.code == 1
+    [kept] = (tmp_path / "elsewhere").iterdir()
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"the weights are in {kept}")
+    assert weights.load(kept, 5)[2]["steps"] == 2
 
 
 def test_a_nan_stops_and_keeps_the_last_good_weights(folder, tmp_path, capsys):
