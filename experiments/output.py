@@ -27,7 +27,7 @@ def check_plots() -> None:
 def write_csv(
     kind: type, rows: Iterable[Any], path: pathlib.Path, digits: int | None = None, more: str = ""
 ) -> None:
-    """Writes rows to a CSV file, atomically.
+    """Writes rows to a CSV file, atomically, also while other processes write it.
 
     Args:
       kind: the dataclass of the rows; its fields are the columns.
@@ -44,7 +44,7 @@ def write_csv(
         cells = {name: getattr(row, name) for name in names}
         is_rounded = lambda value: digits and isinstance(value, float)
         writer.writerow({k: f"{v:.{digits}g}" if is_rounded(v) else v for k, v in cells.items()})
-    write_whole(path, text.getvalue().encode())
+    write_whole(path, text.getvalue().encode(), shared=True)
 
 
 @contextlib.contextmanager
@@ -80,7 +80,8 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 @contextlib.contextmanager
 def picture(out: pathlib.Path, columns: int = 1, **settings: Any) -> Iterator[tuple[Any, Any]]:
-    """A figure and its axes (an array of them if `columns` > 1), saved as SVG on exit."""
+    """A figure and its axes (an array of them if `columns` > 1), saved as SVG on exit, like a CSV
+    file by `write_csv`."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -91,5 +92,7 @@ def picture(out: pathlib.Path, columns: int = 1, **settings: Any) -> Iterator[tu
     yield figure, axes
     for axis in figure.axes:
         axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(out, metadata={"Date": None})
+    svg = io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None})
+    write_whole(out, svg.getvalue(), shared=True)
     pyplot.close(figure)

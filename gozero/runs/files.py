@@ -9,25 +9,29 @@ import json
 import math
 import os
 import pathlib
+import secrets
 import stat
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, NamedTuple
 
 
-def write_whole(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
+def write_whole(
+    path: pathlib.Path, data: bytes, *, durable: bool = False, shared: bool = False
+) -> None:
     """Write a file atomically: a reader sees the old file or the new one, even after a kill.
 
     With `durable` the file is on the disk when this returns, and the same holds after a power cut.
     If the path is a link, the file that it leads to is replaced. The data go to a temporary file
     beside the old one. A file or link that already has that name, left by a kill for example, is
-    removed first and never written to.
+    removed first and never written to. With `shared` other processes may write the same file at the
+    same time: the temporary file has a name of its own, and the last process wins.
 
     Raises:
       OSError: it cannot be written (a full disk, for example), or the old file is a device, a pipe,
         a folder or our standard output; the error names a file, and the partial file is removed.
     """
     given, path = path, _target(path)
-    partial = part_of(path)
+    partial = part_of(path.with_name(f"{path.name}.{secrets.token_hex(8)}") if shared else path)
     try:
         if not _is_replaceable(given):
             raise OSError(errno.EINVAL, "Not a file to replace", str(given))

@@ -75,6 +75,22 @@ def test_a_full_disk_keeps_the_old_file_and_is_reported(tmp_path, monkeypatch):
     assert path.read_bytes() == b"old"
 
 
+def test_processes_that_write_a_shared_file_do_not_disturb_each_other(tmp_path, monkeypatch):
+    path, write_all, inner = tmp_path / "results.csv", files._write_all, [b"second"]
+
+    def interleaved(descriptor, data):
+        write_all(descriptor, data[:3])
+        if inner:  # the other process writes meanwhile
+            files.write_whole(path, inner.pop(), shared=True)
+            assert path.read_bytes() == b"second"
+        write_all(descriptor, data[3:])
+
+    monkeypatch.setattr(files, "_write_all", interleaved)
+    files.write_whole(path, b"first", shared=True)
+    assert path.read_bytes() == b"first"
+    assert [*tmp_path.iterdir()] == [path]
+
+
 def test_an_existing_part_file_is_not_written_to(tmp_path):
     """If the .part path is a symlink or a hard link, the file that it leads to is untouched."""
     path, part, other = (tmp_path / name for name in ("a.json", "a.json.part", "theirs"))
