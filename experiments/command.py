@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from gozero.apps import flags
+from gozero.apps import flags, runtime
 from gozero.runs.settings import setting
 
 
@@ -35,11 +35,13 @@ Config = TypeVar("Config", bound=ExperimentConfig)
 
 
 def parse(config: type[Config], argv: Sequence[str] | None = None, *, prog: str) -> Config:
-    """Parses a command line into settings, and prints the estimated time on stderr.
+    """Parses a command line into settings, and prints the estimated time on stderr, which may be
+    closed from now on: Ctrl-C also stops a ``tee``.
 
     Raises:
       SystemExit: as `flags.parse`.
     """
+    runtime.let_stderr_close()
     arguments = list(sys.argv[1:] if argv is None else argv)
     default = config(**config.QUICK) if "--quick" in arguments and config.QUICK else None
     settings = flags.parse(config, arguments, prog=prog, default=default)
@@ -61,4 +63,4 @@ def print_results(out: pathlib.Path) -> None:
     for what, name in (("table", "results.csv"), ("figure", "results.svg")):
         if (out / name).exists():
             lines.append(f"{what}: {out / name}")
-    print("\n".join(lines))
+    runtime.print_result("\n".join(lines))

@@ -28,6 +28,6 @@ def play(config: MatchesConfig, prog: str) -> int:
         write(rows(config.MATCHES, config.out), config.out)
         if status:
             break
-    print(table(rows(config.MATCHES, config.out), config.MATCHES))
+    runtime.print_result(table(rows(config.MATCHES, config.out), config.MATCHES))
     command.print_results(config.out)
     return status

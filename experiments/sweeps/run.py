@@ -76,12 +76,12 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
     elif rows:
         plot.draw(sweep, rows, config.out / "results.svg")
     if rows:
-        print(results.table(sweep, rows, config.anchor_command))
+        runtime.print_result(results.table(sweep, rows, config.anchor_command))
         if rated:
-            print("\n" + ratings.table(rated))
+            runtime.print_result("\n" + ratings.table(rated))
         commands.print_results(config.out)
     if not complete:
-        print("stopped; run the same command again to play the missing games")
+        runtime.print_result("stopped; run the same command again to play the missing games")
     return 0 if complete else runtime.STOPPED
 
 

@@ -1,12 +1,16 @@
-"""A wrong command for an experiment is answered with the right one."""
+"""A wrong command for an experiment is answered with the right one; and a closed output."""
 
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
 from experiments import usage
 from experiments.throughput import run as throughput
 
+ROOT = usage.FOLDER.parent
 FOLDERS = sorted(path.parent.name for path in usage.FOLDER.glob("*/__main__.py"))
 
 
@@ -33,3 +37,27 @@ def test_throughput_lists_its_measurements(argv, capsys):
     stderr = capsys.readouterr().err
     assert stderr.count("\n") == 1
     assert "experiments.throughput.run rules|playouts|search|thinking|selfplay|features" in stderr
+
+
+PROGRAM = """
+import dataclasses, pathlib, sys
+from experiments import command
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(command.ExperimentConfig):
+    '''An experiment.'''
+
+command.parse(Config, [], prog="test")
+print("lost " * 10_000, file=sys.stderr, flush=True)
+command.print_results(pathlib.Path("results"))
+sys.exit(7)
+"""
+
+
+def test_an_experiment_ends_well_after_a_tee_has_gone():
+    """Ctrl-C stops both, and the output is then a pipe that nobody reads."""
+    reader, unheard = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, stdout=unheard, stderr=unheard)
+    os.close(unheard)
+    assert done.returncode == 7
