@@ -20,6 +20,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 
+from gozero.runs.folder import lock_file
 from gozero.runs.store import Bucket, Store
 from train import checkpoint, exchange
 from train.config import TrainConfig
@@ -34,8 +35,8 @@ MOST_BYTES = 2**36
 class Mirror:
     """A context manager, from a run's start to its end. For a run in a folder it does nothing.
 
-    On exit it deletes the local folder, unless an error ends the run before a checkpoint there is
-    in the bucket.
+    On entry it deletes the local folders that killed processes of the run have left. On exit it
+    deletes its own, unless an error ends the run before a checkpoint there is in the bucket.
 
     Raises:
       OSError: on entry, the bucket cannot be read.
@@ -51,9 +52,19 @@ class Mirror:
 
     def __enter__(self) -> Mirror:
         if self.needed:
+            self._sweep()
             shutil.rmtree(self.folder, ignore_errors=True)
             self._pull()
         return self
+
+    def _sweep(self) -> None:
+        """Delete the local folders of processes that no longer run."""
+        lead = self.folder.name.removesuffix(str(os.getpid()))
+        for path in self.folder.parent.glob(f"{lead}*"):
+            number = path.name.removeprefix(lead)  # or more, if it was kept on purpose
+            with contextlib.suppress(OSError, ValueError, OverflowError):
+                if number.isdecimal() and _is_left_over(path, int(number)):
+                    shutil.rmtree(path, ignore_errors=True)
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if not self.needed:
@@ -180,6 +191,19 @@ class Mirror:
 
     def _key(self, path: pathlib.Path) -> str:
         return path.relative_to(self.folder).as_posix()
+
+
+def _is_left_over(folder: pathlib.Path, process: int) -> bool:
+    """Whether the process of a local folder has ended, and none, in another container, holds it.
+
+    Raises:
+      OSError, ValueError, OverflowError: another process holds it, or it is no such folder.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, 0)
+        return False
+    lock_file(folder / LOCK, "", "").close()
+    return True
 
 
 def _stamp(path: pathlib.Path) -> tuple[int, int]:

@@ -387,6 +387,7 @@ class _Session:
         network: workers play with it, and matches are played against it."""
         config, iteration = self.config, self.loop.iteration
         checkpoint.sweep(config.folder / "checkpoints")
+        config.shared.sweep()
         for name in (folder.METRICS, folder.MATCHES):
             folder.cut_lines(config.folder / name, iteration)
         self.mirror.forget(folder.set_later_weights_aside(config.folder, iteration))

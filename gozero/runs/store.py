@@ -22,6 +22,7 @@ import os
 import pathlib
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -29,6 +30,8 @@ from gozero.runs import files
 
 _URL = re.compile(r"([a-z][a-z0-9]*):/{1,3}(.*)")
 SCHEMES = ("file", "gs", "s3", "az", "memory")
+_PARTIAL = re.compile(r"\.[0-9a-f]{16}\.part(\.part)?")  # see `Folder._partial`
+_LONGEST_WRITE_S = 3600
 PATIENCE_S = 180
 """How long failed requests to a bucket are retried before they raise."""
 
@@ -86,6 +89,10 @@ class Store(Protocol):
 
     def delete(self, key: str) -> None:
         """Remove an object, if it exists."""
+        ...
+
+    def sweep(self) -> None:
+        """Remove what processes that were killed, an hour ago or more, have left of objects."""
         ...
 
 
@@ -192,6 +199,13 @@ class Folder:
     def delete(self, key: str) -> None:
         (self.path / key).unlink(missing_ok=True)
 
+    def sweep(self) -> None:
+        for folder, _, names in os.walk(self.path):
+            for path in (pathlib.Path(folder, name) for name in names if _PARTIAL.fullmatch(name)):
+                with contextlib.suppress(OSError):  # removed meanwhile, or not ours to remove
+                    if time.time() - os.lstat(path).st_mtime > _LONGEST_WRITE_S:
+                        path.unlink()
+
 
 def _has_contents(path: pathlib.Path, data: bytes) -> bool:
     with contextlib.suppress(ValueError), files.open_regular(path, len(data)) as file:
@@ -272,6 +286,9 @@ class Bucket:
     def delete(self, key: str) -> None:
         with self._naming_errors(key), contextlib.suppress(FileNotFoundError):
             self._obstore.delete(self._store, key)
+
+    def sweep(self) -> None:
+        """Nothing: an upload that is cut off leaves no object."""
 
     @contextlib.contextmanager
     def _naming_errors(self, key: str) -> Iterator[None]:

@@ -171,6 +171,22 @@ def test_leftovers_of_a_kill_are_not_listed(tmp_path):
     assert store.at(tmp_path).list("shards") == []
 
 
+def test_old_leftovers_of_kills_are_swept(shared, tmp_path, monkeypatch):
+    renamed, replace = [], os.replace
+    monkeypatch.setattr(os, "replace", lambda *paths: renamed.append(paths[0]) or replace(*paths))
+    for number in range(2):
+        shared.put(f"shards/00000001/a-00000{number}.npz", b"whole")
+    for path in renamed:  # of each object: while it is written, and until it is in place
+        path.write_bytes(b"half")
+    for path in renamed[1:]:
+        os.utime(path, (1, 1))
+    shared.sweep()
+    keys = [entry.key for entry in shared.list("")]
+    assert keys == [f"shards/00000001/a-00000{number}.npz" for number in range(2)]
+    assert len(renamed) == (4 if isinstance(shared, store.Folder) else 0)
+    assert [path for path in renamed if path.exists()] == renamed[:1]
+
+
 def test_links_in_a_folder_are_not_followed(tmp_path):
     (tmp_path / "secret").write_bytes(b"secret")
     (tmp_path / "shards").mkdir()

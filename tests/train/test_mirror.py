@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
 from gozero.runs import store
+from gozero.runs.folder import lock_file
 from tests.train import tiny
+from train.folder import LOCK
 from train.mirror import Mirror
 
 pytest.importorskip("obstore")
@@ -182,6 +187,21 @@ def test_the_folder_is_deleted_once_all_is_in_the_bucket(machine, error):
     first.save(10)
     first.mirror.__exit__(error, None, None)
     assert list(first.folder.parent.iterdir()) == []
+
+
+def test_folders_of_killed_processes_are_deleted(config, tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    lead = f"gozero-0123-{ended.pid}"
+    names = (lead, f"{lead}-89abcdef", f"gozero-4567-{ended.pid}", f"gozero-0123-{os.getppid()}")
+    for name in (*names, f"gozero-0123-{2**70}"):
+        (tmp_path / name).mkdir()
+    machine = Machine(config, tmp_path / f"gozero-0123-{os.getpid()}")
+    with lock_file(tmp_path / lead / LOCK, "", ""):
+        machine.mirror._sweep()
+        assert (tmp_path / lead).exists(), "a process in another container has this number"
+    machine.start()
+    assert {path.name for path in tmp_path.iterdir()} == {*names[1:], f"gozero-0123-{2**70}"}
 
 
 def test_a_run_in_a_folder_has_no_mirror(tmp_path):
