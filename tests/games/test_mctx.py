@@ -144,6 +144,33 @@ def test_a_root_of_few_valid_actions():
     check_equal(ours, theirs)
 
 
+def test_actions_that_a_model_does_not_have_are_never_visited():
+    """Their logits are -1e9, and no value makes up for that: below the root there is a single
+    action, with a Q below the network's value."""
+
+    def step(params, key, action, depth):
+        depth = depth + 1
+        return mctx.RecurrentFnOutput(
+            reward=jnp.zeros(BATCH),
+            discount=-jnp.ones(BATCH),
+            prior_logits=jnp.tile(jnp.array([[0.0, -1e9, -1e9]]), (BATCH, 1)),
+            value=jnp.where(depth % 2 == 1, 0.5, 0.25),
+        ), depth
+
+    zeros = jnp.zeros(BATCH)
+    root = mctx.RootFnOutput(
+        prior_logits=jnp.zeros((BATCH, 3)), value=zeros, embedding=zeros.astype(jnp.int32)
+    )
+    scale = functools.partial(mctx.qtransform_completed_by_mix_value, value_scale=1.0)
+    run = lambda key: gumbel_muzero_policy(
+        None, key, root, step, 64, jnp.arange(3)[None] > jnp.zeros((BATCH, 1)), qtransform=scale
+    )
+    tree = jax.jit(run)(jax.random.key(0)).search_tree.tree
+    actions = np.asarray(tree.action)[np.asarray(tree.parent) >= 0]
+    assert len(actions) == 64 * BATCH
+    assert (actions == 0).all()
+
+
 # --- a game of pgx --------------------------------------------------------------------
 
 

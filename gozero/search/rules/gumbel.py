@@ -22,6 +22,7 @@ from gozero.runs.settings import AT_LEAST_0, COUNT, check_ranges
 from gozero.search.edges import Edges, Needs, SelectionRule, any_of, softmax_beside
 
 _TINY = np.finfo(np.float32).tiny
+_LEAST_LOGIT = -1e9
 _LEAST_RANGE = 1e-8
 _SIGMA_RANGES = {"value_scale": AT_LEAST_0, "max_visit_init": AT_LEAST_0}
 
@@ -94,8 +95,10 @@ def sigma(
 
 
 def logits(prior: jax.Array) -> jax.Array:
-    """f32[K]: log P; -inf where illegal, finite for a legal action whose prior underflows to 0."""
-    return jnp.where(prior >= 0, jnp.log(jnp.maximum(prior, _TINY)), -jnp.inf)
+    """f32[K]: log P; -inf where illegal. A legal action whose prior underflows to 0 has -1e9, which
+    no sigma makes up for: mctx gives this logit to actions that a model does not have."""
+    log_prior = jnp.where(prior > 0, jnp.log(jnp.maximum(prior, _TINY)), _LEAST_LOGIT)
+    return jnp.where(prior >= 0, log_prior, -jnp.inf)
 
 
 def considered_visits(num_considered: int, num_simulations: int) -> np.ndarray:
