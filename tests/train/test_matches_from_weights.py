@@ -34,7 +34,7 @@ def test_ratings_are_relative_to_the_initial_weights(tmp_path, monkeypatch):
     )
     plan, met = make_plan(config), []
 
-    def result(terms, first, second, numbers):
+    def result(terms, first, second, numbers, progress):
         met.append(numbers)
         return fake_match(64 if numbers[1] < 2 else 38)
 
