@@ -189,10 +189,10 @@ def test_a_kill_during_an_evaluation_loses_only_its_matches(
     path, play, iterate = tmp_path / "run", matches.play, Loop.iterate
     iterations = []
 
-    def killed(terms, first, second, numbers):
+    def killed(terms, first, second, numbers, progress):
         if numbers == (3, 1):
             raise Killed
-        return play(terms, first, second, numbers)
+        return play(terms, first, second, numbers, progress=progress)
 
     def counted(loop, *how):
         iterations.append(loop.iteration)
