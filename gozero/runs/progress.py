@@ -15,6 +15,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 PLAIN_INTERVAL_S = 5.0
+"""Without a terminal: the least time between two lines."""
+
+_SAME_INTERVAL_S = 60.0
+"""The same while no further unit is done, as in the first minutes of long games."""
 
 
 class Progress:
@@ -22,7 +26,8 @@ class Progress:
 
     A context manager. In a terminal the table is shown from the start, with the phase of the work
     and how long it has lasted. Elsewhere a line is printed for each phase before the first numbers,
-    for the first and the last numbers, and in between every PLAIN_INTERVAL_S.
+    for the first and the last numbers, and in between every PLAIN_INTERVAL_S, or every minute while
+    no further unit is done.
 
     Args:
       name: the name of the work.
@@ -37,7 +42,7 @@ class Progress:
         self._phase, self._numbers = "", {}
         self._to_go = math.nan
         self._started = self._phase_started = time.monotonic()
-        self._last_line = -math.inf
+        self._last_line, self._last_done = -math.inf, done
         console = Console(stderr=True)
         self.live = None
         if console.is_terminal:
@@ -78,13 +83,14 @@ class Progress:
         self.done, self._numbers = done, dict(numbers or {})
         self._to_go = self._by_pace() if to_go is None else to_go
         if self.live:
-            self.live.refresh()
-        elif now or done >= self.total or self._is_time():
-            self._last_line = time.monotonic()
+            return  # it is redrawn four times a second
+        if now or done >= self.total or self._is_time():
+            self._last_line, self._last_done = time.monotonic(), done
             print(self._line(), file=sys.stderr, flush=True)
 
     def _is_time(self) -> bool:
-        return time.monotonic() - self._last_line >= PLAIN_INTERVAL_S
+        interval = _SAME_INTERVAL_S if self.done == self._last_done else PLAIN_INTERVAL_S
+        return time.monotonic() - self._last_line >= interval
 
     def _by_pace(self) -> float:
         if self.done <= self._before:

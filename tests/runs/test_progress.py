@@ -41,6 +41,18 @@ def test_without_a_terminal_lines_are_printed_occasionally(clock, capsys):
     ]
 
 
+def test_while_no_unit_is_done_a_line_is_printed_each_minute(clock, capsys):
+    with Progress("match", 4) as shown:
+        for ply in range(13):
+            shown.show(0, {"in play": f"4, ply {ply}"})
+            clock[0] += 10
+        shown.show(1, {"in play": "3, ply 13"})
+    assert capsys.readouterr().err.splitlines() == [
+        *(f"0/4 games  in play 4, ply {ply}  -:--:-- to go" for ply in (0, 6, 12)),
+        "1/4 games  in play 3, ply 13  0:06:30 to go",
+    ]
+
+
 @pytest.fixture
 def terminal(monkeypatch):
     """The text that a terminal shows."""

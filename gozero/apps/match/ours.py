@@ -107,6 +107,7 @@ def play_on_device(
     sides: Sequence[ConfiguredPlayer],
     todo: Sequence[int],
     finished: Callable[[GameLine, GameRecord | str], None],
+    playing: Callable[[int, int], None],
     stop: StopRequest,
     session: int,
 ) -> None:
@@ -118,6 +119,7 @@ def play_on_device(
       sides: the two players.
       todo: the numbers of the games.
       finished: called with each game that is over.
+      playing: called at each ply with the number of games in play and of plies so far.
       stop: checked at each ply; games in play are then abandoned.
       session: the number of the session; each draws other random numbers.
 
@@ -149,13 +151,14 @@ def play_on_device(
     def start(numbers: np.ndarray) -> Any:
         return jax.tree.map(lambda *x: np.stack(x), *(after_opening(int(n) // 2) for n in numbers))
 
-    def check_stop(ply: int, num_open: int) -> None:
+    def progress(ply: int, num_open: int) -> None:
         if stop.requested:
             raise KeyboardInterrupt
+        playing(min(num_open, 2 * lanes), ply)
 
     key = _session_key(config, session)
     for finished_game in arena.play_games(
-        game, (first, second), key, todo, first_side, lanes, start, check_stop
+        game, (first, second), key, todo, first_side, lanes, start, progress
     ):
         finished(
             *_result(config, rules, names, openings.of(finished_game.number // 2), finished_game)

@@ -182,13 +182,19 @@ class _Match:
             def finished(game, record) -> None:
                 folder.add(game, record)
                 done.append(game.game)
-                text = score.text(folder.games.values(), len(done) == len(todo))
-                progress.show(before + len(done), {"score": text})
+                numbers["score"] = score.text(folder.games.values(), len(done) == len(todo))
+                progress.show(before + len(done), {"score": numbers["score"]})
+
+            def playing(games: int, ply: int) -> None:
+                if len(done) < len(todo):
+                    now = {**numbers, "in play": f"{games}, ply {ply:,}"}
+                    progress.show(before + len(done), now)
 
             done: list[int] = []
+            numbers: dict[str, str] = {}
             score = match_score.LiveScore(self.config.paired)
             try:
-                play(finished=finished, stop=stop)
+                play(finished=finished, playing=playing, stop=stop)
             except KeyboardInterrupt:
                 stop.requested = True
 

@@ -40,6 +40,7 @@ def play_games(
     ours: BatchedSide | None,
     todo: Sequence[int],
     finished: Callable[[GameLine, GameRecord], None],
+    playing: Callable[[int, int], None],
     stop: StopRequest,
     failed: Callable[[int, Sequence[str]], None] = lambda number, failures: None,
     failures: Mapping[int, Sequence[str]] | None = None,
@@ -55,6 +56,8 @@ def play_games(
       todo: the numbers of the games.
       finished: called with each game as soon as it is over or finally void, before its programs
         have quit; from any thread, but only from one at a time.
+      playing: called now and then, while games go on, with the number of games in play and the
+        moves played in the longest of them.
       stop: checked between steps; games in play are then abandoned.
       failed: called like `finished`, with the number of a game that is to be replayed and the
         reasons why each attempt so far was void.
@@ -70,7 +73,7 @@ def play_games(
         config, rules, number, openings.of(number // 2), names
     )
     try:
-        scheduler.play(deque(todo), stop)
+        scheduler.play(deque(todo), playing, stop)
     finally:
         for worker in scheduler.workers:
             if worker is not None:
@@ -97,9 +100,14 @@ class _Scheduler:
         self.pauses = 0  # since a program was last started
         self.paused_until = 0.0
 
-    def play(self, todo: deque[int], stop: StopRequest) -> None:
+    def play(
+        self, todo: deque[int], playing: Callable[[int, int], None], stop: StopRequest
+    ) -> None:
         while not stop.requested:
             self._start_games(todo)
+            lengths = [worker.num_moves for worker in self.workers if worker is not None]
+            if lengths:
+                playing(len(lengths), max(lengths))
             due = self.ours and self._due(self.ours)
             if self.ours and due is not None:
                 self._search(self.ours, due)

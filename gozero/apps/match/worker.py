@@ -69,6 +69,11 @@ class GameWorker:
         """The position to search."""
         return self.referee.game.state
 
+    @property
+    def num_moves(self) -> int:
+        """The number of moves so far, those of the opening included."""
+        return len(self.referee.game.moves)
+
     def begin(self) -> None:
         """Start the programs, and play until a search of ours is due or the game is over.
 

@@ -320,7 +320,9 @@ def test_a_match_without_players_is_refused(tmp_path, capsys):
 
 def test_equal_players_are_reported(tmp_path, capsys):
     assert match(tmp_path / "same", scripted(), scripted(), "--games", "2") == 0
-    assert "the two sides are identical" in capsys.readouterr().err
+    stderr = capsys.readouterr().err
+    assert "the two sides are identical" in stderr
+    assert re.search(r"\n0/2 games  in play 2, ply \d+  -:--:-- to go\n", stderr)
     assert match(tmp_path / "two", scripted(), scripted() + " ", "--games", "2") == 0
     assert "equal" not in capsys.readouterr().err
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import jax
@@ -57,6 +58,7 @@ def test_our_player_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
     assert "3 trees of 81 nodes" in stderr
     assert "compiling for 3x3, about 10 s the first time\nplayer: " in stderr
     assert "\ncompiled in " in stderr
+    assert re.search(r"\n0/8 games  in play 6, ply \d+ ", stderr)
 
     rules, played = Rules(3, "simple", max_moves=400), results(out)
     assert sorted(played) == list(range(8))
@@ -81,7 +83,7 @@ def test_our_player_in_batches_against_a_program(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.thorough
-def test_games_between_our_players_leave_no_lane_idle(tmp_path, monkeypatch):
+def test_games_between_our_players_leave_no_lane_idle(tmp_path, monkeypatch, capsys):
     """Games are played on the device, in lanes that take the next game when one ends."""
     monkeypatch.setattr(setups, "make_setup", evaluated_by_hashes)
     searched = []
@@ -97,6 +99,7 @@ def test_games_between_our_players_leave_no_lane_idle(tmp_path, monkeypatch):
     command = ["match", "--size", "3", "--ko", "simple", "--komi", "0.5", "--out", str(out)]
     command += ["--games", "12", "--parallel", "6", "--openings", "3"]
     assert cli.main([*command, "--player.reuse", "--opponent.reuse"]) == 0
+    assert "\n0/12 games  in play 6, ply 1  -:--:-- to go\n" in capsys.readouterr().err
     played = results(out)
     assert sorted(played) == list(range(12))
     for number, result in played.items():
