@@ -25,6 +25,8 @@ from gozero.nets.katago import model_file, network
 from gozero.play.evaluators import over_symmetries
 from gozero.search.game import Ancestors
 from tests.nets import katago_files as files
+from tests.reference import katago as reference
+from tests.reference.go import ReferenceGame
 
 DATA = pathlib.Path(
     os.environ.get("GOZERO_KATAGO") or pathlib.Path(__file__).parents[3] / "shared" / "katago"
@@ -382,6 +384,60 @@ def evaluating(size):
     )
 
 
+def inputs_by_reference(rows):
+    """(legal actions, network inputs) of the positions, by sets of points."""
+    legal, seen = [], []
+    for row in rows:
+        rules, komi = row["rules"], row["komi"]
+        game = ReferenceGame(row["size"], rules["ko"].lower(), rules["suicide"])
+        moves = [coords.from_gtp(game.size, move) for move in row["moves"]]
+        for move in moves:
+            game.play(move)
+        shown = 0 if game.passes and rules["friendlyPassOk"] else 5
+        planes = np.zeros((22, game.size**2), np.float32)
+        for plane, points in zip(planes, reference.planes(game, moves, "none", shown), strict=True):
+            plane[list(points)] = 1
+        numbers = reference.numbers(game, moves, komi, "none", shown)
+        legal.append(game.legal())
+        seen.append(Inputs(planes.T.reshape(game.size, game.size, 22), np.float32(numbers)))
+    return np.array(legal), jax.tree.map(lambda *x: np.stack(x), *seen)
+
+
+@functools.cache
+def golden_positions(size):
+    """[(rules, whether passes are friendly, positions, their `inputs_by_reference`)]."""
+    if not (NETWORK.exists() and POSITIONS.exists()):
+        pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
+    groups = [
+        (go.Rules(size, ko, suicide, remember=True), friendly, rows, inputs_by_reference(rows))
+        for (n, ko, suicide, friendly), rows in games_by_rules().items()
+        if n == size
+    ]
+    assert {rules.ko: len(rows) for rules, _, rows, _ in groups} == POSITIONS_OF[size]
+    return groups
+
+
+@pytest.mark.parametrize("size", POSITIONS_OF)
+def test_golden_positions_equal_katagos_evaluation(size, monkeypatch):
+    """With convolutions, with `winograd` as on a CPU, and with a trunk in bfloat16."""
+    groups = golden_positions(size)
+    monkeypatch.delenv(mode.VARIABLE, raising=False)
+    monkeypatch.setattr(winograd, "_FEWEST_POSITIONS", 1)
+    rows = [row for _, _, some, _ in groups for row in some]
+    legal, inputs = jax.tree.map(lambda *x: np.concatenate(x), *(found for *_, found in groups))
+    padded = jax.tree.map(lambda x: np.resize(x, (max(42, len(x)), *x.shape[1:])), inputs)
+    outputs = jax.device_get(evaluating(size)(golden_network()[1], padded))
+    greatest = collections.defaultdict(collections.Counter)
+    for i, row in enumerate(rows):
+        for name, output in outputs.items():
+            of_row = jax.tree.map(lambda x, i=i: x[i], output)
+            greatest[name] |= differences(row, legal[i], of_row)
+    for name, found in greatest.items():
+        bounds = BOUNDS if size == 9 else ON_LARGER_BOARDS
+        bounds = IN_BFLOAT16 if name == "bfloat16" else bounds
+        assert all(found[kind] <= bound for kind, bound in bounds.items()), (name, dict(found))
+
+
 _TOGETHER = 15  # positions
 
 
@@ -395,35 +451,22 @@ def observed(rules, friendly, rows):
     one = lambda s: (go.legal_actions(rules, s), observe(s, s.position))
     padded = [rows[i % len(rows)] for i in range(-(-len(rows) // _TOGETHER) * _TOGETHER)]
     seen = jax.vmap(one)(states_of(rules, padded))
-    return jax.tree.map(lambda x: x[: len(rows)], seen)
+    return jax.device_get(jax.tree.map(lambda x: x[: len(rows)], seen))
 
 
-@pytest.mark.parametrize("size", POSITIONS_OF)
-def test_golden_positions_equal_katagos_evaluation(size, monkeypatch):
-    """With convolutions, with `winograd` as on a CPU, and with a trunk in bfloat16."""
-    if not (NETWORK.exists() and POSITIONS.exists()):
-        pytest.skip(f"{DATA} has no network and positions of KataGo; GOZERO_KATAGO may name others")
+@pytest.mark.parametrize(
+    "size",
+    [9, pytest.param(13, marks=pytest.mark.thorough), pytest.param(19, marks=pytest.mark.thorough)],
+)
+def test_golden_positions_are_observed_as_by_the_reference(size, monkeypatch):
+    """So that KataGo's evaluation of each is also that of the network with its own inputs."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
-    monkeypatch.setattr(winograd, "_FEWEST_POSITIONS", 1)
-    rows, parts, counts = [], [], collections.Counter()
-    for (n, ko, suicide, friendly), some in games_by_rules().items():
-        if n == size:
-            rows += some
-            counts[ko] += len(some)
-            parts.append(observed(go.Rules(size, ko, suicide, remember=True), friendly, some))
-    assert counts == POSITIONS_OF[size]
-    legal, inputs = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-    padded = jax.tree.map(lambda x: np.resize(x, (max(42, len(x)), *x.shape[1:])), inputs)
-    outputs = jax.device_get(evaluating(size)(golden_network()[1], padded))
-    greatest = collections.defaultdict(collections.Counter)
-    for i, row in enumerate(rows):
-        for name, output in outputs.items():
-            of_row = jax.tree.map(lambda x, i=i: x[i], output)
-            greatest[name] |= differences(row, legal[i], of_row)
-    for name, found in greatest.items():
-        bounds = BOUNDS if size == 9 else ON_LARGER_BOARDS
-        bounds = IN_BFLOAT16 if name == "bfloat16" else bounds
-        assert all(found[kind] <= bound for kind, bound in bounds.items()), (name, dict(found))
+    for rules, friendly, rows, (legal, inputs) in golden_positions(size):
+        is_legal, found = observed(rules, friendly, rows)
+        np.testing.assert_array_equal(is_legal, legal)
+        np.testing.assert_array_equal(found.planes, inputs.planes)
+        np.testing.assert_allclose(found.global_inputs, inputs.global_inputs, atol=1e-6)
+        assert found.optimism is None
 
 
 # --- in a search --------------------------------------------------------------------------
