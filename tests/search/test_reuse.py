@@ -262,29 +262,31 @@ def test_a_search_prunes_for_its_new_nodes():
 
 
 def test_a_tree_of_another_position_is_reported_and_isolated():
-    tree = RUN_NOISY(empty(NOISY), CODES, jax.random.key(0)).tree
+    tree = SHALLOW(empty(SHALLOW.config), CODES, jax.random.key(0)).tree
     codes = CODES.copy()
-    right = RUN_NOISY(tree, codes, jax.random.key(1))
+    right = SHALLOW(tree, codes, jax.random.key(1))
     codes[2] += 8
-    wrong = RUN_NOISY(tree, codes, jax.random.key(1))
+    wrong = SHALLOW(tree, codes, jax.random.key(1))
     assert wrong.ok.tolist() == [True, True, False, True, True]
     others = np.arange(NUM_TREES) != 2
     for name in ("visits", "q", "value", "policy_target"):
         np.testing.assert_array_equal(
             np.asarray(getattr(wrong, name))[others], np.asarray(getattr(right, name))[others]
         )
-    new = RUN_NOISY(empty(NOISY), codes, jax.random.key(1))  # the new tree that it gets instead
+    new = SHALLOW(
+        empty(SHALLOW.config), codes, jax.random.key(1)
+    )  # the new tree that it gets instead
     np.testing.assert_array_equal(wrong.visits[2], new.visits[2])
     check_consistent(wrong.tree)
 
 
 def test_visits_that_could_overflow_sums_are_dropped():
-    tree = host(RUN_NOISY(empty(NOISY), CODES, jax.random.key(0)).tree)
+    tree = host(SHALLOW(empty(SHALLOW.config), CODES, jax.random.key(0)).tree)
     roots = np.arange(NUM_TREES) * tree.capacity
     most = MAX_VISITS - SIMULATIONS + 1
     visits = tree.visits.copy()
     visits[roots] = [*[most] * 2, *[most + 1] * 3]
-    result = RUN_NOISY(tree.replace(visits=visits), CODES, jax.random.key(1))
+    result = SHALLOW(tree.replace(visits=visits), CODES, jax.random.key(1))
     after = np.asarray(result.tree.visits)[roots]
     expected = MAX_VISITS + 1
     assert after.tolist() == [expected, expected, *[SIMULATIONS + 1] * 3]

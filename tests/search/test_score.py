@@ -30,7 +30,18 @@ from tests.search.comparing import compare_searches, compare_trees, tie_seeds
 from tests.search.evaluators import hash_evaluate
 
 NUM_TREES, SIMULATIONS = 5, 120
-EVALUATE = random_tree.with_scores(hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6))
+SCORES = random_tree.with_scores(hash_evaluate(random_tree.NUM_ACTIONS, 1.5, 0.6))
+SPOILT = np.uint32(106)
+
+
+def all_but_one(params, key, codes):
+    """Scores of all codes but `SPOILT`, whose mean is nan."""
+    evaluated = SCORES(params, key, codes)
+    means = jnp.where(codes == SPOILT, jnp.nan, evaluated.score[:, 0])
+    return evaluated._replace(score=evaluated.score.at[:, 0].set(means))
+
+
+EVALUATE = all_but_one
 PLAIN = random_tree.Plain(EVALUATE)
 CODES = np.random.RandomState(7).randint(1, 2**31, NUM_TREES).astype(np.uint32)
 
@@ -116,6 +127,13 @@ FORMS = {
 }
 
 
+@functools.cache
+def searcher(name):
+    rule, _, settings = FORMS[name]
+    config = SearchConfig(SIMULATIONS, select=rule, **settings)
+    return random_tree.compiled_search(EVALUATE, config, NUM_TREES, random_tree.SCORED)
+
+
 def form(name):
     thorough = name != "katago's"
     return pytest.param(name, marks=pytest.mark.thorough if thorough else ())
@@ -125,10 +143,11 @@ def form(name):
 def test_equal_to_the_plain_search_at_every_node(name):
     rule, plain_rule, settings = FORMS[name]
     config = SearchConfig(SIMULATIONS, select=rule, **settings)
-    run = random_tree.compiled_search(EVALUATE, config, NUM_TREES, random_tree.SCORED)
     options = {**settings, "utility": random_tree.PLAIN_UTILITY}
     key = jax.random.key(2)
-    result, forest = compare_searches(run, CODES, key, config, PLAIN, plain_rule, **options)
+    result, forest = compare_searches(
+        searcher(name), CODES, key, config, PLAIN, plain_rule, **options
+    )
     for b, nodes in enumerate(forest):
         # The reported values are results without utilities.
         sums = nodes[0].own_sum + nodes[0].value_sum.sum()
@@ -200,16 +219,10 @@ def test_a_root_plays_by_utilities_and_reports_results():
 
 
 def test_a_score_that_is_not_finite_is_told():
-    config = SearchConfig(4, select=KataGoPuct(score=UTILITY))
-
-    def spoilt(params, key, codes):
-        evaluated = EVALUATE(params, key, codes)
-        bad = jnp.where(codes == 106, jnp.nan, evaluated.score[:, 0])
-        return evaluated._replace(score=evaluated.score.at[:, 0].set(bad))
-
-    run = random_tree.compiled_search(spoilt, config, 2, random_tree.SCORED)
-    result = run(jnp.array([106, 107], jnp.uint32), jax.random.key(0))
-    assert result.ok.tolist() == [False, True]
+    codes = CODES.copy()
+    codes[0] = SPOILT
+    result = searcher("katago's")(codes, jax.random.key(0))
+    assert result.ok.tolist() == [False, True, True, True, True]
 
 
 def test_a_target_is_made_from_the_values_that_the_rule_saw():
@@ -219,9 +232,10 @@ def test_a_target_is_made_from_the_values_that_the_rule_saw():
     run = random_tree.compiled_search(EVALUATE, config, 4, random_tree.SCORED)
     result = run(CODES[:4], jax.random.key(1))
     seen = jax.jit(root.evaluated_edges)(result.tree)
-    expected = jax.vmap(rule.policy_target)(seen)
+    target = jax.jit(jax.vmap(rule.policy_target))
+    expected = target(seen)
     np.testing.assert_allclose(result.policy_target, expected, rtol=1e-6)
-    bare = jax.vmap(rule.policy_target)(jax.jit(lambda tree: trees.all_edges(tree, 0))(result.tree))
+    bare = target(jax.jit(lambda tree: trees.all_edges(tree, 0))(result.tree))
     assert not np.allclose(result.policy_target, bare)
 
 

@@ -207,8 +207,8 @@ def test_a_reused_tree_may_be_decided_before_the_search():
 
 
 def test_decided_by_hand():
-    tree = searcher(CONFIG)(CODES, jax.random.key(3)).tree
-    ahead = lead(searcher(CONFIG)(CODES, jax.random.key(3)).visits)
+    result = runner(CONFIG).search(jax.random.key(3), random_tree.Position(CODES))
+    tree, ahead = result.tree, lead(result.visits)
     over = np.asarray(tree.over).reshape(BATCH, -1)[:, 0]
     decided = jax.jit(root.decided)
     for left in (0, 5, int(ahead.max()) - 1, int(ahead.max())):
