@@ -1,5 +1,6 @@
 """GTP: the protocol's lines, the engine's answers, and robustness against any input."""
 
+import dataclasses
 import functools
 import io
 import random
@@ -30,7 +31,17 @@ SMALL = gtp.GtpConfig(size=5, simulations=16, seed=3)
 ANSWER = re.compile(r"[=?]\d*(?: ?[^\n]+)?(?:\n[^\n]+)*\n\n")
 
 
-searcher = functools.cache(gtp_search.TreeSearcher)
+FIRST = {}  # by config, without its seed
+PROGRAMS = "_runner", "_timed", "_to_search", "_move_fields", "_reroot"
+
+
+@functools.cache
+def searcher(rules, config, *more, made_by=gtp_search.TreeSearcher):
+    """A searcher with the programs of the first one whose config differs only in the seed."""
+    own = made_by(rules, config, *more)
+    first = FIRST.setdefault((rules, dataclasses.replace(config, seed=0), *more), own)
+    vars(own).update({name: vars(first)[name] for name in PROGRAMS})
+    return own
 
 
 @pytest.fixture
