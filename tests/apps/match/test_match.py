@@ -36,7 +36,7 @@ def troubled(tmp_path_factory):
     )
     opponent = scripted("5:b2", "5:b2", "7:resign", "8:pass")
     command = [sys.executable, "-m", "gozero.apps.cli"]
-    command += arguments(folder / "run", player, opponent, "--games", "9", "--timeout", "6")
+    command += arguments(folder / "run", player, opponent, "--games", "9", "--timeout", "4")
     command += ["--parallel", "3", "--retries", "1", "--crash", "void"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -45,7 +45,7 @@ def troubled(tmp_path_factory):
 
 TROUBLE = {  # game: result, player's points, how it ended, and why; the player is Black if even
     0: ("B+9", 1.0, "score", ""),
-    1: ("B+F", 0.0, "forfeit", "White gave no move: .* no answer to 'genmove w' in 6 s"),
+    1: ("B+F", 0.0, "forfeit", "White gave no move: .* no answer to 'genmove w' in 4 s"),
     2: ("Void", None, "void", "Black died: Scripted 1: ended at 'genmove b' .exit status 7"),
     3: ("B+F", 0.0, "forfeit", "White gave no move: .*'what\\?'; expected = or \\?"),
     4: ("W+F", 0.0, "forfeit", "Black made an illegal move: B2 is occupied"),
