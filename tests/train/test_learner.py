@@ -94,8 +94,13 @@ def test_the_value_is_for_the_player_to_move(rows):
     black_wins = jnp.where(rows.position.to_play == 0, 1.0, -1.0)
     state, _ = train(rows.replace(outcome=black_wins), calls=75)
     few = rows.take(jnp.arange(32))
-    inputs, _ = jax.vmap(lambda row: replay.example(RULES, "compact", row, jnp.int32(0)))(few)
-    value = network.apply(SHAPE, state.params, inputs).value
+
+    @jax.jit
+    def value_of(params, rows):
+        example = lambda row: replay.example(RULES, "compact", row, jnp.int32(0))[0]
+        return network.apply(SHAPE, params, jax.vmap(example)(rows)).value
+
+    value = value_of(state.params, few)
     assert np.all(np.sign(value) == np.sign(black_wins[:32]))
 
 
