@@ -20,7 +20,7 @@ DEPTH = 12
     ("size", "split", "ko", "suicide"),
     [
         pytest.param(2, 3, "positional", False, marks=pytest.mark.thorough),
-        (3, 8, "positional", False),
+        pytest.param(3, 8, "positional", False, marks=pytest.mark.thorough),
         pytest.param(3, 0, "positional", False, marks=pytest.mark.thorough),
         pytest.param(2, 5, "situational", False, marks=pytest.mark.thorough),
         pytest.param(3, 9, "situational", False, marks=pytest.mark.thorough),

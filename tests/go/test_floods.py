@@ -14,7 +14,12 @@ from gozero.go import rules as go
 
 
 @pytest.mark.parametrize(
-    ("size", "planes"), [(5, 1), (9, 4), pytest.param(19, 4, marks=pytest.mark.slow)]
+    ("size", "planes"),
+    [
+        pytest.param(5, 1, marks=pytest.mark.thorough),
+        (9, 4),
+        pytest.param(19, 4, marks=pytest.mark.slow),
+    ],
 )
 def test_a_kernel_floods_as_a_loop_over_the_batch(size, planes, monkeypatch):
     lay, games = go.Rules(size=size).layout, 40

@@ -16,7 +16,10 @@ from gozero.go import rules as go
 from gozero.go import scoring, symmetry
 from tests.go.stepping import new_games
 
-RULES = [go.Rules(size=5), go.Rules(size=5, ko="situational", suicide=True)]
+RULES = [
+    pytest.param(go.Rules(size=5), marks=pytest.mark.thorough),
+    go.Rules(size=5, ko="situational", suicide=True),
+]
 MOVES = 40
 
 

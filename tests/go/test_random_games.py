@@ -52,7 +52,11 @@ def test_random_games_agree_with_reference_and_sgfmill(size, ko, suicide, games,
 
 @pytest.mark.parametrize(
     ("size", "ko", "suicide"),
-    [(2, "situational", False), (3, "situational", True), (3, "positional", True)],
+    [
+        (2, "situational", False),
+        pytest.param(3, "situational", True, marks=pytest.mark.thorough),
+        (3, "positional", True),
+    ],
 )
 def test_superko_holds_when_a_player_moves_twice(size, ko, suicide):
     """The turn is given away without a pass, so the player to move must be stored, not counted."""

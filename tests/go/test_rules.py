@@ -239,7 +239,10 @@ def test_with_to_play_gives_the_turn_without_a_pass():
     jax.tree.map(np.testing.assert_array_equal, same, state)
 
 
-@pytest.mark.parametrize(("ko", "suicide"), [("positional", False), ("situational", True)])
+@pytest.mark.parametrize(
+    ("ko", "suicide"),
+    [pytest.param("positional", False, marks=pytest.mark.thorough), ("situational", True)],
+)
 def test_jit_and_vmap_give_equal_results(ko, suicide):
     rules = go.Rules(size=4, ko=ko, suicide=suicide)
     alone = [go.init(rules, 0.5)]

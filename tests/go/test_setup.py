@@ -30,7 +30,7 @@ def test_number_of_legal_positions(size, expected):
     assert int(jax.jit(jax.vmap(is_legal))(every_board).sum()) == expected
 
 
-@pytest.mark.parametrize("size", [2, 4, 7])
+@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.thorough), 7])
 def test_a_board_set_up_equals_the_board_played(size):
     """From any board of random games, `from_stones` gives the same stones and atari sets."""
     rules = go.Rules(size=size, ko="situational", suicide=True)

@@ -24,6 +24,12 @@ def form(request, monkeypatch):
     stepping.stepper.cache_clear()
 
 
+BY_FORM = pytest.mark.parametrize(
+    "form", [pytest.param("tpu", marks=pytest.mark.thorough), "plain"], indirect=True
+)
+"""By default the TPU's form is in games only."""
+
+
 @pytest.fixture
 def in_kernel(monkeypatch):
     """The GPU's form, with its kernels interpreted."""
@@ -48,6 +54,7 @@ def test_games_agree_with_the_reference(form, size, ko, suicide, games, moves):
     assert counts["suicide_bans"] > 0 or not suicide
 
 
+@BY_FORM
 @pytest.mark.parametrize(
     ("split", "ko"), [(9, "situational"), pytest.param(0, "positional", marks=pytest.mark.thorough)]
 )

@@ -69,7 +69,7 @@ def test_games_of_the_library(name, size, observation, head):
     assert (config.observation, config.policy_head) == (observation, head)
 
 
-@pytest.mark.parametrize("num_actions", [3, 6])
+@pytest.mark.parametrize("num_actions", [3, pytest.param(6, marks=pytest.mark.thorough)])
 def test_a_search_takes_the_game_in_place_of_rules(num_actions):
     game = toy(num_actions)
     evaluator = network_evaluator(game)

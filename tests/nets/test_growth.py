@@ -40,7 +40,7 @@ def inputs_of(config: NetworkConfig, count: int = 5):
     ("old", "more"),
     [
         pytest.param(GO, {"channels": 13}, marks=pytest.mark.thorough),
-        (GO, {"blocks": 6}),
+        pytest.param(GO, {"blocks": 6}, marks=pytest.mark.thorough),
         pytest.param(
             GO, {"blocks": 4, "channels": 16, "dtype": "bfloat16"}, marks=pytest.mark.thorough
         ),
@@ -69,7 +69,7 @@ def test_new_parameters_have_gradients():
         output = network.apply(new, params, inputs)
         return jnp.sum(output.policy_logits**2) + jnp.sum(output.value) + jnp.sum(output.score)
 
-    gradient = jax.grad(loss)(grown)
+    gradient = jax.jit(jax.grad(loss))(grown)
     for name in ("points", "value", "pass_move", "score"):
         assert (np.abs(gradient[name]["kernel"][..., 8:16, :]) > 0).any(), name
     assert (np.abs(gradient["block_0"]["second"]["kernel"][..., 8:, :8]) > 0).any()

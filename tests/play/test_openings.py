@@ -23,7 +23,9 @@ def boards(drawn):
     return {(board.tobytes(), int(ko)) for board, ko in zip(cells, states.position.ko, strict=True)}
 
 
-@pytest.mark.parametrize(("plies", "count"), [(1, 9), (2, 72), (3, 252)])
+@pytest.mark.parametrize(
+    ("plies", "count"), [(1, 9), (2, 72), pytest.param(3, 252, marks=pytest.mark.thorough)]
+)
 def test_all_openings_come_once(plies, count):
     drawn = openings.distinct(GAME, plies, KEY, 10_000)
     assert drawn.shape == (count, plies)

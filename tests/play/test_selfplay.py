@@ -344,12 +344,13 @@ def test_komi_needs_a_game_with_points():
 
 def test_the_root_value_may_be_the_policys():
     """With PUCT the target is the visits, so only the root's own evaluation is not in it."""
-    lanes, moves = selfplay.start(CONFIG, seed=3), {}
+    plain = SelfPlayConfig(FOUR_GAME, batch=3, search=SearchConfig(8), stagger=0)
+    lanes, moves = selfplay.start(plain, seed=3), {}
     for kind in ("mean", "policy"):
-        config = dataclasses.replace(CONFIG, root_value=kind)
-        one = jax.jit(functools.partial(selfplay.move, config, EVALUATOR))
-        moves[kind] = one(EVALUATOR.params, lanes)[1]
-    count, raw = CONFIG.search.num_simulations, moves["mean"].raw_value
+        config = dataclasses.replace(plain, root_value=kind)
+        one = jax.jit(functools.partial(selfplay.move, config, FOUR_EVALUATOR))
+        moves[kind] = one(FOUR_EVALUATOR.params, lanes)[1]
+    count, raw = plain.search.num_simulations, moves["mean"].raw_value
     expected = ((count + 1) * moves["mean"].root_value - raw) / count
     np.testing.assert_allclose(moves["policy"].root_value, expected, atol=1e-3)
     assert np.abs(moves["policy"].root_value - moves["mean"].root_value).max() > 0.02

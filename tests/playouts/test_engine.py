@@ -159,7 +159,9 @@ def test_a_pass_before_the_playout_counts():
     assert result.score.tolist() == [15 - 10] * 2
 
 
-@pytest.mark.parametrize("lanes", [1, 3, 13])  # 13 are padded to 16 on a CPU
+@pytest.mark.parametrize(
+    "lanes", [1, pytest.param(3, marks=pytest.mark.thorough), 13]
+)  # 13 are padded to 16 on a CPU
 def test_a_lane_does_not_depend_on_the_others(lanes):
     rules, key = go.Rules(5), jax.random.key(7)
     positions = positions_of(random_games(5, 16, seed=1))
@@ -175,7 +177,11 @@ def test_a_lane_does_not_depend_on_the_others(lanes):
 
 @pytest.mark.parametrize(
     "lanes",
-    [pytest.param(1, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.thorough), 16, 40],
+    [
+        pytest.param(1, marks=pytest.mark.slow),
+        *(pytest.param(n, marks=pytest.mark.thorough) for n in (5, 16)),
+        40,
+    ],
 )
 def test_results_do_not_depend_on_the_number_of_lanes(lanes):
     rules, key = go.Rules(5), jax.random.key(7)
@@ -204,11 +210,11 @@ def test_the_last_lanes_of_a_block_finish_in_smaller_blocks():
 
 def test_parts_of_a_batch_with_ids_equal_the_batch():
     rules, key = go.Rules(5), jax.random.key(7)
-    positions = empty_boards(rules, 12)
+    positions = empty_boards(rules, 16)
     whole = compiled(rules)(positions, key)
     run = jax.jit(lambda positions, ids: uniform.uniform_playouts(rules, positions, key, ids=ids))
-    for part in (slice(0, 4), slice(4, 12)):
-        ids = jnp.arange(12, dtype=jnp.uint32)[part]
+    for part in (slice(0, 8), slice(8, 16)):
+        ids = jnp.arange(16, dtype=jnp.uint32)[part]
         assert_same(
             run(jax.tree.map(lambda x, part=part: x[part], positions), ids),
             jax.tree.map(lambda x, part=part: x[part], whole),

@@ -62,7 +62,7 @@ def test_the_ring_keeps_the_newest(total):
     assert held == list(range(max(0, total - 20), total))
 
 
-@pytest.mark.parametrize("capacity", [7, 10, 30])
+@pytest.mark.parametrize("capacity", [7, pytest.param(10, marks=pytest.mark.thorough), 30])
 def test_a_tpu_writes_the_same_ring(capacity, monkeypatch):
     """It writes in blocks, whichever rows are kept, at any cursor, and across the wrap-around."""
     config = dataclasses.replace(CONFIG, capacity=capacity)

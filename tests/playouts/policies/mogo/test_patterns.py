@@ -39,7 +39,12 @@ def found(games: list[ReferenceGame], points) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "size",
-    [2, 3, 7, 9, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 13, 15, 16, 19, 25))],
+    [
+        2,
+        9,
+        *(pytest.param(n, marks=pytest.mark.thorough) for n in (3, 7)),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 13, 15, 16, 19, 25)),
+    ],
 )
 def test_patterns_match_where_the_reference_has_them(size):
     rng = np.random.default_rng(size)

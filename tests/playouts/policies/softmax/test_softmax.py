@@ -235,7 +235,10 @@ def test_other_strengths_do_not_recompile():
     assert run._cache_size() == before
 
 
-@pytest.mark.parametrize("used", [(), ("capture",), ("extension", "self_atari")])
+@pytest.mark.parametrize(
+    "used",
+    [(), pytest.param(("capture",), marks=pytest.mark.thorough), ("extension", "self_atari")],
+)
 def test_neutral_features_are_left_out_and_the_games_are_the_same(used):
     rng = np.random.default_rng(2)
     given = strengths.uniform()._replace(
