@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from gozero.apps.gtp import search
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
 from gozero.apps.gtp.search import make_searcher
@@ -15,7 +16,17 @@ from gozero.go.rules import Rules
 from gozero.play.annealing import Annealing, best, learn
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import make_player
+from tests.apps.gtp.sharing import sharing
 from tests.apps.gtp.test_td import Clock
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once():
+    key = lambda rules, config, *more: (rules, config.simulations)
+    make = sharing(search.AnnealingSearcher, ("_round", "_best"), key)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "AnnealingSearcher", make)
+        yield
 
 
 def config(**more):

@@ -25,23 +25,16 @@ from gozero.nets.network import NetworkConfig
 from gozero.runs import memory
 from gozero.td import shapes
 from gozero.td import weights as shape_weights
+from tests.apps.gtp.sharing import sharing
 from tests.reference.go import BLACK, ReferenceGame
 
 SMALL = gtp.GtpConfig(size=5, simulations=16, seed=3)
 ANSWER = re.compile(r"[=?]\d*(?: ?[^\n]+)?(?:\n[^\n]+)*\n\n")
 
 
-FIRST = {}  # by config, without its seed
 PROGRAMS = "_runner", "_timed", "_to_search", "_move_fields", "_reroot"
-
-
-@functools.cache
-def searcher(rules, config, *more, made_by=gtp_search.TreeSearcher):
-    """A searcher with the programs of the first one whose config differs only in the seed."""
-    own = made_by(rules, config, *more)
-    first = FIRST.setdefault((rules, dataclasses.replace(config, seed=0), *more), own)
-    vars(own).update({name: vars(first)[name] for name in PROGRAMS})
-    return own
+WITHOUT_SEED = lambda rules, config, *more: (rules, dataclasses.replace(config, seed=0), *more)
+searcher = functools.cache(sharing(gtp_search.TreeSearcher, PROGRAMS, WITHOUT_SEED))
 
 
 @pytest.fixture

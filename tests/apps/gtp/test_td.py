@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from gozero.apps import cli
+from gozero.apps.gtp import search
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.gtp.engine import Engine
 from gozero.go.rules import Rules, init
 from gozero.td import shapes
 from gozero.td import weights as shape_weights
+from tests.apps.gtp.sharing import sharing
 from tests.apps.match.match_runs import results
 
 
@@ -32,6 +34,15 @@ def nothing(tmp_path_factory):
     path, chosen = tmp_path_factory.mktemp("shapes") / "zeros.npz", shapes.Shapes(3, largest=1)
     shape_weights.save(path, chosen, np.zeros(shapes.sharing(chosen).num_weights + 1, np.float32))
     return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once():
+    key = lambda rules, config, *more: (rules, config.simulations, config.shapes)
+    make = sharing(search.TdSearcher, ("_search", "_learn", "_best"), key)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "TdSearcher", make)
+        yield
 
 
 def config(shapes, **more):
