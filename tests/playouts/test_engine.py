@@ -405,7 +405,7 @@ def test_exports_for_each_platform_with_barriers_on_the_cpu_only():
     assert marks > counts("tpu")[1] == 0
 
 
-@pytest.mark.parametrize("size", [5, 16])
+@pytest.mark.parametrize("size", [5, pytest.param(16, marks=pytest.mark.thorough)])
 def test_exports_for_all_platforms_at_once(size):
     assert exported(go.Rules(size), ["cpu", "cuda", "tpu"]).platforms == ("cpu", "cuda", "tpu")
 

@@ -17,6 +17,9 @@ NOT_IN_PROGRAMS = {
     "evaluate_every": 0,
     "evaluate_games": 2,
     "evaluate_simulations": 1,
+    "tensorboard": False,
+    "gate_every": 10,
+    "gate_games": 100,
 }
 
 
