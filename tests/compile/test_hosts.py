@@ -65,7 +65,7 @@ PROGRAMS = {
     "rave": of_player(8, search="rave", playouts="mogo"),
     "uct, several leaves": of_player(2, search="uct", playouts="uniform", leaves=4),
 }
-DEFAULT = {("gpu", "rules"), ("tpu", "playouts")}
+DEFAULT = {("gpu", "gumbel"), ("tpu", "playouts")}
 
 
 @pytest.mark.parametrize(
