@@ -149,7 +149,12 @@ def _by_time(seconds: int, simulations: int, heuristic: str = "") -> Side:
     return Side(command=command, main_time=seconds)
 
 
-_HEURISTIC_FLAGS = " ".join(f"--{k.replace('_', '-')} {v}" for k, v in _HEURISTIC.items())
+def _flags(settings: dict) -> str:
+    return " ".join(f"--{k.replace('_', '-')} {v}" for k, v in settings.items())
+
+
+_HEURISTIC_FLAGS = _flags(_HEURISTIC)
+_TAUGHT_EXPERTS_FLAGS = _flags(_HEURISTIC | _TAUGHT | _EXPERTS)
 BY_TIME = {
     "rave-1-minute": Match(_by_time(60, 120_000), 200),
     "rave-10-minutes": Match(_by_time(600, 1_000_000), 200),
@@ -157,8 +162,12 @@ BY_TIME = {
     "heuristic-10-minutes": Match(
         _by_time(600, 1_000_000, _HEURISTIC_FLAGS), 200, (0.92, 1.0), 0.97
     ),
+    "taught-experts-1-minute": Match(_by_time(60, 120_000, _TAUGHT_EXPERTS_FLAGS), 200),
+    "taught-experts-10-minutes": Match(
+        _by_time(600, 1_000_000, _TAUGHT_EXPERTS_FLAGS), 200, (0.92, 1.0), 0.97
+    ),
 }
-"""The rows of Table 1 by time a game."""
+"""The rows of Table 1 by time a game, and the same of `taught-experts`."""
 
 
 def _large(size: int, games: int, level_0: bool) -> Match:
@@ -236,7 +245,7 @@ class AgainstGnugoConfig(MatchesConfig):
         tuple(name for name in MATCHES if name not in BY_TIME | LARGE | VERSION)
     )
     """Which matches to play. By default all but those by time a game (*-1-minute, *-10-minutes),
-    which play one game after the other, with a minute or ten for our moves of each, those on
+    with a minute or ten for our moves of each game, of which a core plays one at a time, those on
     13x13 and 19x19, and those against another version of GNU Go (*-3.7.10)."""
 
     out: pathlib.Path = setting(pathlib.Path("runs/against_gnugo"))

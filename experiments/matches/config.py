@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import ClassVar
@@ -62,7 +63,7 @@ class MatchesConfig(ExperimentConfig):
 
     parallel: int = setting(64, least=1, unit="games")
     """Games played at once, each with its own process of the opponent, if that is a program; in
-    matches with a clock only one, which has the machine to itself."""
+    matches with a clock at most one a core, which the two programs use in turn."""
 
     seed: int = seed_setting(default=1)
     """The seed of our searches."""
@@ -82,6 +83,7 @@ class MatchesConfig(ExperimentConfig):
 
     @property
     def estimate(self) -> float:
+        """Minutes on two idle cores."""
         return sum(1 + self._games(name) * self._minutes_a_game(name) for name in self.only)
 
     def _games(self, name: str) -> int:
@@ -90,8 +92,13 @@ class MatchesConfig(ExperimentConfig):
     def _minutes_a_game(self, name: str) -> float:
         match = self.MATCHES[name]
         if match.main_time is not None:
-            return match.main_time / 60
+            return match.main_time / 60 / min(self.parallel, 2)
         return self.MINUTES_A_GAME * (match.size / 9) ** 4
+
+    def _games_at_once(self, match: Match) -> int:
+        if match.main_time is None:
+            return self.parallel
+        return min(self.parallel, os.cpu_count() or 1)
 
     def match(self, name: str) -> MatchConfig:
         """The flags of a match; its player is the side that is measured."""
@@ -100,7 +107,7 @@ class MatchesConfig(ExperimentConfig):
             player=match.player,
             opponent=match.opponent,
             games=self._games(name),
-            parallel=self.parallel if match.main_time is None else 1,
+            parallel=self._games_at_once(match),
             size=match.size,
             komi=match.komi,
             openings=match.openings,

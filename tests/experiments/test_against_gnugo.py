@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shlex
 
 import pytest
@@ -89,12 +90,15 @@ def test_matches_on_larger_boards_are_those_of_the_player_strong(name):
 def test_matches_by_time_give_our_program_a_clock(name):
     config = AgainstGnugoConfig(only=(name,), parallel=16)
     match = config.match(name)
-    seconds = {"1-minute": 60, "10-minutes": 600}[name.partition("-")[2]]
+    untimed_name, minutes, _ = name.rsplit("-", 2)
+    seconds = 60 * int(minutes)
     assert (match.player.main_time, match.opponent.main_time) == (seconds, None)
-    assert (match.parallel, match.games) == (1, 200)
-    assert config.estimate == 1 + 200 * seconds / 60
+    assert (match.parallel, match.games) == (min(16, os.cpu_count()), 200)  # a core for each
+    assert config.estimate == 1 + 200 * seconds / 60 / 2
+    alone = AgainstGnugoConfig(only=(name,), parallel=1)
+    assert (alone.match(name).parallel, alone.estimate) == (1, 1 + 200 * seconds / 60)
     player = flags.parse(GtpConfig, match.player.words(7)[2:], prog="gozero gtp")
-    untimed = MATCHES[f"{name.partition('-')[0]}-1-leaf"].player
+    untimed = MATCHES[f"{untimed_name}-1-leaf"].player
     same = set(vars(player)) & set(vars(untimed)) - {"simulations"}
     assert {x: getattr(player, x) for x in same} == {x: getattr(untimed, x) for x in same}
     assert (player.size, player.seed) == (9, 7)
