@@ -170,11 +170,14 @@ BY_TIME = {
 """The rows of Table 1 by time a game, and the same of `taught-experts`."""
 
 
-def _large(size: int, games: int, level_0: bool) -> Match:
+def _strong(size: int, **more) -> Side:
     """MC-RAVE as the player `strong` of boards without a network."""
-    player = Side(**settings_of("strong", size), reuse=True, resign=-0.95)
+    return Side(**settings_of("strong", size), reuse=True, resign=-0.95, **more)
+
+
+def _large(size: int, games: int, level_0: bool) -> Match:
     opponent = Side(command=GNUGO_0 if level_0 else GNUGO)
-    return Match(player, games, opponent=opponent, size=size)
+    return Match(_strong(size), games, opponent=opponent, size=size)
 
 
 LARGE = {
@@ -183,6 +186,13 @@ LARGE = {
     for level in (0, 10)
 }
 """Larger boards, named by board and GNU Go's level."""
+LARGE_EXPERTS = {
+    f"{size}x{size}-experts": Match(
+        _strong(size, **_EXPERTS), games, opponent=_strong(size), size=size, openings=4
+    )
+    for size, games in ((13, 100), (19, 40))
+}
+"""The player of larger boards with an expert bias, against the one without."""
 VERSION = {
     f"{name}-3.7.10": dataclasses.replace(MATCHES[name], opponent=Side(command=GNUGO_3_7_10))
     for name in ("uct", "rave", "heuristic", "heuristic-10000")
@@ -220,14 +230,15 @@ MATCHES |= {
     )
     for k in (1, 10, 100, 1000)
 }
-MATCHES |= BY_TIME | LARGE | VERSION
+MATCHES |= BY_TIME | LARGE | LARGE_EXPERTS | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
 `literal` (the paper's algorithm as printed, against our default), in `literal-*` (one part
 of it), `form-*` (another form of a part), `small-k*`, `per-action-k-*` (Eq. 19 by the action's own
 visits), and `as-uct-k-*` (MC-RAVE with UCT's exploration and value of untried actions, against
 UCT); `rave-per-action-k-*` are points of Figure 5, with Eq. 19 by the action's own visits and
 otherwise as `rave-1-leaf`; `*-1-leaf` evaluate one leaf a step, as the paper's search does, where
-the matches without this ending evaluate two; those named by a board are `LARGE`. The paper is
+the matches without this ending evaluate two; those named by a board are `LARGE` and
+`LARGE_EXPERTS`. The paper is
 Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`.
 """
 
@@ -242,7 +253,7 @@ class AgainstGnugoConfig(MatchesConfig):
     QUICK: ClassVar = {"only": ("playouts",), "games": 4, "parallel": 4}
 
     only: tuple[str, ...] = setting(
-        tuple(name for name in MATCHES if name not in BY_TIME | LARGE | VERSION)
+        tuple(name for name in MATCHES if name not in BY_TIME | LARGE | LARGE_EXPERTS | VERSION)
     )
     """Which matches to play. By default all but those by time a game (*-1-minute, *-10-minutes),
     with a minute or ten for our moves of each game, of which a core plays one at a time, those on

@@ -12,6 +12,7 @@ import pytest
 from experiments.against_gnugo.config import (
     BY_TIME,
     LARGE,
+    LARGE_EXPERTS,
     MATCHES,
     VERSION,
     AgainstGnugoConfig,
@@ -84,6 +85,17 @@ def test_matches_on_larger_boards_are_those_of_the_player_strong(name):
     player = dataclasses.asdict(match.player)
     assert settings_of("strong", size).items() <= player.items()
     assert match.player.evaluator == "playout"  # there is no network for them
+
+
+@pytest.mark.parametrize("name", LARGE_EXPERTS)
+def test_an_expert_bias_is_the_only_difference_on_larger_boards(name):
+    match = MATCHES[name]
+    assert (match.player.priors, match.player.expert_bonus) == ("mm", 0.1)
+    without = dataclasses.replace(
+        match.player, priors=None, expert_bonus=None, expert_visits=match.opponent.expert_visits
+    )
+    assert without == match.opponent
+    assert match.opponent == MATCHES[name.replace("experts", "0")].player
 
 
 @pytest.mark.parametrize("name", BY_TIME)
