@@ -249,7 +249,8 @@ def _shown(
     progress.show(done, {"": names})
 
     def show(ply: int, num_open: int) -> None:
-        progress.show(done + games - num_open, {"": f"{names}, ply {ply}"})
+        numbers = {"": f"{names}, ply {ply}"}
+        progress.show(done + games - num_open, numbers, begun=num_open)
 
     return show
 

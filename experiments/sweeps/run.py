@@ -138,7 +138,7 @@ def _show(
     """
     if stop.requested:
         raise KeyboardInterrupt
-    progress.show(games - num_open, {"": f"{point.name}, ply {ply}"})
+    progress.show(games - num_open, {"": f"{point.name}, ply {ply}"}, begun=num_open)
 
 
 class _Players:

@@ -71,6 +71,7 @@ class Progress:
         numbers: Mapping[str, str] | None = None,
         to_go: float | None = None,
         now: bool = False,
+        begun: int = 0,
     ) -> None:
         """Show how many units are done, and numbers.
 
@@ -79,9 +80,10 @@ class Progress:
           numbers: name -> text; an empty name for a text that needs none.
           to_go: seconds to the end, nan if unknown; None estimates it from the pace so far.
           now: without a terminal, print the line at once instead of when it is next due.
+          begun: the number of units in work, of which the pace takes one half as done.
         """
         self.done, self._numbers = done, dict(numbers or {})
-        self._to_go = self._by_pace() if to_go is None else to_go
+        self._to_go = self._by_pace(begun) if to_go is None else to_go
         if self.live:
             return  # it is redrawn four times a second
         if now or done >= self.total or self._is_time():
@@ -92,11 +94,12 @@ class Progress:
         interval = _SAME_INTERVAL_S if self.done == self._last_done else PLAIN_INTERVAL_S
         return time.monotonic() - self._last_line >= interval
 
-    def _by_pace(self) -> float:
+    def _by_pace(self, begun: int) -> float:
         if self.done <= self._before:
             return math.nan
-        pace = (time.monotonic() - self._started) / (self.done - self._before)
-        return pace * (self.total - self.done)
+        done = self.done + min(begun, self.total - self.done) / 2
+        pace = (time.monotonic() - self._started) / (done - self._before)
+        return pace * (self.total - done)
 
     def _line(self) -> str:
         cells = [f"{name} {text}".strip() for name, text in self._numbers.items()]

@@ -53,6 +53,19 @@ def test_while_no_unit_is_done_a_line_is_printed_each_minute(clock, capsys):
     ]
 
 
+def test_half_of_the_units_in_work_count_as_done(clock, capsys):
+    with Progress("match", 20, done=4) as shown:
+        clock[0] += 60
+        for done, begun in ((5, 10), (5, 16), (4, 10), (20, 10)):
+            shown.show(done, begun=begun, now=True)
+    assert [line.split("games  ")[1] for line in capsys.readouterr().err.splitlines()] == [
+        "0:01:40 to go",  # 6 units took a minute, 10 are left
+        "0:00:53 to go",  # 8.5 and 7.5: no more than 15 can be in work
+        "-:--:-- to go",
+        "0:00:00 to go",
+    ]
+
+
 @pytest.fixture
 def terminal(monkeypatch):
     """The text that a terminal shows."""

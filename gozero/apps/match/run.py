@@ -183,12 +183,12 @@ class _Match:
                 folder.add(game, record)
                 done.append(game.game)
                 numbers["score"] = score.text(folder.games.values(), len(done) == len(todo))
-                progress.show(before + len(done), numbers)
+                progress.show(before + len(done), numbers, begun=config.parallel)
 
             def playing(games: int, ply: int) -> None:
                 if len(done) < len(todo):
                     in_play = {"in play": f"{games}, ply {ply:,}"}
-                    progress.show(before + len(done), {**numbers, **in_play})
+                    progress.show(before + len(done), {**numbers, **in_play}, begun=games)
 
             done: list[int] = []
             numbers: dict[str, str] = {}

@@ -216,7 +216,8 @@ class _Run:
         self.folder.write_manifest(self.manifest)
         self.started = time.perf_counter()
         is_complete = True  # whether the writer has all moves of the lanes
-        with runtime.StopRequest() as stop, Progress("self-play", self.config.games) as progress:
+        progress = Progress("self-play", self.config.games, done=self.writer.num_games)
+        with runtime.StopRequest() as stop, progress:
             try:
                 while self.writer.num_games < self.config.games and not stop.requested:
                     is_complete = False
@@ -247,7 +248,9 @@ class _Run:
     def _report(self, progress: Progress) -> None:
         numbers = self._numbers()
         files.add_line(self.metrics, numbers, durable=False)
-        progress.show(numbers["games"], rates(numbers))
+        # Games of an earlier session were, on average, half done when this one started.
+        begun = 0 if self.seconds_before else self.config.batch
+        progress.show(numbers["games"], rates(numbers), begun=begun)
 
     def _save_if_due(self, lanes: selfplay.SelfPlayLanes) -> None:
         """Save the state at intervals, which takes at most a twentieth of the time."""
