@@ -53,7 +53,8 @@ ONE_LEAF = "rave", "heuristic", "heuristic-10000", "taught-experts", "taught-exp
 ASKED |= {f"{name}-1-leaf": ASKED[name] for name in ONE_LEAF}
 ASKED |= {f"small-k{what}": (3000, 40, None, None) for what in SMALL_K}
 ASKED |= {f"per-action-k-{k}": (3000, 100, None, None) for k in (10, 30, 100, 1000, 10_000)}
-ASKED |= {f"rave-per-action-k-{k}": (3000, 100, None, None) for k in (30, 100, 300, 1000, 3000)}
+FIGURE_5 = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
+ASKED |= {f"rave-per-action-k-{k}": (3000, 100, None, None) for k in FIGURE_5}
 ASKED |= {f"as-uct-k-{k}": (1000, 100, None, None) for k in (1, 10, 100, 1000)}
 GNUGOS = [name for name, (_, _, must, _) in ASKED.items() if must and name != "playouts"]
 
