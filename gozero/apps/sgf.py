@@ -33,9 +33,18 @@ MAX_DEPTH = 2_000
 """Limits of a file to read: bytes, nodes and values, and the nesting of variations."""
 
 _TOKEN = re.compile(rb"[(;)]|\[[^\]\\]*+(?:\\.?[^\]\\]*+)*+\]?", re.DOTALL)
-_NAMES_ENCODING = re.compile(rb"CA\s*\[")
+_CHARSET = re.compile(rb"(?:^|[\s;\]])CA\s*\[([^\]]*)\]")
+_SYNTAX = b"(;SZ[9]C[\\])"
 _NOT_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape"}
 """Python's codecs of text that are no charsets; that of punycode takes quadratic time."""
+_ALIASES = {"windows-31j": "cp932", "x-sjis": "cp932"}
+_SUPERSETS = {
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "big5": "cp950",
+}
+"""Files with characters beyond the charset that they name are common; each is a part of these."""
 _LONGEST_QUOTE = 200  # characters of a file in an error
 
 
@@ -161,8 +170,8 @@ def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> Gam
 
     Args:
       source: the file, or its bytes.
-      encoding: that of the texts; None: as the file says (CA), else UTF-8 if it is that, else
-        Latin-1.
+      encoding: that of the file; None: what the file says (CA) if that is known, else UTF-8 if it
+        is that, else Latin-1. Bytes that are no characters in it are read as U+FFFD.
 
     Raises:
       ValueError: the file cannot be read, is not an SGF of Go, is damaged, sets up stones after
@@ -172,8 +181,12 @@ def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> Gam
     subject = "sgf" if isinstance(source, bytes) else f"sgf {source}"
     try:
         data = source if isinstance(source, bytes) else _bytes_of(pathlib.Path(source))
-        _check_bounds(data)
-        return _record(_parse(data, encoding or _encoding(data)))
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"has more than {MAX_BYTES:,} bytes")
+        # First decoded, as a character may contain the bytes of brackets, as in Shift_JIS and Big5.
+        text = data.decode(encoding or _encoding(data), "replace").encode("utf-8", "replace")
+        _check_bounds(text)
+        return _record(_parse(text))
     except OSError as error:
         raise ValueError(f"{subject}: cannot be read ({error.strerror})") from error
     except (ValueError, LookupError) as error:
@@ -189,23 +202,34 @@ def _bytes_of(path: pathlib.Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def _encoding(data: bytes) -> str | None:
-    """UTF-8 if the data do not name their encoding and are UTF-8."""
-    if _NAMES_ENCODING.search(data):
-        return None
+def _encoding(data: bytes) -> str:
+    """The charset that the data name, if it is known; else UTF-8 if they are that, else Latin-1."""
+    named = _CHARSET.search(data)
+    charset = named and _charset(named[1].decode("ascii", "replace").strip())
+    if charset:
+        return charset
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def _charset(name: str) -> str | None:
+    """Python's codec for the charset of a file whose syntax is ASCII; None: it is not known."""
+    try:
+        codec = codecs.lookup(_ALIASES.get(name.lower(), name)).name
+        if codec in _NOT_CHARSETS or _SYNTAX.decode(codec) != _SYNTAX.decode():
+            return None
+    except (LookupError, ValueError):
         return None
-    return "UTF-8"
+    return _SUPERSETS.get(codec, codec)
 
 
 def _check_bounds(data: bytes) -> None:
     """Raises:
     ValueError: the data exceeds a limit.
     """
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"has more than {MAX_BYTES:,} bytes")
     depth = 0
     for number, token in enumerate(_TOKEN.finditer(data)):
         if number == MAX_TOKENS:
@@ -215,8 +239,8 @@ def _check_bounds(data: bytes) -> None:
             raise ValueError(f"has variations nested more than {MAX_DEPTH:,} deep")
 
 
-def _parse(data: bytes, encoding: str | None) -> sgfmill.Sgf_game:
-    """The first game; a square board may be given as a rectangle, as in SZ[19:19]."""
+def _parse(data: bytes) -> sgfmill.Sgf_game:
+    """The first game, of UTF-8 text. A square board may be given as a rectangle: SZ[19:19]."""
     tree = sgf_grammar.parse_sgf_game(data)
     sizes = tree.sequence[0].get("SZ")
     if sizes and b":" in sizes[0]:
@@ -225,7 +249,7 @@ def _parse(data: bytes, encoding: str | None) -> sgfmill.Sgf_game:
             text = sizes[0].decode("ascii", "replace")
             raise ValueError(f"SZ[{text}]: the board is not square")
         sizes[0] = width
-    return sgfmill.Sgf_game.from_coarse_game_tree(tree, encoding)
+    return sgfmill.Sgf_game.from_coarse_game_tree(tree, "UTF-8")
 
 
 def _record(game: sgfmill.Sgf_game) -> GameRecord:
@@ -239,8 +263,6 @@ def _record(game: sgfmill.Sgf_game) -> GameRecord:
     kind = _raw(root, "GM", "1")
     if kind != "1":
         raise ValueError(f"GM[{kind}] is a game other than Go, which is GM[1]")
-    if codecs.lookup(root.get_encoding()).name in _NOT_CHARSETS:
-        raise ValueError(f"CA[{root.get_encoding()}] is not a charset")
     moves, comments = _moves(size, nodes)
     black_stones, white_stones = _setup(size, root)
     return GameRecord(
@@ -319,6 +341,8 @@ def _komi(root: sgfmill.Node) -> float:
         komi = float(text)
     except ValueError as error:
         raise ValueError(f"KM[{text}] is not a number") from error
+    if komi * 4 % 1 == 0 and komi * 2 % 1:
+        return 2 * komi  # quarters are of Chinese stones: 3.75 stones are 7.5 points
     return _FOX_KOMI.get(komi, komi)
 
 

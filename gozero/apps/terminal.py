@@ -29,7 +29,8 @@ analysis       show win rates, visits, leads and the expected moves
 score          show the score as the board stands, and as expected at the end
 board          show the board again
 save FILE.sgf  write the game, with the moves taken back as variations
-load FILE.sgf  read a game and continue at its end
+load FILE.sgf  read a game's main line and continue at its end; you play both
+               colours, and "move" lets the engine play
 new            start a new game with the same settings
 resign, quit"""
 

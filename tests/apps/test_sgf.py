@@ -104,7 +104,6 @@ def test_files_of_other_programs():
         (b"(;SZ[9]GM[2])", "a game other than Go"),
         (b"(;SZ[9]KM[lots])", r"KM\[lots\]"),
         (b"(;SZ[9]KM[nan])", "KM|komi"),
-        (b"(;SZ[9]CA[klingon])", "klingon"),
         (b"(;SZ[9];B[jj])", "move 1: .*'jj'"),
         (b"(;SZ[9];B[aa];W[a])", "move 2"),
         (b"(;SZ[9];B[aa]W[bb])", "both colours"),
@@ -140,9 +139,13 @@ def test_a_square_board_may_be_written_as_a_rectangle():
 
 
 @pytest.mark.parametrize(
-    ("points", "komi"), [(325, 6.5), (375, 7.5), (550, 5.5), (650, 6.5), (750, 7.5), (12, 12.0)]
+    ("points", "komi"),
+    [
+        *((325, 6.5), (375, 7.5), (550, 5.5), (650, 6.5), (750, 7.5), (12, 12.0)),
+        *((3.75, 7.5), (2.75, 5.5), (0.25, 0.5), (-1.25, -2.5), (6.5, 6.5)),
+    ],
 )
-def test_komi_in_hundredths(points, komi):
+def test_komi_in_hundredths_or_in_stones(points, komi):
     assert sgf.read(f"(;KM[{points}])".encode()).komi == komi
 
 
@@ -171,10 +174,37 @@ def test_who_plays_first(text, first):
         ("(;CA[UTF-8]PB[\u7881])".encode(), "\u7881"),
         ("(;CA[GB18030]PB[\u7881])".encode("gb18030"), "\u7881"),
         ("(;PB[\u00fc])".encode("latin-1"), "\u00fc"),
+        # The second byte of these is a backslash.
+        ("(;CA[Shift_JIS]SZ[9]PB[\u30bd];B[ee];W[cc])".encode("shift_jis"), "\u30bd"),
+        ("(;CA[Big5]PB[\u56e0\u70ba]PW[\u4e5f])".encode("big5"), "\u56e0\u70ba"),
+        # Not of the charset that the file names, but of a superset.
+        ("(;CA[GB2312]PB[\u9555])".encode("gbk"), "\u9555"),
+        ("(;CA[x-sjis]PB[\u2460])".encode("cp932"), "\u2460"),
+        # Of none, or of one that is not known, or cannot be.
+        ("(;CA[klingon]PB[\u7881])".encode(), "\u7881"),
+        ("(;CA[]PB[\u00fc])".encode("latin-1"), "\u00fc"),
+        (b"(;CA[UTF-16]PB[x])", "x"),
+        (b"(;CA[punycode]PB[x])", "x"),
+        (b"(;CA[undefined]PB[x])", "x"),
+        (b"(;CA[rot13]PB[x])", "x"),
+        # Cut within a character.
+        (b"(;CA[UTF-8]PB[\xe7\xa2];B[ee])", "\ufffd"),
     ],
 )
 def test_encodings(data, black):
     assert sgf.read(data).black == black
+
+
+def test_a_backslash_within_a_character_ends_no_move():
+    text = "(;CA[Shift_JIS]SZ[9]PB[\u30bd];B[ee];W[cc])"
+    assert sgf.read(text.encode("shift_jis")).moves == ((0, 40), (1, 20))
+
+
+def test_the_encoding_of_the_caller_takes_precedence():
+    data = "(;CA[UTF-8]PB[\u30bd])".encode("shift_jis")
+    assert sgf.read(data, "shift_jis").black == "\u30bd"
+    with pytest.raises(ValueError, match="klingon"):
+        sgf.read(data, "klingon")
 
 
 def test_a_missing_file(tmp_path):

@@ -306,8 +306,8 @@ class Server:
         leaves, open_jobs = searches.settings.leaves, dict(enumerate(self._running))
         done, steps, analyses = 0, 4, None
         while open_jobs:
-            next_visits = min(self._visits(job) for job in open_jobs.values())
-            steps = max(1, min(steps, -(-(next_visits - done) // leaves)))
+            to_do = min(self._simulations(job) for job in open_jobs.values()) - done
+            steps = max(1, min(steps, -(-to_do // leaves)))
             before = self._clock()
             running = searches.advance(running, steps)
             now, done = self._clock(), done + steps * leaves
@@ -323,14 +323,16 @@ class Server:
             open_jobs = {i: job for i, job in open_jobs.items() if i not in over}
             self._running = list(open_jobs.values())
 
-    def _visits(self, job: Job) -> int:
-        """The visits that a job requests, limited to the capacity of the trees."""
-        return min(job.query.visits or self._config.simulations, self._config.simulations)
+    def _simulations(self, job: Job) -> int:
+        """The simulations for the visits that a job requests, limited to the capacity of the trees.
+        As in KataGo the evaluation of the root is the first of the visits."""
+        visits = min(job.query.visits or self._config.simulations, self._config.simulations)
+        return max(1, visits - 1)
 
     def _is_over(self, job: Job, done: int, now: float) -> bool:
         """Whether a job has used up its visits or its time, or was terminated."""
         is_late = now - job.begun >= job.query.max_time
-        return job.ended or done >= self._visits(job) or is_late
+        return job.ended or done >= self._simulations(job) or is_late
 
     def _send_result(self, job: Job, analyses: Any, i: int, during: bool) -> None:
         from gozero.apps.analysis.answer import answer

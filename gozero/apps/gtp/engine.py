@@ -197,7 +197,9 @@ class Engine:
         self.clear()
 
     def clear(self) -> None:
-        """Clear the board: Black to play, with all of the time; the komi stays."""
+        """Clear the board: Black to play, with all of the time, and nothing to ponder; the komi
+        stays."""
+        self.stop()
         self._game, self.handicap, self.stones, self.first = None, (), ((), ()), 0
         self.game_clock.reset()
         self._warm_up()

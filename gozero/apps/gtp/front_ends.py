@@ -139,9 +139,12 @@ def _use(engine: Engine, rules: RuleSet) -> str:
 def _set_rule(engine: Engine, name: str, text: str) -> str:
     value = {"true": True, "false": False}.get(text.lower(), text)
     try:
-        return _use(engine, rule_sets.with_field(RuleSet(engine.ko, engine.suicide), name, value))
+        rules = rule_sets.with_field(RuleSet(engine.ko, engine.suicide), name, value)
     except ValueError as error:
         raise GtpFailure(str(error)) from error
+    if rules.bonus != "0":
+        raise GtpFailure("unsupported: points for handicap stones; include them in the komi")
+    return _use(engine, rules)
 
 
 def _set_kgs_rules(engine: Engine, name: str) -> str:

@@ -193,4 +193,5 @@ def _undo(engine: Engine) -> str:
         engine.game.undo()
     except ValueError as error:
         raise GtpFailure("cannot undo") from error
+    engine.stop()
     return ""

@@ -431,10 +431,12 @@ export function mount(host, { send: tell, listen }) {
       if (chosen) load(chosen);
     } });
   async function load(chosen) {
-    if (chosen.size > 1e6) return fails(`${chosen.name} is larger than 1 MB`);
-    const words = decode(new Uint8Array(await chosen.arrayBuffer()));
+    const tooLong = () => fails(`${chosen.name} is larger than 1 MB`);
+    if (chosen.size > 1e6) return tooLong();
+    const message = { do: "load", sgf: decode(new Uint8Array(await chosen.arrayBuffer())) };
+    if (JSON.stringify(message).length > 1e6) return tooLong();  // a server would end the session
     watch(null);
-    send({ do: "load", sgf: words });
+    send(message);
   }
   function decode(bytes) {  // by the file's CA, else as UTF-8
     const [, named] = /CA\s*\[\s*([\w:.-]+)\s*\]/.exec(new TextDecoder("latin1").decode(bytes)) || [];

@@ -69,6 +69,7 @@ class Session:
         self._query: str | None = None  # of the current position
         self._reviews: list[str] = []
         self._is_analysing = False
+        self._progress = ""  # of the analysis, as the board shows it
         self._analyses: dict[int, dict] = {}
 
     def put(self, message: dict | None) -> None:
@@ -355,7 +356,7 @@ class Session:
             message["result"] = self._result()
         self.tell(message)
         if self._query is not None:
-            self._thinking.cancel(self._query)
+            self._cancel_query(self._query)
             self._query = None
         if self._is_analysing and not game.ended and not _is_final(self._analyses.get(tree.at)):
             line = tree.path(tree.at)
@@ -365,7 +366,7 @@ class Session:
         """Query positions of a line of nodes; the answers are passed on to the board."""
         tree = self.tree
         progress = self._thinking.waiting_text(None, tree.game.rules) or _progress(0, len(turns))
-        self.tell({"tell": "busy", "text": progress, "of": "analysis"})
+        self._show_progress(progress)
         on_answer = functools.partial(self._on_answer, tree, line, set(turns), len(turns))
         return self._thinking.analyse(tree, tree.moves(line[-1]), turns, on_answer)
 
@@ -382,7 +383,7 @@ class Session:
         progress = _progress(count - len(turns_left), count)
         if not turns_left or "error" in answer:
             progress = ""
-        self.tell({"tell": "busy", "text": progress, "of": "analysis"})
+        self._show_progress(progress)
         if "error" in answer:
             self.tell({"tell": "error", "text": str(answer["error"])})
         elif "rootInfo" in answer:
@@ -437,8 +438,19 @@ class Session:
         """Cancel all queries, so that no more answers arrive."""
         for id_ in [self._query, *self._reviews]:
             if id_ is not None:
-                self._thinking.cancel(id_)
+                self._cancel_query(id_)
         self._query, self._reviews = None, []
+
+    def _cancel_query(self, id_: str) -> None:
+        """Cancel a query, of which the board then shows no progress."""
+        self._thinking.cancel(id_)
+        if self._progress:
+            self._show_progress("")
+
+    def _show_progress(self, text: str) -> None:
+        """Show how far the analysis is; nothing once it is over."""
+        self._progress = text
+        self.tell({"tell": "busy", "text": text, "of": "analysis"})
 
     def _busy(self, text: str) -> None:
         self.tell({"tell": "busy", "text": text})

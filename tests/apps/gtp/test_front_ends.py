@@ -259,6 +259,7 @@ def test_one_rule_is_set():
     lines = ["kata-set-rule ko situational", "kata-set-rule suicide TRUE", "kata-get-rules"]
     lines += ["kata-set-rule suicide false", "kata-set-rule scoring AREA", "kata-get-rules"]
     lines += ["kata-set-rule tax ALL", "kata-set-rule ko SPIGHT", "kata-set-rule colour red"]
+    lines += ["kata-set-rule whiteHandicapBonus N", "kata-set-rule whiteHandicapBonus 0"]
     responses = responses_to(*lines)
     assert responses[:2] + responses[3:5] == ["="] * 4
     rules = [rules_of(responses[i]) for i in (2, 5)]
@@ -267,6 +268,8 @@ def test_one_rule_is_set():
     assert responses[7:] == [
         "? ko must be SIMPLE, POSITIONAL or SITUATIONAL",
         "? Unknown rules option: colour",
+        "? unsupported: points for handicap stones; include them in the komi",
+        "=",
     ]
 
 

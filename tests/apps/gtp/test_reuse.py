@@ -163,3 +163,7 @@ def test_pondering_counts_towards_the_search(monkeypatch):
     engine.stop()
     engine.ponder(lambda: False)
     assert engine._num_searches == num_searches + 4
+    engine.genmove(0)
+    engine.clear()
+    engine.ponder(lambda: False)
+    assert engine._num_searches == num_searches + 5  # not of an empty board

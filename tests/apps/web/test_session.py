@@ -173,6 +173,24 @@ def test_a_file_is_loaded_reviewed_and_saved(board):
     board.request("analyse", on=False)
 
 
+@pytest.mark.parametrize(
+    ("begun", "progress", "ended"),
+    [
+        ({"do": "analyse", "on": True}, "searching", {"do": "analyse", "on": False}),
+        ({"do": "review"}, "0 of 5 positions", {"do": "load", "sgf": GAME}),
+    ],
+)
+def test_progress_of_a_cancelled_analysis_is_no_longer_shown(monkeypatch, begun, progress, ended):
+    board = Board()
+    board.request("load", sgf=GAME)
+    monkeypatch.setattr(board.thinking, "analyse", lambda *_: "1")  # which never answers
+    shown = lambda: [m["text"] for m in board.sent if m.get("of") == "analysis"][-1]
+    board.request(**begun)
+    assert shown() == progress
+    board.request(**ended)
+    assert shown() == ""
+
+
 def test_the_result_of_a_record_belongs_to_its_last_move(board):
     """The board shows it at the node `last`, and not at the end of any other line."""
     board.request("load", sgf=GAME)
