@@ -203,7 +203,8 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
     fields["untried_prior"] = fields["prior"][
         jnp.arange(tree.num_rows), fields["untried"].astype(jnp.int32)
     ]
-    children, num_children = trees.children_of(tree, parent)
+    blank = _moved_rows(tree, tree.children, source, jnp.zeros_like(size), NO_NODE)
+    children, num_children = trees.children_of(tree, parent, blank)
     return tree.replace(
         **fields,
         children=children,
@@ -214,7 +215,7 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
 
 
 def _moved_rows(
-    tree: Tree, x: jax.Array, source: jax.Array, size: jax.Array, blank: jax.Array
+    tree: Tree, x: jax.Array, source: jax.Array, size: jax.Array, blank: jax.Array | int
 ) -> jax.Array:
     """[R, ...]: row i is the old row source[i], or blank beyond the tree's size, i32[B].
 
@@ -319,9 +320,9 @@ def _max_count(tree: Tree, visits: jax.Array) -> jax.Array:
     """i32[B]: a bound on the visits and the AMAF visits of every action of a tree."""
 
     def highest(counts: trees.Counts) -> jax.Array:
-        by_tree = counts.visits.reshape(tree.num_trees, tree.capacity, -1)
+        of_node = jnp.max(counts.visits, axis=1).reshape(tree.num_trees, tree.capacity)
         in_use = jnp.arange(tree.capacity)[None] < tree.size[:, None]
-        return jnp.max(jnp.where(in_use[:, :, None], by_tree, 0), axis=(1, 2))
+        return jnp.max(jnp.where(in_use, of_node, 0), axis=1)
 
     count = visits
     if tree.prior_counts is not None:
@@ -350,20 +351,10 @@ def refresh_root(
     edge_prior = evaluated.prior[lanes, action]
     place = jnp.arange(child.size, dtype=jnp.int32).reshape(child.shape)
     edge_rows = jnp.where(is_child, child_row, tree.num_rows + place)
-    names = "visits", "value_sum", "squares", "scores", "value", "amaf", "prior_counts", "last_sync"
-    fields_of = lambda tree: {name: getattr(tree, name) for name in names}
-    old, old_size = jax.tree.map(lambda x: rows.read(x, row), fields_of(tree)), tree.size
-    tree = root.init_root(tree, evaluated._replace(prior=untried_prior), roots, config, draws)
-
-    def restored(old, new):
-        is_blank = is_new.reshape(-1, *[1] * (new.ndim - 1))
-        return rows.write(new, row, jnp.where(is_blank, rows.read(new, row), old))
-
-    tree = tree.replace(
-        edge_prior=rows.write(tree.edge_prior, edge_rows.reshape(-1), edge_prior.reshape(-1)),
-        size=jnp.maximum(old_size, 1),
-        **jax.tree.map(restored, old, fields_of(tree)),
-    )
+    edge_priors = rows.write(tree.edge_prior, edge_rows.reshape(-1), edge_prior.reshape(-1))
+    evaluated = evaluated._replace(prior=untried_prior)
+    tree = tree.replace(edge_prior=edge_priors)
+    tree = root.init_root(tree, evaluated, roots, config, draws, is_new)
     # A proof that came from a dropped child must be found again, so that its action is played.
     tree = backup.back_up_values(
         tree, root.root_path(tree), evaluated.proven, config.backup, look=True

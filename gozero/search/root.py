@@ -89,30 +89,40 @@ def new_trees(
     return mode.by_platform(evaluated, roots, draws, cuda=in_one_kernel, default=by_stage)
 
 
-def init_root(tree: Tree, evaluated: Evaluated, roots, config: SearchConfig, draws: Draws) -> Tree:
-    """Write the roots as node 0 of trees that are empty."""
+def init_root(
+    tree: Tree,
+    evaluated: Evaluated,
+    roots,
+    config: SearchConfig,
+    draws: Draws,
+    is_new: jax.Array | bool = True,
+) -> Tree:
+    """Write the roots as node 0 of their trees; of a tree that is not new, bool[B], the statistics
+    of the root stay, and its evaluation without the priors. (They are not read and restored, as XLA
+    would copy their arrays.)"""
     row = tree.row(ROOT)
+    new_row = jnp.where(is_new, row, row + tree.num_rows)
     tree = tree.replace(
         prior=rows.write(tree.prior, row, evaluated.prior),
-        visits=rows.write(tree.visits, row, jnp.ones_like(row)),
+        visits=rows.write(tree.visits, new_row, jnp.ones_like(row)),
         value_sum=rows.write(
-            tree.value_sum, row, values.sum_of(evaluated.value, like=tree.value_sum)
+            tree.value_sum, new_row, values.sum_of(evaluated.value, like=tree.value_sum)
         ),
-        squares=_first_squares(tree, row, evaluated),
+        squares=_first_squares(tree, new_row, evaluated),
         positions=trees.write_positions(tree, row, roots),
-        size=tree.size + 1,
-        **evaluation_fields(tree, row, evaluated),
+        size=jnp.maximum(tree.size, 1),
+        **evaluation_fields(tree, new_row, evaluated),
     )
     if tree.scores is not None and evaluated.utility is not None:
         first = values.sum_of(evaluated.utility, like=tree.scores.sums)
-        sums = rows.write(tree.scores.sums, row, first)
+        sums = rows.write(tree.scores.sums, new_row, first)
         tree = tree.replace(scores=tree.scores._replace(sums=sums))
     tree = backup.back_up_values(tree, root_path(tree), evaluated.proven, config.backup)
     if tree.is_dense:
         tree = dense.open_rows(tree, row)
         credit = None
         if config.amaf is not None:
-            own_plays = evaluated.credited[:, 0]
+            own_plays = evaluated.credited[:, 0] & jnp.reshape(is_new, (-1, 1))
             credit = dense.Credit(
                 rows.pack(own_plays)[None], evaluated.value, config.amaf.legal_only
             )

@@ -556,8 +556,9 @@ def outside(tree: Tree) -> jax.Array:
     )
 
 
-def children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(`children`, `num_children`) of trees whose nodes have these parents, i32[R].
+def children_of(tree: Tree, parent: jax.Array, blank: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(`children`, `num_children`) of trees whose nodes have these parents, i32[R]; `blank` is an
+    array like `children`, of NO_NODE.
 
     Nodes are numbered in the order of their first visits. So a sort of the nodes by parent that
     keeps their order among equals puts the lists of children one after another.
@@ -571,12 +572,12 @@ def children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
     ahead = jnp.cumsum(counts, axis=1, dtype=jnp.int32) - counts
     node = jnp.broadcast_to(jnp.arange(tree.capacity, dtype=jnp.int32)[None], parent.shape)
     key = jnp.where(parent >= 0, parent, tree.capacity)  # nodes without a parent come last
-    key, child = _sorted_pairs(key, node, tree.capacity + 1)
+    key, child = _by_parent(key, node)
     has_parent = key < tree.capacity
     owner = lanes + jnp.where(has_parent, key, ROOT)
     place = node - rows.read(ahead.reshape(-1), owner)
     children = rows.write_entries(
-        jnp.full_like(tree.children, NO_NODE),
+        blank,
         jnp.where(has_parent, owner, beyond).reshape(-1),
         jnp.where(has_parent, place, 0).reshape(-1),
         child.reshape(-1),
@@ -584,10 +585,36 @@ def children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
     return children, count.astype(tree.num_children.dtype)
 
 
-def _sorted_pairs(x: jax.Array, y: jax.Array, limit: int) -> tuple[jax.Array, jax.Array]:
-    """Pairs i32[B, N] in [0, limit), sorted along the last axis by x, then y."""
-    if limit * limit < 2**31:  # sorting a single array is several times as fast
-        pair = jnp.sort(x * limit + y, axis=-1)
-        return pair // limit, pair % limit
-    x, y = lax.sort((x, y), num_keys=2)
-    return x, y
+_SORTED_AS_ONE = 46_339
+"""The most nodes whose pairs of numbers are 31 bits; sorting one number is several times as fast as
+sorting by two."""
+
+
+def _by_parent(parent: jax.Array, node: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Pairs of i32[B, N], sorted along the last axis by parent, then node; N stands for no parent,
+    and is last."""
+    capacity = parent.shape[1]
+    if capacity <= _SORTED_AS_ONE:
+        return _sorted_as_one(parent, node)
+
+    def sort_some(parent, node):  # the others have no parent
+        few = slice(0, _SORTED_AS_ONE)
+        key, child = _sorted_as_one(jnp.minimum(parent[:, few], _SORTED_AS_ONE), node[:, few])
+        key = jnp.where(key < _SORTED_AS_ONE, key, capacity)
+        return tuple(
+            lax.dynamic_update_slice_in_dim(x, part, 0, axis=1)
+            for x, part in ((jnp.full_like(parent, capacity), key), (node, child))
+        )
+
+    def sort_all(parent, node):
+        return tuple(lax.sort((parent, node), num_keys=2))
+
+    is_small = jnp.all(parent[:, _SORTED_AS_ONE:] == capacity)
+    return lax.cond(is_small, sort_some, sort_all, parent, node)
+
+
+def _sorted_as_one(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Pairs i32[B, N] in [0, N], sorted along the last axis by x, then y."""
+    limit = x.shape[1] + 1
+    pair = jnp.sort(x * limit + y, axis=-1)
+    return pair // limit, pair % limit
