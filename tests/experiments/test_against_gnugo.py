@@ -112,9 +112,9 @@ def test_matches_by_time_give_our_program_a_clock(name):
     assert (alone.match(name).parallel, alone.estimate) == (1, 1 + 200 * seconds / 60)
     player = flags.parse(GtpConfig, match.player.words(7)[2:], prog="gozero gtp")
     untimed = MATCHES[f"{untimed_name}-1-leaf"].player
-    same = set(vars(player)) & set(vars(untimed)) - {"simulations"}
+    same = set(vars(player)) & set(vars(untimed)) - {"simulations", "leaves"}
     assert {x: getattr(player, x) for x in same} == {x: getattr(untimed, x) for x in same}
-    assert (player.size, player.seed) == (9, 7)
+    assert (player.size, player.seed, player.leaves) == (9, 7, 8)
 
 
 @pytest.mark.parametrize("name", GNUGOS)
