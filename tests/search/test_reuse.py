@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +15,12 @@ import gozero
 from gozero.hashing import mix
 from gozero.limits import MAX_VISITS
 from gozero.search import reuse, rows
+from gozero.search import search as searching
 from gozero.search import tree as trees
-from gozero.search.config import SearchConfig
+from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.rules.puct import Puct
+from gozero.search.rules.rave import Rave
 from gozero.search.search import search
 from gozero.search.tree import OptionalArrays
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
@@ -353,6 +356,39 @@ def test_trees_that_do_not_fit_are_refused():
 )
 def test_invariant_2_no_tree_sized_copy_or_select_inside_a_loop(run):
     assert moves_in_loops(run.compiled.as_text(), NUM_TREES * run.config.num_nodes) == []
+
+
+@pytest.mark.thorough  # compiles for itself
+def test_a_search_begins_without_a_copy_of_the_trees():
+    config = SearchConfig(50, capacity=501, select=Rave(), amaf=Amaf())
+    evaluator = Evaluator(evaluate, np.float32(0))
+    roots = random_tree.Position(CODES[:1])
+    tree = reuse.empty(roots, random_tree.NUM_ACTIONS, config)
+
+    def begin(tree, key):
+        return searching.begin(random_tree.GAME, evaluator, key, roots, config, tree)
+
+    jitted = jax.jit(begin, donate_argnums=0, compiler_options=AS_USERS_FUSE)
+    text = jitted.lower(tree, jax.random.key(0)).compile().as_text()
+    entry = text[text.index("ENTRY") :]  # pruning, which is inside a conditional, may copy
+    shape = rf"\[(?:1,)?501,{random_tree.NUM_ACTIONS}\]"
+    assert re.search(shape, entry)
+    assert re.findall(rf"\w+{shape}\S* (?:copy|select)\(", entry) == []
+
+
+@pytest.mark.parametrize("size", [30, 46_340, 50_000])
+def test_nodes_are_sorted_by_parent(size):
+    """Up to 46,339 nodes as one number; more in the same arrays."""
+    capacity = 50_000
+    rng = np.random.default_rng(0)
+    parent = np.full((2, capacity), capacity, np.int32)
+    parent[0, 1:size] = rng.integers(0, np.arange(1, size))
+    node = np.broadcast_to(np.arange(capacity, dtype=np.int32), parent.shape)
+    found, child = jax.jit(trees._by_parent)(parent, node)
+    order = np.argsort(parent, axis=1, kind="stable")
+    np.testing.assert_array_equal(found, np.take_along_axis(parent, order, 1))
+    has_parent = found < capacity
+    np.testing.assert_array_equal(child[has_parent], order[has_parent])
 
 
 def test_memory_is_predicted():
