@@ -49,7 +49,8 @@ def gumbel_search(
 def to_win(search: SearchConfig, num_simulations: int | None = None) -> SearchConfig:
     """The same search without exploration at the root, optionally with another `num_simulations`.
 
-    Removes Dirichlet noise, softened priors, forced playouts and a `GumbelRoot`'s Gumbel noise.
+    Removes Dirichlet noise, softened priors, forced playouts, a `GumbelRoot`'s Gumbel noise and the
+    temperature of the move.
     """
     rule: Any = search.root_select
     if isinstance(rule, GumbelRoot):
@@ -59,5 +60,5 @@ def to_win(search: SearchConfig, num_simulations: int | None = None) -> SearchCo
     if num_simulations is not None:
         search = dataclasses.replace(search, num_simulations=num_simulations, capacity=None)
     return dataclasses.replace(
-        search, root_select=rule, root_temperature=1.0, dirichlet_fraction=0.0
+        search, root_select=rule, root_temperature=1.0, dirichlet_fraction=0.0, temperature=0.0
     )

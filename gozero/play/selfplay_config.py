@@ -130,6 +130,11 @@ class SelfPlayConfig:
 
     def _check_reuse(self) -> None:
         self.search.check_with(tree=True)
+        if self.search.num_kept <= 1:
+            raise ValueError(
+                "reuse_subtree: the search has room for its own nodes only, so nothing would be "
+                "kept; use search.for_reuse, or a larger capacity"
+            )
         capacities = sorted({settings.num_nodes for settings in self.searches})
         if len(capacities) > 1:
             raise ValueError(

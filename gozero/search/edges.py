@@ -80,6 +80,11 @@ class SelectionRule:
     root_in_kernel: bool = False
     in_lanes: bool = False
 
+    @property
+    def decides_at_root(self) -> bool:
+        """Whether the rule, at a root, also chooses the move or the policy target."""
+        return self.final_action is not None or self.policy_target is not None
+
     def __call__(self, edges: Edges) -> jax.Array:
         """f32[K]: the scores, -inf where illegal."""
         raise NotImplementedError(f"{type(self).__name__} does not define scores of edges")
@@ -136,6 +141,19 @@ Rule = SelectionRule | Callable[[Edges], jax.Array]
 def as_rule(rule: Rule) -> SelectionRule:
     """The rule itself, or a plain function wrapped as a `SelectionRule`."""
     return rule if isinstance(rule, SelectionRule) else _FunctionRule(rule)
+
+
+def check_inner(rule: Rule) -> None:
+    """Check a rule that another one wraps.
+
+    Raises:
+      ValueError: at a root, it also chooses the move or the policy target, which would be lost.
+    """
+    if as_rule(rule).decides_at_root:
+        raise ValueError(
+            f"rule: {rule!r} also chooses the move or the policy target of a root, which the "
+            "other rule would leave out; expected a rule that only scores actions"
+        )
 
 
 def random_order(prior: jax.Array) -> jax.Array:

@@ -148,7 +148,8 @@ def encode(codec: Codec, positions: Any) -> tuple[jax.Array, ...]:
         columns = []
         for leaf, (name, shape) in zip(leaves, codec.leaves, strict=True):
             if name == dtype:
-                columns.append(leaf.reshape(*leaf.shape[: leaf.ndim - len(shape)], -1))
+                batch = leaf.shape[: leaf.ndim - len(shape)]
+                columns.append(leaf.reshape(*batch, int(np.prod(shape, dtype=np.int64))))
         matrices.append(jnp.concatenate(columns, axis=-1))
     return tuple(matrices)
 

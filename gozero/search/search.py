@@ -62,7 +62,10 @@ class SearchResult(NamedTuple):
     # called; the others shared an evaluation (`SearchConfig.transpositions`). Without it, None
     proven: jax.Array | None = None  # i8[B]: the root's result, see `proofs`; with `prove`
     prior: jax.Array | None = None  # f32[B, A]: the root's, with any noise; -inf where illegal
-    raw_value: jax.Array | None = None  # f32[B]: the evaluator's value of the root
+    raw_value: jax.Array | None = (
+        None  # f32[B]: the evaluator's value of the root, of a reused tree
+    )
+    # that of its own evaluation then; None for an ensemble
 
 
 class Running(NamedTuple):
@@ -474,7 +477,7 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
         if config.final_move == "eval" or config.plays_by_rule:
             final_edges = seen
         if has_utility:  # as the rule of the target has seen them
-            target_edges = edges._replace(q=seen.q, value=seen.value)
+            target_edges = edges._replace(q=seen.q, value=seen.value, raw_value=seen.raw_value)
     return SearchResult(
         action=jax.vmap(functools.partial(root.final_action, config))(keys, final_edges, gumbel),
         visits=edges.visits,

@@ -243,6 +243,8 @@ def test_rows_need_whole_searches():
         with_search(search=SearchConfig(prove=True))
     with pytest.raises(ValueError, match=r"^tree: .*GumbelRoot"):
         with_search(search=SearchConfig(root_select=GumbelRoot()), reuse_subtree=True)
+    with pytest.raises(ValueError, match="reuse_subtree: the search has room for its own nodes"):
+        with_search(search=SearchConfig(8), reuse_subtree=True)
     cap = PlayoutCap(SearchConfig(8))
     with pytest.raises(ValueError, match="reuse_subtree: searches with 9, 17 nodes"):
         with_search(search=SearchConfig(8).for_reuse, reuse_subtree=True, cap=cap)

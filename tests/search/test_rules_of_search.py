@@ -403,6 +403,7 @@ def test_positions_round_trip_through_rows():
         "a": jnp.arange(6, dtype=jnp.uint32).reshape(3, 2),
         "b": (jnp.arange(3, dtype=jnp.int8), jnp.array([True, False, True])),
         "c": jnp.arange(12, dtype=jnp.uint32).reshape(3, 2, 2),
+        "empty": jnp.zeros((3, 0), jnp.int8),
     }
     codec = rows.codec_of(positions)
     encoded = rows.encode(codec, positions)

@@ -14,7 +14,11 @@ from gozero.search.config import Amaf, SearchConfig
 from gozero.search.edges import Edges
 from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.expert import ExpertBias
+from gozero.search.rules.forced import ForcedPlayouts
+from gozero.search.rules.gumbel import GumbelRoot
+from gozero.search.rules.katago import KataGoPuct, KataGoRoot
 from gozero.search.rules.proportional import Boltzmann, Gaussian
+from gozero.search.rules.prove_first import ProveFirst
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import MinimumMse, Rave
 from gozero.search.rules.selective import Pruning, Widening
@@ -84,13 +88,37 @@ def test_widening_by_hand():
     open_of_three = lambda n: is_open(visits=three, prior=prior, total=jnp.int32(n))
     assert [open_of_three(n) for n in (18, 19)] == [False, True]
     none = jnp.zeros(4, jnp.int32)
-    assert is_open(visits=none, total=jnp.int32(0))
+    assert not is_open(visits=none, total=jnp.int32(0)), "another one has a higher prior"
     # Visited actions score by the rule; untried ones open in the order of their priors.
     np.testing.assert_array_equal(rule(one_node())[0], Ucb1(0.5)(one_node())[0])
     np.testing.assert_array_equal(rule.rank_untried(prior), prior)
     # A lost action makes room for another.
     lost = jnp.array([proofs.LOSS, 0, 0, 0], jnp.int8)
     assert is_open(visits=two, total=jnp.int32(9), proven=lost)
+
+
+def test_widening_opens_the_best_prior_first_where_it_sees_all():
+    """As a root's rule: of the untried actions, which its own rule scores alike, only the best."""
+    prior, none = jnp.array([0.2, 0.5, -jnp.inf, 0.3]), jnp.zeros(4, jnp.int32)
+    scores = Widening(Ucb1(0.5))(one_node(visits=none, total=jnp.int32(0), prior=prior))
+    assert np.isneginf(scores).tolist() == [True, False, True, True]
+    scores = Widening(Ucb1(0.5), first=1.0)(
+        one_node(visits=none.at[1].set(1), total=jnp.int32(1), prior=prior)
+    )
+    assert np.isneginf(scores).tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize("inner", [ForcedPlayouts(), KataGoRoot(), GumbelRoot()])
+@pytest.mark.parametrize("outer", [Widening, Pruning, ProveFirst])
+def test_rules_that_decide_at_the_root_are_not_wrapped(outer, inner):
+    with pytest.raises(ValueError, match=r"rule: .* also chooses the move or the policy target"):
+        outer(inner)
+
+
+@pytest.mark.parametrize("inner", [KataGoPuct(), Ucb1(1.0)])
+def test_forced_playouts_are_those_of_puct(inner):
+    with pytest.raises(ValueError, match=r"rule: .* is not a Puct"):
+        ForcedPlayouts(inner)
 
 
 def test_widening_with_many_visits():

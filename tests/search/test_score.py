@@ -225,9 +225,16 @@ def test_a_score_that_is_not_finite_is_told():
     assert result.ok.tolist() == [False, True, True, True, True]
 
 
-def test_a_target_is_made_from_the_values_that_the_rule_saw():
+@pytest.mark.parametrize(
+    "rule",
+    [
+        ForcedPlayouts(Puct(1.0, score=UTILITY), 8.0),
+        pytest.param(GumbelRoot(4, rescale=False), marks=pytest.mark.thorough),
+    ],
+    ids=["forced playouts", "gumbel"],
+)
+def test_a_target_is_made_from_the_values_that_the_rule_saw(rule):
     """With scores that outweigh the results, as many forced visits go as by values with utility."""
-    rule = ForcedPlayouts(Puct(1.0, score=UTILITY), 8.0)
     config = SearchConfig(128, select=Puct(1.0, score=UTILITY), root_select=rule)
     run = random_tree.compiled_search(EVALUATE, config, 4, random_tree.SCORED)
     result = run(CODES[:4], jax.random.key(1))

@@ -31,7 +31,8 @@ class ForcedPlayouts(SelectionRule):
     removed from the policy target by `pruned_visits`. Wu (2019), section 3.2.
 
     Raises:
-      ValueError: k is not above 0.
+      ValueError: k is not above 0, or the rule is not a `Puct`, whose bonus decides how many visits
+        were only forced.
     """
 
     rule: Puct = Puct()  # noqa: RUF009 (frozen)
@@ -39,6 +40,8 @@ class ForcedPlayouts(SelectionRule):
 
     def __post_init__(self):
         check_ranges(self, k=ABOVE_0)
+        if type(self.rule) is not Puct:
+            raise ValueError(f"rule: {self.rule!r} is not a Puct")
 
     def __call__(self, edges: Edges) -> jax.Array:
         forced = edges.visits.astype(jnp.float32) < num_forced(edges, self.k)

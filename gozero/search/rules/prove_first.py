@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.search import proofs
-from gozero.search.edges import Edges, Needs, Rule, SelectionRule, as_rule
+from gozero.search.edges import Edges, Needs, Rule, SelectionRule, as_rule, check_inner
 from gozero.search.rules.puct import Puct
 
 
@@ -22,9 +22,15 @@ class ProveFirst(SelectionRule):
 
     Attributes:
       rule: for the other actions.
+
+    Raises:
+      ValueError: the rule also chooses the move or the policy target of a root.
     """
 
     rule: Rule = Puct()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self):
+        check_inner(self.rule)
 
     def __call__(self, edges: Edges) -> jax.Array:
         scores = self.rule(edges)

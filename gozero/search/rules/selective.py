@@ -12,7 +12,7 @@ import numpy as np
 from gozero.limits import MOST_VISITS
 from gozero.runs.settings import ABOVE_0, COUNT, Range, check_ranges
 from gozero.search import proofs
-from gozero.search.edges import Edges, Needs, Rule, SelectionRule, as_rule
+from gozero.search.edges import Edges, Needs, Rule, SelectionRule, as_rule, check_inner
 from gozero.search.rules.puct import Puct
 
 
@@ -39,6 +39,7 @@ class Widening(SelectionRule):
 
     def __post_init__(self):
         check_ranges(self, first=ABOVE_0, growth=Range(1.01))
+        check_inner(self.rule)
 
     def __call__(self, edges: Edges) -> jax.Array:
         untried = edges.visits == 0
@@ -46,7 +47,9 @@ class Widening(SelectionRule):
         if edges.proven is not None:
             counts &= edges.proven != proofs.LOSS
         considered = 1 + jnp.sum(edges.total >= _thresholds(self.first, self.growth))
-        is_open = jnp.sum(counts) < considered
+        is_next = untried & edges.legal
+        is_next &= edges.prior == jnp.max(jnp.where(is_next, edges.prior, -jnp.inf))
+        is_open = is_next & (jnp.sum(counts) < considered)
         return jnp.where(untried & ~is_open, -jnp.inf, as_rule(self.rule)(edges))
 
     @property
@@ -90,6 +93,7 @@ class Pruning(SelectionRule):
 
     def __post_init__(self):
         check_ranges(self, deviations=ABOVE_0, least=COUNT)
+        check_inner(self.rule)
 
     def __call__(self, edges: Edges) -> jax.Array:
         return jnp.where(self.pruned(edges), -jnp.inf, as_rule(self.rule)(edges))

@@ -60,6 +60,18 @@ from gozero.td import weights as shape_weights
             {"search": "rave", "evaluator": "network"},
             "--search rave: only with --evaluator playout; all-moves",
         ),
+        (
+            {"search": "rave", "rave_ancestor": 20, "trees": 2},
+            "--rave-ancestor 20: not with --trees",
+        ),
+        (
+            {"search": "rave", "rave_bonus": "plain", "exploration": 0.0},
+            "--rave-bonus plain: not with --exploration 0",
+        ),
+        (
+            {"search": "gumbel", "evaluator": "playout", "first_action": True, "reuse": False},
+            "--first-action: not with --search gumbel",
+        ),
         ({"exploration": -1.0}, "--exploration -1.0: expected from 0"),
         ({"rave_k": 100.0}, "--rave-k 100.0: only with --search rave"),
         ({"search": "rave", "rave_k": 0.0}, "--rave-k 0.0: expected above 0"),
