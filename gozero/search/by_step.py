@@ -375,7 +375,10 @@ class Overlapped:
             )
         self.config, self.groups, self._evaluate = config, groups, evaluate
         self._types_of = functools.partial(
-            _host_response_types, game.num_actions, config.amaf is not None
+            _host_response_types,
+            game.num_actions,
+            config.amaf is not None,
+            config.score_utility is not None,
         )
         make_evaluator = functools.partial(_by_observations, observe)
         self._begin, self._step = _halves(game, config, make_evaluator, self._types_of)
@@ -444,15 +447,26 @@ class Overlapped:
     def _evaluate_on_host(self, types: Evaluation, request: Any) -> Evaluation:
         """The host's evaluation of (key, observations), converted to the programs' types."""
         evaluation = self._evaluate(request[1])
-        if types.played is not None and evaluation.played is None:
-            evaluation = evaluation._replace(played=np.zeros(types.played.shape, bool))
         check_evaluation(evaluation, types.prior_logits.shape)
+        if types.played is None:
+            evaluation = evaluation._replace(played=None)
+        elif evaluation.played is None:
+            evaluation = evaluation._replace(played=np.zeros(types.played.shape, bool))
+        if types.score is None:
+            evaluation = evaluation._replace(score=None)
+        elif evaluation.score is None:
+            raise ValueError(
+                "evaluate: it returns no score, which the rule needs (`Evaluation.score`)"
+            )
         return jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), evaluation, types)
 
 
-def _host_response_types(num_actions: int, first_plays: bool, request: Any) -> Evaluation:
-    """The types of the evaluation of (key, observations)."""
+def _host_response_types(
+    num_actions: int, first_plays: bool, scores: bool, request: Any
+) -> Evaluation:
+    """The types of what the search uses of the evaluation of (key, observations)."""
     count = len(jax.tree.leaves(request[1])[0])
     logits, value = jnp.zeros((count, num_actions)), jnp.zeros(count)
     played = jnp.zeros((count, 2, num_actions), bool) if first_plays else None
-    return jax.eval_shape(lambda: Evaluation(logits, value, played))
+    score = jnp.zeros((count, 2)) if scores else None
+    return jax.eval_shape(lambda: Evaluation(logits, value, played, score=score))

@@ -14,6 +14,7 @@ from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.search import evaluate, reuse, root, values
 from gozero.search import tree as trees
+from gozero.search.by_step import Overlapped
 from gozero.search.config import Amaf, Ensemble, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.forced import ForcedPlayouts
@@ -244,6 +245,29 @@ def test_a_target_is_made_from_the_values_that_the_rule_saw(rule):
     np.testing.assert_allclose(result.policy_target, expected, rtol=1e-6)
     bare = target(jax.jit(lambda tree: trees.all_edges(tree, 0))(result.tree))
     assert not np.allclose(result.policy_target, bare)
+
+
+@pytest.mark.thorough  # to compile
+@pytest.mark.parametrize("rule", [KataGoPuct(score=UTILITY), Puct()], ids=["used", "not used"])
+def test_scores_of_a_search_by_turns(rule):
+    config = SearchConfig(12, select=rule, max_depth=6)
+    hashed = jax.jit(lambda codes: EVALUATE(None, None, codes))
+    evaluate = lambda codes: jax.tree.map(np.asarray, hashed(codes))
+    key, codes = jax.random.key(3), CODES[:4]
+    by_turns = Overlapped(random_tree.SCORED, evaluate, config, groups=2)
+    actual = by_turns.search(key, random_tree.Position(codes))
+    alone = random_tree.compiled_search(EVALUATE, config, 2, random_tree.SCORED)
+    for g in range(2):
+        group = slice(2 * g, 2 * g + 2)
+        result = alone(codes[group], jax.random.fold_in(key, g))
+        for name in ("action", "visits", "q", "value"):
+            np.testing.assert_array_equal(getattr(actual, name)[group], getattr(result, name), name)
+    if config.score_utility is not None:
+        without = lambda codes: evaluate(codes)._replace(score=None)
+        with pytest.raises(ValueError, match="evaluate: it returns no score"):
+            Overlapped(random_tree.SCORED, without, config, groups=2).search(
+                key, random_tree.Position(codes)
+            )
 
 
 def test_conflicting_settings_are_refused():
