@@ -319,6 +319,18 @@ class PlayerConfig:
         Conflict("exploration heuristic", "search=gumbel", "it scores moves by its own rule"),
         Conflict("search=gumbel", "reuse", "it starts every search afresh; use --no-reuse"),
         Conflict("priors", "!evaluator=playout", "a network has its own priors"),
+        Conflict(
+            "priors",
+            "search=uct|boltzmann",
+            "they ignore priors, but for --widening",
+            unless="widening",
+        ),
+        Conflict(
+            "priors",
+            "search=rave",
+            "it ignores priors, but for --expert-bonus",
+            unless="expert_bonus expert_visits",
+        ),
         Conflict("exploration", "search=gaussian|boltzmann", "they have no exploration bonus"),
         Conflict("temperature", "!search=boltzmann", "other rules have no temperature"),
         Conflict("considered", "!search=gumbel", "the other rules consider every move"),

@@ -212,12 +212,15 @@ class Conflict(NamedTuple):
     If `given`, `first` conflicts only as a flag of the command line, at its default too: see
     `check_given`. This is for settings that would have no effect, where presets and earlier runs
     may have values.
+
+    There is no conflict where one of the conditions `unless` holds, separated by spaces.
     """
 
     first: str
     second: str
     reason: str
     given: bool = False
+    unless: str = ""
 
 
 class OfFlags:
@@ -309,7 +312,8 @@ def without_effect(config: Any) -> frozenset[str]:
 
 def _without_effect(config: Any) -> Iterator[Conflict]:
     for conflict in conflicts(type(config)):
-        if conflict.given and _holds(config, conflict.second):
+        holds = functools.partial(_holds, config)
+        if conflict.given and holds(conflict.second) and not _is_excused(conflict, holds):
             yield conflict
 
 
@@ -346,16 +350,18 @@ def conflicts(config: type) -> Iterator[Conflict]:
     fields = {field.name for field in dataclasses.fields(config)}
     for declared in getattr(config, "CONFLICTS", ()):
         for first in declared.first.split():
-            if {_name(first), _name(declared.second)} <= fields:
+            if set(map(_name, (first, declared.second, *declared.unless.split()))) <= fields:
                 yield declared._replace(first=first)
 
 
 def first_conflict(conflicts: Iterable[Conflict], holds: Callable[[str], bool]) -> Conflict | None:
     """The first conflict both of whose conditions hold, or None."""
-    return next(
-        (one for one in conflicts if holds(one.first) and holds(one.second)),
-        None,
-    )
+    hold = (one for one in conflicts if holds(one.first) and holds(one.second))
+    return next((one for one in hold if not _is_excused(one, holds)), None)
+
+
+def _is_excused(conflict: Conflict, holds: Callable[[str], bool]) -> bool:
+    return any(map(holds, conflict.unless.split()))
 
 
 def is_excluded(config: Any, name: str, by: str) -> bool:
@@ -363,6 +369,7 @@ def is_excluded(config: Any, name: str, by: str) -> bool:
     return any(
         one.first == name and _name(one.second) == by and _holds(config, one.second)
         for one in conflicts(type(config))
+        if not one.unless
     )
 
 

@@ -72,6 +72,11 @@ from gozero.td import weights as shape_weights
             {"search": "gumbel", "evaluator": "playout", "first_action": True, "reuse": False},
             "--first-action: not with --search gumbel",
         ),
+        (
+            {"search": "uct", "priors": "mm"},
+            "--priors mm: not with --search uct or boltzmann; they",
+        ),
+        ({"search": "rave", "priors": "mm"}, "--priors mm: not with --search rave; it ignores"),
         ({"exploration": -1.0}, "--exploration -1.0: expected from 0"),
         ({"rave_k": 100.0}, "--rave-k 100.0: only with --search rave"),
         ({"search": "rave", "rave_k": 0.0}, "--rave-k 0.0: expected above 0"),
