@@ -142,8 +142,8 @@ MATCHES |= {
 
 
 def _by_time(seconds: int, simulations: int, heuristic: str = "") -> Side:
-    """MC-RAVE as `_our_side` with eight leaves a step, which take little more time than one, as a
-    program with a clock; the simulations are more than it needs."""
+    """MC-RAVE as `_our_side`, as a program with a clock, with more simulations than it has time for
+    and eight leaves a step, so that more of them fit."""
     command = f"gozero gtp --size 9 --search rave --simulations {simulations} --leaves 8"
     command += f" --rave-bias 0.01 --nakade --resign -0.95 {heuristic} --seed {{game}}"
     return Side(command=command, main_time=seconds)
