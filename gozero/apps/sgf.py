@@ -33,7 +33,7 @@ MAX_DEPTH = 2_000
 """Limits of a file to read: bytes, nodes and values, and the nesting of variations."""
 
 _TOKEN = re.compile(rb"[(;)]|\[[^\]\\]*+(?:\\.?[^\]\\]*+)*+\]?", re.DOTALL)
-_CHARSET = re.compile(rb"(?:^|[\s;\]])CA\s*\[([^\]]*)\]")
+_CHARSET = re.compile(rb"(?:^|[\s;\]])CA\s*\[([^\]]{0,40})\]")
 _SYNTAX = b"(;SZ[9]C[\\])"
 _NOT_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape"}
 """Python's codecs of text that are no charsets; that of punycode takes quadratic time."""

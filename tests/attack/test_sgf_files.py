@@ -97,6 +97,12 @@ def test_codecs_that_are_no_charsets_are_not_used(codec):
     assert sgf.read(data).comment == "a-" + "z" * 2_000_000
 
 
+def test_charsets_without_an_end_are_passed_over():
+    """A search for each one's end would take quadratic time."""
+    with pytest.raises(ValueError, match="sgf: "):
+        sgf.read(b"(;" + b" CA[" * 2_000_000)
+
+
 @pytest.mark.slow
 def test_many_files():
     attack(FILES, SEED + 2)  # after this the heap has reached its largest size
