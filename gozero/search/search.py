@@ -62,10 +62,8 @@ class SearchResult(NamedTuple):
     # called; the others shared an evaluation (`SearchConfig.transpositions`). Without it, None
     proven: jax.Array | None = None  # i8[B]: the root's result, see `proofs`; with `prove`
     prior: jax.Array | None = None  # f32[B, A]: the root's, with any noise; -inf where illegal
-    raw_value: jax.Array | None = (
-        None  # f32[B]: the evaluator's value of the root, of a reused tree
-    )
-    # that of its own evaluation then; None for an ensemble
+    raw_value: jax.Array | None = None  # f32[B]: the evaluator's value of the root; of a reused
+    # root, the one from when it was a leaf. None for an ensemble
 
 
 class Running(NamedTuple):
