@@ -314,7 +314,7 @@ def test_invalid_arguments(arguments, complaint, capsys):
             [QUIET, sgf.GameRecord(5, 0.5, ())],
             "games: of sizes 3, 5; review each size separately",
         ),
-        ([sgf.GameRecord(3, 0.25, ())], "0.sgf: komi: 0.25 is not a multiple of 0.5"),
+        ([sgf.GameRecord(3, 0.3, ())], "0.sgf: komi: 0.3 is not a multiple of 0.5"),
         (
             [sgf.GameRecord(3, 0.5, ((0, 9),) * 1001)],
             "0.sgf: 1,001 moves; expected at most 400 on 3x3",
