@@ -77,7 +77,7 @@ def test_analyze(path, capsys):
     game, moves = ReferenceGame(2, "positional", suicide=True), [coords.from_gtp(2, "A1")]
     game.play(moves[0])
     policy, _ = evaluation(game, moves, 0.5)
-    assert reply["rootInfo"]["visits"] == 4
+    assert reply["rootInfo"]["visits"] == 3
     np.testing.assert_allclose(np.maximum(reply["policy"], 0), policy, atol=1e-4)
 
 

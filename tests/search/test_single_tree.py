@@ -58,7 +58,10 @@ def test_a_single_tree_equals_one_in_a_batch(case):
     [
         pytest.param("positional", {"playouts": "mm-atari"}, marks=pytest.mark.thorough),
         pytest.param("simple", {"playouts": "mogo"}, marks=pytest.mark.thorough),
-        pytest.param("simple", {"playouts": "mogo", "priors": "mm"}, marks=pytest.mark.thorough),
+        pytest.param(
+            *("simple", {"playouts": "mogo", "priors": "mm", "expert_bonus": 0.1}),
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_a_step_with_playouts_is_one_kernel(ko, flags, monkeypatch):
