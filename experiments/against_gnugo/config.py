@@ -238,8 +238,8 @@ visits), and `as-uct-k-*` (MC-RAVE with UCT's exploration and value of untried a
 UCT); `rave-per-action-k-*` are points of Figure 5, with Eq. 19 by the action's own visits and
 otherwise as `rave-1-leaf`; `*-1-leaf` evaluate one leaf a step, as the paper's search does, where
 the matches without this ending evaluate two; those named by a board are `LARGE` and
-`LARGE_EXPERTS`. The paper is
-Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in `VERSION`.
+`LARGE_EXPERTS`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in
+`VERSION`.
 """
 
 

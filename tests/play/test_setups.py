@@ -27,7 +27,7 @@ from gozero.playouts.policies.softmax import strengths
 from gozero.playouts.policies.softmax.softmax import softmax_policy
 from gozero.runs import memory
 from gozero.runs.memory import DoesNotFit
-from gozero.search.config import Amaf, Ensemble, Grandfather
+from gozero.search.config import Amaf, Ensemble, Grandfather, SearchConfig
 from gozero.search.game import Ancestors
 from gozero.search.rules.estimators import Estimators
 from gozero.search.rules.expert import ExpertBias
@@ -178,6 +178,7 @@ def test_the_even_heuristic_option(monkeypatch):
 def test_gumbel_has_no_noise_in_matches():
     search = make_setup(RULES, PlayerConfig(search="gumbel", simulations=50)).search
     assert search == to_win(gumbel_search(50))
+    assert to_win(SearchConfig(50, temperature=1.0)) == SearchConfig(50)
     assert search.root_select.scale == 0.0
     assert search.root_select.max_considered == 16
     assert search.dirichlet_fraction == 0.0

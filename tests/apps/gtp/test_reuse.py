@@ -9,6 +9,7 @@ import pytest
 from gozero.apps import host_game
 from gozero.apps.gtp import config as gtp_config
 from gozero.apps.gtp import engine as gtp_engine
+from gozero.apps.gtp import run as gtp_run
 from gozero.apps.gtp import search as gtp_search
 from gozero.go import rules as go
 from gozero.play import setups
@@ -167,3 +168,7 @@ def test_pondering_counts_towards_the_search(monkeypatch):
     engine.clear()
     engine.ponder(lambda: False)
     assert engine._num_searches == num_searches + 5  # not of an empty board
+    engine.genmove(0)
+    gtp_run._undo(engine)
+    engine.ponder(lambda: False)
+    assert engine._num_searches == num_searches + 6  # nor of a position before the move
