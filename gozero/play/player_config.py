@@ -57,7 +57,7 @@ no JAX."""
 LEARNT_POLICIES = ("mm", "balanced", "mm-atari", "balanced-atari")
 """Playout policies by learnt strengths of move features."""
 
-FILES = ("weights", "strengths", "shapes")
+FILES = ("weights", "strengths", "prior_strengths", "shapes")
 """Flags that name learnt files; evaluators record the SHA-256 of each, as weights_sha256."""
 
 _NOT_OF_TD = (
@@ -66,7 +66,7 @@ _NOT_OF_TD = (
     "heuristic_visits heuristic_amaf_visits heuristic_good_visits heuristic_eyes playout_moves "
     "first_action rave_mean rave_initial rave_bonus rave_colours rave_ancestor rave_above "
     "rave_legal expert_bonus expert_visits final_move backup prove nodes expand_after priors "
-    "temperature widening pruning score_utility"
+    "prior_strengths temperature widening pruning score_utility"
 )
 _BY_VISITS = "they need the counts of true visits only"
 _OF_RAVE = (
@@ -109,6 +109,9 @@ class PlayerConfig:
     priors: PriorsName | None = setting(None, unset="equal for all moves")
     """The priors of moves when playouts evaluate: in proportion to the strengths of move features,
     as in mm or balanced playouts."""
+
+    prior_strengths: pathlib.Path | None = setting(None, unset="those that come with the package")
+    """Strengths for these priors: a file from `python -m train.classical.mm` or `.balancing`."""
 
     nakade: bool = setting(False)
     """Whether MoGo's playouts play at the vital points of eye spaces."""
@@ -331,6 +334,7 @@ class PlayerConfig:
             "it ignores priors, but for --expert-bonus",
             unless="expert_bonus expert_visits",
         ),
+        Conflict("prior_strengths", "!priors", "all moves have the same prior"),
         Conflict("exploration", "search=gaussian|boltzmann", "they have no exploration bonus"),
         Conflict("temperature", "!search=boltzmann", "other rules have no temperature"),
         Conflict("considered", "!search=gumbel", "the other rules consider every move"),

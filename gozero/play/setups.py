@@ -228,7 +228,16 @@ def _backup(rules: Rules | Game, config: PlayerConfig) -> Operator | None:
 
 
 _OF_BIAS = (
-    *("playouts", "strengths", "priors", "nakade", "diversity", "playout_moves", "rave_colours"),
+    *(
+        "playouts",
+        "strengths",
+        "priors",
+        "prior_strengths",
+        "nakade",
+        "diversity",
+        "playout_moves",
+        "rave_colours",
+    ),
     *("rave_ancestor", "rave_legal"),
 )
 """The flags on which the bias of all-moves-as-first values depends."""
@@ -303,9 +312,11 @@ def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluato
         first_action=config.first_action,
     )
     if config.priors is not None:
-        learnt, description = strengths.load(f"{config.priors}_9")
+        file = config.prior_strengths or f"{config.priors.replace('-', '_')}_9"
+        learnt, description = strengths.load(file)
         evaluator = with_priors(rules, evaluator, softmax_policy(learnt, rules.size))
-        about = {**about, "priors": config.priors, "priors_sha256": description["sha256"]}
+        about = {**about, "priors": config.priors, "prior_strengths": str(file)}
+        about |= {"prior_strengths_sha256": description["sha256"]}
     return evaluator._replace(about={**evaluator.about, **about})
 
 

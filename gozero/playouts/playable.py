@@ -206,12 +206,17 @@ def packed_point(lay: bb.Layout, point: jax.Array) -> jax.Array:
 
 def action_of(lay: bb.Layout, move: jax.Array) -> jax.Array:
     """i32[]: the action of a packed move; size^2 for a pass, `bb.NO_POINT` for no move."""
-    bit = (move & _FIVE_BITS).astype(jnp.int32)
-    index = word_of(move).astype(jnp.int32)
-    row = index * lay.rows_per_word + bit // lay.stride
-    point = row * lay.size + bit % lay.stride
+    row, column = row_and_column(lay, move)
+    point = row * lay.size + column
     other = jnp.where(move == PASS_MOVE, lay.num_points, bb.NO_POINT)
     return jnp.where((move & IS_POINT) != 0, point, other)
+
+
+def row_and_column(lay: bb.Layout, move: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(row, column) of a packed move, i32[]; meaningless if it is not a point."""
+    bit = (move & _FIVE_BITS).astype(jnp.int32)
+    index = word_of(move).astype(jnp.int32)
+    return index * lay.rows_per_word + bit // lay.stride, bit % lay.stride
 
 
 def rows_around(rows: Any, word: jax.Array, reach: int) -> list[jax.Array]:

@@ -160,6 +160,7 @@ def test_forms_of_the_paper():
         ({"pruning": 2, "first_action": True}, "--pruning 2: not with --first-action"),
         ({"search": "gaussian", "exploration": 1.0}, "--exploration 1.0: not with --search"),
         ({"evaluator": "network", "priors": "mm"}, "--priors mm: only with --evaluator playout"),
+        ({"prior_strengths": pathlib.Path("a")}, "--prior-strengths a: only with --priors"),
         ({"search": "gumbel", "prove": True}, "--prove: not with --search gumbel"),
         ({"prove": True, "nodes": 99}, "--prove: not with --nodes"),
     ):
@@ -286,6 +287,19 @@ def test_strengths_from_a_file(tmp_path):
     shipped = make_setup(RULES, PlayerConfig(playouts="balanced")).evaluator.about
     assert shipped["strengths"] == "balanced_9"
     assert shipped["strengths_sha256"] == strengths.load("balanced_9")[1]["sha256"]
+
+
+def test_strengths_of_priors_from_a_file(tmp_path):
+    path = tmp_path / "mine.safetensors"
+    far = strengths.uniform().distance * 2
+    strengths.save(path, strengths.uniform()._replace(distance=far))
+    flags = {"search": "rave", "expert_bonus": 0.1, "priors": "mm"}
+    evaluator = make_setup(RULES, PlayerConfig(**flags, prior_strengths=path)).evaluator
+    about = {"priors": "mm", "prior_strengths": str(path), "prior_strengths_sha256": sha256(path)}
+    assert about.items() <= evaluator.about.items()
+    np.testing.assert_allclose(evaluator.params[1].distance[1:], np.log(far), rtol=1e-6)
+    shipped = make_setup(RULES, PlayerConfig(**flags)).evaluator.about
+    assert shipped["prior_strengths_sha256"] == strengths.load("mm_9")[1]["sha256"]
 
 
 def test_local_shapes_from_a_file(tmp_path):

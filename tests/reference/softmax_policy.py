@@ -58,14 +58,22 @@ def features_at(game: ReferenceGame, previous: int | None, p: int) -> dict[str, 
     """What a legal move at p is besides its shape: by the kind of feature, its number.
 
     ``contiguity`` 0 beside, 1 diagonal; ``capture`` 0 while the previous move has put own chains in
-    atari, 1 otherwise; ``extension`` 0 of such a chain, 1 of another in atari; ``self_atari`` 0.
+    atari, 1 otherwise; ``extension`` 0 of such a chain, 1 of another in atari; ``self_atari`` 0;
+    ``line`` 0 on the edge, 4 from the fifth line on; ``distance`` 0 at Coulom's distance 4 from the
+    previous move, 13 from 17 on.
     """
-    found, endangered = {}, set()
+    row, column = divmod(p, game.size)
+    from_edge = min(row, column, game.size - 1 - row, game.size - 1 - column)
+    found, endangered = {"line": min(from_edge, 4)}, set()
     if previous is not None and game.board[previous] == -game.to_play:
-        (row, column), (r, c) = divmod(p, game.size), divmod(previous, game.size)
-        distance = (row - r) ** 2 + (column - c) ** 2
-        if distance in (1, 2):
-            found["contiguity"] = distance - 1
+        dx, dy = (
+            abs(x - y) for x, y in zip((row, column), divmod(previous, game.size), strict=True)
+        )
+        distance = dx + dy + max(dx, dy)
+        if distance in (2, 3):
+            found["contiguity"] = distance - 2
+        elif distance >= 4:
+            found["distance"] = min(distance, 17) - 4
         endangered = endangered_by(game, previous)
     if captured_by(game, p):
         found["capture"] = 0 if endangered else 1

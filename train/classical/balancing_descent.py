@@ -68,7 +68,11 @@ def balance(
 
     Yields:
       The `DescentStep` after each.
+
+    Raises:
+      ValueError: as `check_start`.
     """
+    check_start(start)
     cap, rng = engine.move_cap(rules), np.random.default_rng(seed)
 
     @jax.jit
@@ -83,6 +87,18 @@ def balance(
         key = jax.random.fold_in(jax.random.key(seed), step)
         logs, bias = descend(logs, choices_of.take(valued, chosen), key, rate * (1 - step / steps))
         yield DescentStep(jax.tree.map(jnp.exp, logs), float(bias))
+
+
+def check_start(start: Strengths) -> None:
+    """Raises:
+    ValueError: strengths of features that playouts do not learn.
+    """
+    for name, ones in strengths.not_of_playouts().items():
+        if not np.array_equal(getattr(start, name), ones):
+            raise ValueError(
+                f"start: its strengths of the {name} are for priors, and playouts learn none; give "
+                "a file of train.classical.mm without them"
+            )
 
 
 def measure(rules: Rules, strengths: Strengths, valued: Valued, seed: int, count: int) -> float:
@@ -246,6 +262,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = flags.parse(BalancingConfig, argv, prog=PROG)
     with flags.exit_on_error(PROG):
         start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]
+        check_start(start)
         rules, positions, komi, is_held_out = _positions(config)
     valued = _valued(config, rules, positions, komi, start)
     held_out, train_set = (choices_of.take(valued, x) for x in (is_held_out, ~is_held_out))

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from gozero.go import bitboard as bb
@@ -35,6 +36,8 @@ from gozero.go import scoring, stacked
 from gozero.playouts import engine, playable
 from gozero.playouts.policies import atari_lanes
 from gozero.playouts.policies.softmax import softmax
+from gozero.playouts.policies.softmax import strengths as strength
+from gozero.playouts.policies.softmax.softmax import Softmax
 from gozero.playouts.policies.softmax.strengths import Strengths
 from train.classical import choices as choices_of
 from train.classical.choices import Choices
@@ -80,11 +83,17 @@ class RecordedPlayouts(NamedTuple):
     is_complete: jax.Array  # bool[B]: it has ended, by itself or at the cap
 
 
+def _policy(logs: Strengths, rules: go.Rules) -> Softmax:
+    """The playout policy of these strengths, without the features that no playout learns."""
+    learnt = jax.tree.map(jnp.exp, logs)._replace(**strength.not_of_playouts())
+    return softmax.softmax_policy(learnt, rules.size)
+
+
 def values(
     rules: go.Rules, logs: Strengths, positions: go.Position, key: jax.Array, komi, cap: int
 ) -> jax.Array:
     """f32[B]: the results of playouts by the policy, played as in searches; 1 if Black won."""
-    policy = softmax.softmax_policy(jax.tree.map(jnp.exp, logs), rules.size)
+    policy = _policy(logs, rules)
     ended = softmax.softmax_playouts(rules, positions, key, policy, max_moves=cap)
     return engine.outcomes(ended, komi)
 
@@ -102,7 +111,7 @@ def play(
       cap: moves after which a playout is cut. One that has not ended after `_num_rows(cap)` draws
         is not complete.
     """
-    policy = softmax.softmax_policy(jax.tree.map(jnp.exp, logs), rules.size)
+    policy = _policy(logs, rules)
     count = positions.to_play.shape[0]
     none, no_moves = jnp.full(count, bb.NO_POINT, jnp.int32), jnp.zeros(count, jnp.int32)
     one_draw = functools.partial(_one_draw, rules, policy, cap)
@@ -164,13 +173,16 @@ def _one_draw(rules, policy, cap, positions, previous, moves, key):
 def weighted_psi(
     lay: bb.Layout, logs: Strengths, games: RecordedPlayouts, weights: jax.Array
 ) -> Strengths:
-    """The sum over playouts of the weight f32[B] times the sum of psi; f32 per parameter."""
+    """The sum over playouts of the weight f32[B] times the sum of psi; f32 per parameter, 0 for the
+    features that no playout learns."""
 
     accepted = jnp.exp(logs.self_atari[0])
     of_rejected = -accepted / jnp.maximum(1.0 - accepted, 1e-6)
     psi_of_acceptance = jnp.where(
         accepted < 1.0, jnp.stack([jnp.float32(0), jnp.float32(1), of_rejected]), 0.0
     )
+
+    fixed = jax.tree.map(np.zeros_like, strength.not_of_playouts())
 
     def add(t, total):
         choices, is_choice, self_atari = jax.tree.map(
@@ -184,7 +196,8 @@ def weighted_psi(
         psi = jnp.where(is_choice[None], played - expected, 0.0)
         sums = choices_of.by_feature(features, weight * psi)
         acceptances = jnp.sum(weight[0] * psi_of_acceptance[self_atari], keepdims=True)
-        return jax.tree.map(jnp.add, total, sums._replace(self_atari=acceptances))
+        sums = sums._replace(self_atari=acceptances, **fixed)
+        return jax.tree.map(jnp.add, total, sums)
 
     return lax.fori_loop(0, games.length, add, jax.tree.map(jnp.zeros_like, logs))
 

@@ -59,6 +59,8 @@ class Features(NamedTuple):
     capture: jax.Array  # i32[points, N]
     extension: jax.Array  # i32[points, N]
     self_atari: jax.Array  # i32[points, N]
+    line: jax.Array  # i32[points, N]
+    distance: jax.Array  # i32[points, N]
     may: jax.Array  # bool[points, N]
 
 
@@ -70,9 +72,10 @@ def features(lay: bb.Layout, choices: Choices) -> Features:
     ]
     capturable = bb.intersection(choices.opponent, choices.in_atari)
     in_atari = bb.intersection(choices.own, choices.in_atari)
+    previous = playable.packed_point(lay, choices.previous)
     boards = (
         choices.may,
-        *softmax.contiguous(lay, playable.packed_point(lay, choices.previous)),
+        *softmax.contiguous(lay, previous),
         bb.beside(lay, capturable),
         bb.beside(lay, in_atari),
         bb.beside(lay, choices.endangered),
@@ -85,7 +88,11 @@ def features(lay: bb.Layout, choices: Choices) -> Features:
         neighbourhoods.codes(lay, *framed).astype(jnp.int32)
     ]
     capture = captures * jnp.where(bb.any_of(choices.endangered), 1, 2)[None, None]
-    parts = (classes, beside + 2 * diagonal, capture, extends * (2 - saves), self_atari, may > 0)
+    line = jnp.broadcast_to(1 + softmax.lines(lay.size)[:, :, None], classes.shape)
+    parts = (
+        *(classes, beside + 2 * diagonal, capture, extends * (2 - saves), self_atari),
+        *(line, softmax.distances(lay, previous), may > 0),
+    )
     return Features(*(x.reshape(lay.num_points, -1) for x in parts))
 
 

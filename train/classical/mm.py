@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import Literal
 
 from gozero.apps import runtime
 from gozero.runs import arrays
 from gozero.runs.settings import check, seed_setting, setting
 
 PROG = "python -m train.classical.mm"
+Feature = Literal["shape", "contiguity", "capture", "extension", "self_atari", "line", "distance"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +32,11 @@ class MmConfig:
         "moves.",
         least=1,
     )
+    features: tuple[Feature, ...] = setting(
+        ("shape", "contiguity", "capture", "extension", "self_atari"),
+        "The kinds of features to learn: by default those of playouts. The others, a point's line "
+        "and its distance from the last move, are for the priors of a search, and slow playouts.",
+    )
     iterations: int = setting(20, "Rounds of updates, each of all groups of features.", least=1)
     holdout_fraction: float = setting(
         0.1,
@@ -41,6 +48,8 @@ class MmConfig:
     EXAMPLES = (
         f"{PROG} --sgf runs/selfplay/games --out strengths.safetensors",
         f"{PROG} --sgf runs/match/games --out strengths.safetensors --first-move 9",
+        f"{PROG} --sgf runs/selfplay/games --out priors.safetensors --features shape contiguity "
+        "capture extension self_atari line distance",
     )
 
     def __post_init__(self):

@@ -59,22 +59,25 @@ class _Sums(NamedTuple):
     losses: Strengths  # f32 for each feature: sum of C_ij / E_j
 
 
-def fit(lay: bb.Layout, choices: Choices, iterations: int) -> Iterator[tuple[Strengths, Quality]]:
+def fit(
+    lay: bb.Layout, choices: Choices, iterations: int, groups: Sequence[str] = GROUPS
+) -> Iterator[tuple[Strengths, Quality]]:
     """Fit strengths: yields the initial ones, all 1, and those after each update.
 
     Args:
       lay: the layout.
       choices: [N]; to learn from.
       iterations: rounds of updates; a round updates one group after the other.
+      groups: those of GROUPS to learn; the strengths of the others stay 1.
 
     Yields:
-      (strengths, their Quality), len(GROUPS) * iterations + 1 times; the objective never falls.
+      (strengths, their Quality), len(groups) * iterations + 1 times; the objective never falls.
     """
     strengths = strength.uniform()
-    for step in range(len(GROUPS) * iterations + 1):
+    for step in range(len(groups) * iterations + 1):
         sums = _sums_of_all(lay, strengths, choices)
         yield strengths, _quality(strengths, sums, len(choices.played))
-        group = GROUPS[step % len(GROUPS)]
+        group = groups[step % len(groups)]
         strengths = strengths._replace(**{group: _updated(getattr(strengths, group), sums, group)})
 
 
@@ -146,14 +149,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = flags.parse(MmConfig, argv, prog=PROG)
     with flags.exit_on_error(PROG):
         training, holdout, num_games = _prepare(config)
-    lay, total = Rules(config.size).layout, len(GROUPS) * config.iterations
+    lay, total = Rules(config.size).layout, len(config.features) * config.iterations
     about = {"games": num_games, "choices": len(training.played), "size": config.size}
     numbers = {name: str(about[name]) for name in ("games", "choices")}
     with Progress("mm", total, "updates") as progress:
         progress.phase("compiling")
-        for step, (strengths, quality) in enumerate(fit(lay, training, config.iterations)):
+        fitting = fit(lay, training, config.iterations, config.features)
+        for step, (strengths, quality) in enumerate(fitting):
             numbers |= {"objective": f"{quality.objective:.1f}", "learnt from": _text(quality)}
-            if holdout is not None and step % len(GROUPS) == 0:
+            if holdout is not None and step % len(config.features) == 0:
                 numbers["held out"] = _text(measure(lay, holdout, strengths))
             progress.show(step, numbers, now=True)
     about["quality"] = quality._asdict()

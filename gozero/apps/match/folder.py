@@ -141,9 +141,10 @@ def _check_files(path: pathlib.Path, before: dict, current: dict) -> None:
         digest = about.get(field)
         recorded = before.get(side, {}).get(field, digest)  # old manifests may lack it
         if digest != recorded:
+            flag = f"--{side}.{name.replace('_', '-')}"
             raise ValueError(
-                f"out: {path} contains games with other {name}: --{side}.{name} {about[name]} "
-                f"had SHA-256 {recorded[:12]} and now has {digest[:12]}; name a new folder"
+                f"out: {path} contains games with other {name}: {flag} {about[name]} had "
+                f"SHA-256 {recorded[:12]} and now has {digest[:12]}; name a new folder"
             )
 
 

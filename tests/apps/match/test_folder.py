@@ -101,6 +101,7 @@ def test_a_too_long_folder_name_is_one_line():
 FLAGS = {
     "weights": {"evaluator": "network"},
     "strengths": {"playouts": "mm"},
+    "prior_strengths": {"search": "rave", "priors": "mm", "expert_bonus": 0.1},
     "shapes": {"search": "rave", "heuristic": "shape"},
 }
 
@@ -109,19 +110,18 @@ FLAGS = {
 def test_files_are_identified_by_their_contents(name, tmp_path):
     player = lambda path: Side(**FLAGS[name], **{name: path and pathlib.Path(path)})
     about = lambda path, digest: {"player": {name: path, f"{name}_sha256": digest}}
+    flag = f"--player.{name.replace('_', '-')}"
     config = MatchConfig(player=player("a.npz"), size=9, games=4, out=tmp_path / "run")
     with MatchFolder(config, about("a.npz", "0" * 64)) as folder:
         folder.write_manifest({"evaluators": about("a.npz", "0" * 64)})
         folder.add(GAME, MOVES)
-    with pytest.raises(
-        ValueError, match=f"with other {name}: --player.{name} a.npz had SHA-256 000"
-    ):
+    with pytest.raises(ValueError, match=f"with other {name}: {flag} a.npz had SHA-256 000"):
         MatchFolder(config, about("a.npz", "1" * 64))
     moved = dataclasses.replace(config, player=player("b.npz"))
     with MatchFolder(moved, about("b.npz", "0" * 64)):
         pass
     shipped = dataclasses.replace(config, player=player(None))
-    with pytest.raises(ValueError, match=rf"--player.{name} was b.npz and is None"):
+    with pytest.raises(ValueError, match=rf"{flag} was b.npz and is None"):
         MatchFolder(shipped, {})
 
 

@@ -62,7 +62,7 @@ def exact():
     for feature, amount in slope.items():
         if feature in names:
             ours.shape[names[feature]] = amount
-        else:
+        elif feature[0] in strengths.OF_PLAYOUTS:
             kind, number = feature
             getattr(ours, kind)[number] = amount
     return value, ours
@@ -183,3 +183,10 @@ def test_the_two_sets_pull_towards_the_value(target):
     ours = np.concatenate(found)
     assert np.dot(ours, expected) > 0.9 * np.linalg.norm(ours) * np.linalg.norm(expected)
     assert np.linalg.norm(ours) == pytest.approx(np.linalg.norm(expected), rel=0.25)
+
+
+def test_strengths_that_playouts_do_not_learn_are_refused():
+    start = strengths.uniform()._replace(line=np.full(5, 2, np.float32))
+    with pytest.raises(ValueError, match="start: its strengths of the line are for priors"):
+        balance.check_start(start)
+    balance.check_start(truth())

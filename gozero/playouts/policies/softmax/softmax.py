@@ -4,7 +4,8 @@
 
 where the strength of a point is the product of the strengths of its features (Coulom 2007): its 3x3
 shape, whether it is contiguous to the last move, whether it captures, extends a chain in atari, or
-puts its own chain in atari (`strengths`). The points that may be played are those of a uniform
+puts its own chain in atari, and, for priors, how far it is from the edge and from the last move
+(`strengths`). The points that may be played are those of a uniform
 playout: legal points that fill no own eye; a player passes only if there are none.
 
 Weights are rounded to integers, so that their sums do not depend on the order of addition; the
@@ -37,7 +38,7 @@ from gozero.playouts.engine import Clock, PlayoutPolicy, Playouts
 from gozero.playouts.policies import atari_lanes, chains
 from gozero.playouts.policies.atari_lanes import AtariLanes, Situation
 from gozero.playouts.policies.softmax import neighbourhoods
-from gozero.playouts.policies.softmax.strengths import Strengths
+from gozero.playouts.policies.softmax.strengths import DISTANCES, LINES, Strengths
 
 _MAX_TOTAL = 2.0**31
 """Of the weights of a board, so that rounding cannot take their sum beyond 32 bits."""
@@ -62,6 +63,9 @@ class Softmax(NamedTuple):
     """f32[3]: for points that capture nothing, then by `strengths.CAPTURES`; None: all are 1."""
     extension: jax.Array | None
     """f32[3]: for points that extend nothing, then by `strengths.EXTENSIONS`; None: all are 1."""
+    line: jax.Array | None  # f32[5]: by `strengths.LINES`; None: all are 1
+    distance: jax.Array | None
+    """f32[15]: for points at no such distance, then by `strengths.DISTANCES`; None: all are 1."""
     self_atari: jax.Array | None
     """u32[]: accepted if 32 random bits are at most this; None: always."""
 
@@ -69,8 +73,9 @@ class Softmax(NamedTuple):
 def softmax_policy(strengths: Strengths, size: int) -> Softmax:
     """The strengths, scaled so that the weights of size x size points sum to less than 2^32.
 
-    Captures, extensions and self-atari are left out if their strengths are NumPy arrays of ones, as
-    those from older files are: such playouts play the same games without them, and faster.
+    Features other than shapes and contiguity are left out if their strengths are NumPy arrays of
+    ones, as those missing in a file are: such playouts play the same games without them, and
+    faster.
     `weights` rounds to positive integers; so the weakest are least exact, and none is ruled out.
     The strength of self-atari is clipped to `LEAST_ACCEPTED` .. 1.
 
@@ -79,15 +84,17 @@ def softmax_policy(strengths: Strengths, size: int) -> Softmax:
       size: points on a side.
     """
     contiguity = _with_none(strengths.contiguity)
-    capture, extension, self_atari = map(_unless_neutral, strengths[2:])
-    capture = None if capture is None else _with_none(capture)
-    extension = None if extension is None else _with_none(extension)
+    capture, extension, self_atari, line, distance = map(_unless_neutral, strengths[2:])
+    capture, extension, distance = (
+        None if x is None else _with_none(x) for x in (capture, extension, distance)
+    )
     shape = jnp.asarray(strengths.shape, jnp.float32)
-    used = [x for x in (shape, contiguity, capture, extension) if x is not None]
+    others = contiguity, capture, extension, line, distance
+    used = [shape, *(x for x in others if x is not None)]
     largest = functools.reduce(jnp.multiply, map(jnp.max, used))
     shape = shape * (_MAX_TOTAL / (size * size) / largest)
     threshold = None if self_atari is None else _threshold(self_atari[0])
-    return Softmax(shape[neighbourhoods.classes()], contiguity, capture, extension, threshold)
+    return Softmax(shape[neighbourhoods.classes()], *others, threshold)
 
 
 def _unless_neutral(strengths: jax.Array | np.ndarray) -> jax.Array | None:
@@ -174,6 +181,7 @@ class _Around(NamedTuple):
     diagonal: jax.Array  # u32[size, B]: those diagonal to it
     captures: _Captures | None  # None if captures make no difference
     extensions: _Extensions | None  # None if extensions make none
+    distances: jax.Array | None  # i32[size, size, B]: `distances`; None if they make none
 
 
 class _Captures(NamedTuple):
@@ -202,11 +210,13 @@ class LogStrengths(NamedTuple):
     contiguity: jax.Array  # f32[3]
     capture: jax.Array | None  # f32[3]
     extension: jax.Array | None  # f32[3]
+    line: jax.Array | None  # f32[5]
+    distance: jax.Array | None  # f32[15]
 
 
 def log_strengths(policy: Softmax) -> LogStrengths:
     """The tables of `logits`: adding logarithms is faster than taking them at each leaf."""
-    return LogStrengths(*jax.tree.map(jnp.log, policy[:4]))
+    return LogStrengths(*jax.tree.map(jnp.log, policy[:6]))
 
 
 def logits(
@@ -251,7 +261,30 @@ def _look_around(lay: bb.Layout, policy: Softmax | LogStrengths, now: Situation)
         diagonal=rows(diagonal),
         captures=captures,
         extensions=extensions,
+        distances=None if policy.distance is None else distances(lay, now.last),
     )
+
+
+@functools.cache
+def lines(size: int) -> np.ndarray:
+    """i32[size, size]: the number of each point's line in `strengths.LINES`."""
+    from_edge = np.minimum(np.arange(size), np.arange(size)[::-1])
+    return np.minimum(np.minimum(from_edge[:, None], from_edge), len(LINES) - 1).astype(np.int32)
+
+
+def distances(lay: bb.Layout, move: jax.Array) -> jax.Array:
+    """Each point's distance from packed moves u32[B], as an index into `Softmax.distance`.
+
+    Returns:
+      i32[size, size, B]; 0 where it is less than the first of `strengths.DISTANCES`, and for moves
+      that are no point.
+    """
+    row, column = playable.row_and_column(lay, move)
+    dy = jnp.abs(lax.broadcasted_iota(jnp.int32, (lay.size, 1, 1), 0) - row[None, None])
+    dx = jnp.abs(lax.broadcasted_iota(jnp.int32, (1, lay.size, 1), 1) - column[None, None])
+    distance = dx + dy + jnp.maximum(dx, dy)
+    index = jnp.clip(distance, DISTANCES[0] - 1, DISTANCES[-1]) - (DISTANCES[0] - 1)
+    return jnp.where((move & playable.IS_POINT)[None, None] != 0, index, 0)
 
 
 def contiguous(lay: bb.Layout, move: jax.Array) -> tuple[bb.Board, bb.Board]:
@@ -291,6 +324,10 @@ def _factors(
         none, of_endangered, of_another = policy.extension
         factor = jnp.where(has(around.extensions.endangered), of_endangered, of_another)
         factors.append(jnp.where(has(around.extensions.points), factor, none))
+    if policy.line is not None:
+        factors.append(policy.line[lines(lay.size)][:, :, None])
+    if around.distances is not None and policy.distance is not None:
+        factors.append(policy.distance.at[around.distances].get(mode="promise_in_bounds"))
     return factors
 
 

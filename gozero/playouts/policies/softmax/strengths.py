@@ -28,12 +28,20 @@ CAPTURES = ("when chains are endangered", "otherwise")
 EXTENSIONS = ("of an endangered chain", "of another")
 """What a move at the last liberty of an own chain extends: one that the last move put in atari?"""
 
+LINES = (1, 2, 3, 4, 5)
+"""Distances of a point from the edge, 1 on the edge; the last is that and all further ones."""
+
+DISTANCES = tuple(range(4, 18))
+"""Distances |dx| + |dy| + max(|dx|, |dy|) from the last move; the last is that and all further
+ones. 2 and 3 are CONTIGUITIES."""
+
 
 class Strengths(NamedTuple):
     """A strength above 0 for each feature.
 
     A move has one shape, and at most one feature of each other field. Coulom (2007) lists the same
-    kinds for playouts: "capture", "extension", "self-atari" and "contiguity to the previous move".
+    kinds for playouts: "capture", "extension", "self-atari" and "contiguity to the previous move";
+    and for the tree also "border distance" and "distance to previous move".
     """
 
     shape: jax.Array | np.ndarray  # f32[1107]: of each class of `neighbourhoods`
@@ -43,9 +51,14 @@ class Strengths(NamedTuple):
         len(EXTENSIONS), np.float32
     )  # of each of EXTENSIONS
     self_atari: jax.Array | np.ndarray = np.ones(1, np.float32)  # the stone's chain is in atari
+    line: jax.Array | np.ndarray = np.ones(len(LINES), np.float32)  # of each of LINES
+    distance: jax.Array | np.ndarray = np.ones(len(DISTANCES), np.float32)  # of each of DISTANCES
 
 
-ABOUT_ATARI = Strengths._fields[2:]
+OF_PLAYOUTS = Strengths._fields[:5]
+"""The kinds of features that playouts learn; the others are for priors, and cost playouts time."""
+
+_LATER = Strengths._fields[2:5], Strengths._fields[5:]
 """Fields that files of earlier versions lack: there, these features make no difference."""
 
 
@@ -53,6 +66,12 @@ def uniform() -> Strengths:
     """Strengths that are all 1."""
     count = len(neighbourhoods.class_codes())
     return Strengths(np.ones(count, np.float32), np.ones(len(CONTIGUITIES), np.float32))
+
+
+def not_of_playouts() -> dict[str, np.ndarray]:
+    """Strengths that are all 1 of the features that are not OF_PLAYOUTS."""
+    ones = uniform()._asdict()
+    return {name: array for name, array in ones.items() if name not in OF_PLAYOUTS}
 
 
 def save(path: pathlib.Path, strengths: Strengths, **about: Any) -> None:
@@ -91,11 +110,10 @@ def load(path: pathlib.Path | str) -> tuple[Strengths, dict]:
 
 
 def _expected(names: frozenset[str]) -> arrays.Arrays:
-    """The arrays of a file with these names: those about atari may all be missing."""
+    """The arrays of a file with these names."""
+    missing = [fields for fields in _LATER if not names.intersection(fields)]
     expected = uniform()._asdict()
-    if not names.intersection(ABOUT_ATARI):
-        expected = {name: x for name, x in expected.items() if name not in ABOUT_ATARI}
-    return expected
+    return {name: x for name, x in expected.items() if not any(name in y for y in missing)}
 
 
 def _check(by_name: arrays.Arrays, what: str) -> None:

@@ -27,11 +27,13 @@ FEATURES = {
     "contiguity": [4.0, 1.5],
     "capture": [6.0, 2.0],
     "extension": [3.0, 0.5],
+    "line": [2.0, 1.0, 3.0, 1.5, 0.5],
+    "distance": [2.0, 1.0, 0.5, 3.0, 1.0, 1.5, 1.0, 2.0, 1.0, 0.5, 1.0, 1.5, 1.0, 0.5],
     "self_atari": [0.25],
 }
-BEFORE_THE_TRY = {kind: FEATURES[kind] for kind in ("contiguity", "capture", "extension")}
+BEFORE_THE_TRY = {kind: x for kind, x in FEATURES.items() if kind != "self_atari"}
 """A self-atari is found only when the move is tried."""
-SCALE = 4  # makes all weights whole numbers
+SCALE = 16  # makes all weights whole numbers
 
 
 def weight_of(shape: reference.Shape) -> int:
@@ -43,7 +45,9 @@ def policy_for(weigh) -> softmax.Softmax:
     """The policy whose shapes weigh what a function of canonical shapes says."""
     diagrams = [reference.shape_of(int(code)) for code in neighbourhoods.class_codes()]
     by_class = np.array([weigh(reference.canonical(lines)) for lines in diagrams], np.float32)
-    by_kind = [np.array([1.0, *FEATURES[kind]], np.float32) for kind in BEFORE_THE_TRY]
+    with_none = {kind: [1.0, *x] for kind, x in BEFORE_THE_TRY.items()}
+    with_none["line"] = FEATURES["line"]  # each point has one
+    by_kind = [np.array(x, np.float32) for x in with_none.values()]
     accepted = np.uint32(FEATURES["self_atari"][0] * 2**32)
     return softmax.Softmax(SCALE * by_class[neighbourhoods.classes()], *by_kind, accepted)
 
@@ -137,10 +141,11 @@ def test_weights_keep_the_ratios_and_their_sum_fits():
     rng = np.random.default_rng(0)
     shape = np.exp(rng.normal(0, 1.5, 1107)).astype(np.float32)
     factors = [np.array(x, np.float32) for x in ([7, 100], [30, 0.5], [0.25, 11], [0.06])]
-    learned = strengths.Strengths(shape, *factors)
+    line, distance = np.float32([1, 5, 0.1, 2, 3]), np.linspace(0.2, 9, 14, dtype=np.float32)
+    learned = strengths.Strengths(shape, *factors, line=line, distance=distance)
     for size in (2, 9, 19, 25):
         policy = softmax.softmax_policy(learned, size)
-        largest = [float(np.max(np.asarray(x, np.float64))) for x in policy[:4]]
+        largest = [float(np.max(np.asarray(x, np.float64))) for x in policy[:6]]
         assert size * size * np.prod(largest) < 0.51 * 2**32
         exact = shape.astype(np.float64)[neighbourhoods.classes()]
         np.testing.assert_allclose(
@@ -148,6 +153,8 @@ def test_weights_keep_the_ratios_and_their_sum_fits():
         )
         for found, given in zip(policy[1:4], factors[:3], strict=True):
             np.testing.assert_array_equal(found, [1, *given])
+        np.testing.assert_array_equal(policy.line, line)
+        np.testing.assert_array_equal(policy.distance, [1, *distance])
         assert int(policy.self_atari) == pytest.approx(0.06 * 2**32, rel=1e-5)
     for given in (1e-9, 1.0, 3.0):
         policy = softmax.softmax_policy(learned._replace(self_atari=jnp.array([given])), 9)
@@ -171,7 +178,7 @@ def test_weights_are_rounded_and_none_is_ruled_out():
     for code in neighbourhoods.class_codes():
         lines = reference.canonical(reference.shape_of(int(code)))
         by_shape[lines] = float(policy.shape[int(code)])
-    factor = dict(zip(BEFORE_THE_TRY, (x.tolist() for x in factors), strict=False))
+    factor = {kind: x.tolist() for kind, x in zip(BEFORE_THE_TRY, factors[:3], strict=False)}
     num_least = 0
     for game, before, weights in zip(games, previous, actual, strict=True):
         before = None if before < 0 else int(before)
@@ -237,7 +244,11 @@ def test_other_strengths_do_not_recompile():
 
 @pytest.mark.parametrize(
     "used",
-    [(), pytest.param(("capture",), marks=pytest.mark.thorough), ("extension", "self_atari")],
+    [
+        (),
+        pytest.param(("capture", "line"), marks=pytest.mark.thorough),
+        ("extension", "distance", "self_atari"),
+    ],
 )
 def test_neutral_features_are_left_out_and_the_games_are_the_same(used):
     rng = np.random.default_rng(2)
@@ -247,8 +258,8 @@ def test_neutral_features_are_left_out_and_the_games_are_the_same(used):
     )
     without = softmax.softmax_policy(given, 5)
     with_all = softmax.softmax_policy(jax.tree.map(jnp.asarray, given), 5)
-    left_out = [x is None for x in without[2:]]
-    assert left_out == [name not in used for name in ("capture", "extension", "self_atari")]
+    left_out = {name for name, x in without._asdict().items() if x is None}
+    assert left_out == set(FEATURES) - {"contiguity"} - set(used)
     assert all(x is not None for x in with_all)
     positions = positions_of(random_games(5, 11, seed=2))
     results = [playing(5)(policy, positions, jax.random.key(1)) for policy in (without, with_all)]
@@ -366,8 +377,8 @@ def test_it_exports_for_all_platforms():
 
 def test_strengths_round_trip(tmp_path):
     shape = np.linspace(0.1, 9, 1107, dtype=np.float32)
-    factors = [np.array(x, np.float32) for x in ([2, 3], [4, 5], [6, 7], [0.5])]
-    saved = strengths.Strengths(shape, *factors)
+    by_kind = [2, 3], [4, 5], [6, 7], [0.5], [1, 2, 3, 4, 5], range(1, 15)
+    saved = strengths.Strengths(shape, *(np.array(x, np.float32) for x in by_kind))
     strengths.save(tmp_path / "a.safetensors", saved, command="x", size=9)
     found, about = strengths.load(tmp_path / "a.safetensors")
     jax.tree.map(np.testing.assert_array_equal, found, saved)
@@ -375,7 +386,7 @@ def test_strengths_round_trip(tmp_path):
     assert about["size"] == 9
 
 
-def test_files_without_features_of_atari_load_as_if_these_were_neutral(tmp_path):
+def test_files_without_later_features_load_as_if_these_were_neutral(tmp_path):
     plain = {name: x for name, x in strengths.uniform()._asdict().items() if x.size != 1}
     earlier = {name: 2 * plain[name] for name in ("shape", "contiguity")}
     arrays.write(tmp_path / "a.safetensors", "strengths", earlier, {})
@@ -385,6 +396,11 @@ def test_files_without_features_of_atari_load_as_if_these_were_neutral(tmp_path)
     arrays.write(tmp_path / "b.safetensors", "strengths", plain, {})  # one of three is missing
     with pytest.raises(ValueError, match="self_atari"):
         strengths.load(tmp_path / "b.safetensors")
+    of_playouts = {name: 3 * getattr(strengths.uniform(), name) for name in strengths.OF_PLAYOUTS}
+    arrays.write(tmp_path / "c.safetensors", "strengths", of_playouts, {})
+    found, _ = strengths.load(tmp_path / "c.safetensors")
+    expected = strengths.uniform()._replace(**of_playouts)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
 def test_packaged_strengths_record_how_they_were_made():
