@@ -12,6 +12,7 @@ kept. A checkpoint that cannot be read is skipped, and renamed to 000040.damaged
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import hashlib
 import json
@@ -113,11 +114,13 @@ def save(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Check
 
 
 def begin(folder: pathlib.Path, iteration: int, state: Any, about: dict) -> Future[Checkpoint]:
-    """`save` a copy in the host's memory, in a thread: the state itself may be donated at once.
+    """`save` a copy in the host's memory, in a thread: the state itself may be donated at once, and
+    `about` changed.
 
     In a run of several processes the checkpoint is complete when this returns, because all of them
     take part.
     """
+    about = copy.deepcopy(about)  # the learner goes on counting in it
     if jax.process_count() == 1:
         state = jax.tree.map(lambda leaf: np.array(_plain(leaf)), state)
     writer = ThreadPoolExecutor(1, "checkpoint")

@@ -299,6 +299,7 @@ class TrainConfig:
             "max_considered value_scale", "root=puct", "its root considers every move by PUCT", True
         ),
         Conflict("root_value", "!outcome_share", "value targets are outcomes alone", True),
+        Conflict("root_value", "teacher", "the teacher's value replaces it", True),
         Conflict("full_share", "!cheap_simulations", "without it every search is full", True),
         Conflict("opening_searched", "!opening_plies", "there is no opening", True),
         Conflict("temperature", "temperature_moves=0", "no move is sampled", True),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -336,8 +337,9 @@ def table(rated: dict[str, Rating]) -> str:
 
 def write(path: pathlib.Path, rated: dict[str, Rating]) -> None:
     """Write ratings as a CSV table, in the order given."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["player", *Rating._fields])
-        for name, one in rated.items():
-            rows.writerow([name, *(round(x, 2) for x in one)])
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["player", *Rating._fields])
+    for name, one in rated.items():
+        rows.writerow([name, *(round(x, 2) for x in one)])
+    files.write_whole(path, text.getvalue().encode())

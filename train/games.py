@@ -107,7 +107,7 @@ def start(
     Raises:
       ValueError: the buffer is too small.
     """
-    least_capacity = _lanes_at_once(config.batch) * config.game.max_moves
+    least_capacity = least_rows(config)
     if buffer_config.capacity < least_capacity:
         raise ValueError(
             f"capacity: {buffer_config.capacity} rows do not hold the {least_capacity} of games "
@@ -118,6 +118,11 @@ def start(
         games=new_games(config.game, buffer_config, config.batch),
         buffer=buffers.start(config.game, buffer_config),
     )
+
+
+def least_rows(config: SelfPlayConfig) -> int:
+    """The least capacity of a buffer: the rows of all games that are written to it at once."""
+    return _lanes_at_once(config.batch) * config.game.max_moves
 
 
 def make_play(

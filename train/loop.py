@@ -111,6 +111,7 @@ class Loop:
         self.phase("learning")
         taken, metrics = self._learn(self._step(), int(tallies.steps_due))
         learnt = time.perf_counter()
+        rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps, self._fraction)
         self.iteration += 1
         self.games += int(tallies.games)
         self.steps += taken
@@ -119,7 +120,7 @@ class Loop:
         numbers = (
             self._counts(simulations)
             | self._rates(tallies, simulations, taken, *durations)
-            | self._learning_metrics(metrics)
+            | self._learning_metrics(metrics, float(rate) if taken else None)
             | _selfplay_metrics(tallies, steps.komi_values(self.plan))
             | from_workers
             | self._gate()
@@ -193,14 +194,13 @@ class Loop:
             "positions_per_s": round(positions / max(learning_s, 1e-9), 1),
         }
 
-    def _learning_metrics(self, metrics: Metrics | None) -> dict:
-        """The metrics of the last step; None before the first."""
-        rate = optimizer.learning_rate(self.plan.learner.optimizer, self.steps, self._fraction)
+    def _learning_metrics(self, metrics: Metrics | None, rate: float | None) -> dict:
+        """The metrics of the last step, and the rate of the first one; None if there was none."""
         return {
             "losses": metrics and self._game_losses(metrics.losses._asdict()),
             "target_entropy": metrics and round(float(metrics.target_entropy), 5),
             "gradient_norm": metrics and round(float(metrics.gradient_norm), 5),
-            "learning_rate": float(rate),
+            "learning_rate": rate,
         }
 
     def _game_losses(self, losses: dict) -> dict:

@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gozero.games.registry import make_game, named_game
@@ -30,7 +31,7 @@ from gozero.search.game import Evaluator, Game, symmetries_of
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.forced import ForcedPlayouts
 from train import buffer as buffers
-from train import learner
+from train import games, learner
 from train.buffer import BufferConfig, Window
 from train.config import TrainConfig
 from train.learner import LearnerConfig
@@ -110,20 +111,35 @@ def make_plan(
     Raises:
       ValueError: invalid settings; the message names the flag, its value and what is allowed.
     """
-    config = on_devices(in_parts(config, initial_devices or num_devices, num_devices), num_devices)
+    initial_devices = initial_devices or num_devices
+    asked = config.capacity
+    config = on_devices(in_parts(config, initial_devices, num_devices), num_devices)
     rules, network = rules_of(config), _network(config)
     _check_symmetries(config, rules)
     if config.batch_size % num_devices:
         raise ValueError(
             f"--batch-size {config.batch_size}: expected a multiple of the {num_devices} devices"
         )
+    _check_leaves(config)
+    if config.opening_plies >= as_game(rules).max_moves:
+        raise ValueError(
+            f"--opening-plies {config.opening_plies}: expected fewer than the move limit, "
+            f"{as_game(rules).max_moves}"
+        )
     buffer = _buffer(config)
-    _check_learns(config, buffer, config.batch_size // num_devices)
+    in_flags = lambda rows: math.ceil(rows * num_devices / initial_devices)
+    _check_learns(config, buffer, config.batch_size // num_devices, asked, in_flags)
     full = _full_search(config, rules, network)
+    play = _selfplay(config, as_game(rules), full)
+    if buffer.capacity < games.least_rows(play):
+        raise ValueError(
+            f"--capacity {asked}: too few positions for the games that may end at one move; "
+            f"expected at least {in_flags(games.least_rows(play))}"
+        )
     return Plan(
         config=config,
         num_devices=num_devices,
-        play=_selfplay(config, as_game(rules), full),
+        play=play,
         buffer=buffer,
         learner=_learner(config, network, num_devices),
         teacher=None if config.teacher is None else teacher_of(config).network,
@@ -140,16 +156,41 @@ def _check_symmetries(config: TrainConfig, rules: go.Rules | Game) -> None:
             )
 
 
-def _check_learns(config: TrainConfig, buffer: BufferConfig, per_device: int) -> None:
-    """Refuse a replay that never holds enough rows for the steps that the learner takes at once."""
+def _check_leaves(config: TrainConfig) -> None:
+    """Refuse numbers of simulations that are no whole steps."""
+    stages, leaves = _stages(config), config.leaves
+    counts = {"simulations": stages[-1], "cheap_simulations": config.cheap_simulations}
+    if config.first_simulations:
+        counts["first_simulations"] = next((x for x in stages if x % leaves), stages[0])
+    for name, count in counts.items():
+        if count and count % leaves:
+            flag, given = f"--{name.replace('_', '-')}", getattr(config, name)
+            doubled = "" if count == given else f", doubled to {count},"
+            raise ValueError(
+                f"{flag} {given}:{doubled} expected a multiple of --leaves {leaves}, such as "
+                f"{-(-given // leaves) * leaves}"
+            )
+
+
+def _check_learns(
+    config: TrainConfig,
+    buffer: BufferConfig,
+    per_device: int,
+    asked: int,
+    in_flags: Callable[[int], int],
+) -> None:
+    """Refuse a replay that never holds enough rows for the steps that the learner takes at once.
+
+    `config` is for one device; `asked` is the flag's --capacity, `in_flags` converts rows to it.
+    """
     steps = learner.steps_per_call()
     if buffers.most_steps_due(buffer, per_device) < steps:
         least = math.ceil(steps * per_device / config.reuse)
         some = f"{steps} steps" if steps > 1 else "a step"
         raise ValueError(
-            f"--capacity {config.capacity}: the run would never learn, as {some} of --batch-size "
+            f"--capacity {asked}: the run would never learn, as {some} of --batch-size "
             f"{config.batch_size} at --reuse {config.reuse:g} must wait for {least} positions on "
-            f"each device; expected at least {least}, or a smaller --batch-size"
+            f"each device; expected at least {in_flags(least)}, or a smaller --batch-size"
         )
 
 

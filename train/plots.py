@@ -6,6 +6,7 @@ import contextlib
 import csv
 import dataclasses
 import importlib.util
+import io
 import itertools
 import pathlib
 import tempfile
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gozero.apps import flags
-from gozero.runs import settings, store
+from gozero.runs import files, settings, store
 from gozero.runs.settings import setting
 from gozero.runs.store import Bucket
 from train import folder, matches
@@ -75,10 +76,11 @@ def write_table(path: pathlib.Path, lines: list[dict]) -> None:
     the metrics."""
     rows = [dict(scalars(line)) for line in lines]
     names = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, names, restval="", lineterminator="\n")
-        table.writeheader()
-        table.writerows({name: f"{value:.10g}" for name, value in row.items()} for row in rows)
+    text = io.StringIO()
+    table = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    table.writeheader()
+    table.writerows({name: f"{value:.10g}" for name, value in row.items()} for row in rows)
+    files.write_whole(path, text.getvalue().encode())
 
 
 def draw_at(out: pathlib.Path, every: int = 1) -> list[pathlib.Path]:

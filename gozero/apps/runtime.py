@@ -185,16 +185,19 @@ def missing_device(error: BaseException) -> str | None:
 @functools.cache
 def cores_as_devices() -> bool:
     """Make each core a JAX CPU device, for programs that divide games among devices; returns
-    whether that was done.
+    whether the devices are cores.
 
-    The user's own number wins (``JAX_NUM_CPU_DEVICES``, or XLA's flag for it); a backend that has
-    already started keeps its devices.
+    The user's own number of them wins (``JAX_NUM_CPU_DEVICES``), and a backend that has already
+    started keeps its devices. With XLA's flag for their number, devices stand for others, in tests
+    for example, and are not divided among.
     """
     import jax
 
     flag = "xla_force_host_platform_device_count"
-    if jax.config.values["jax_num_cpu_devices"] >= 0 or flag in os.environ.get("XLA_FLAGS", ""):
+    if flag in os.environ.get("XLA_FLAGS", ""):
         return False
+    if jax.config.values["jax_num_cpu_devices"] >= 0:
+        return True
     with contextlib.suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", mode.cores())
         return True

@@ -60,7 +60,8 @@ def rollouts(
 ) -> tuple[jax.Array, jax.Array | None]:
     """Plays one game of uniformly random actions from each of M states to the end.
 
-    Trip bound: `Game.max_moves`. The random bits of move i depend only on the game's seed and i.
+    Trip bound: `Game.max_moves`; a game that lasts longer counts as it stands. The random bits of
+    move i depend only on the game's seed and i.
 
     Args:
       game: the game.
@@ -74,7 +75,8 @@ def rollouts(
     outcome = jax.vmap(game.outcome)
 
     def continues(carry):
-        return ~jnp.all(carry[1])
+        _, over, moves, _ = carry
+        return jnp.any(~over & (moves < game.max_moves))
 
     def move(carry):
         states, over, moves, played = carry

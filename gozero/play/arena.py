@@ -125,7 +125,7 @@ def play_match(
     by a choice that is ok.
 
     Args:
-      game: the game, or rules of Go; games that reach `max_moves` are scored as they stand.
+      game: the game, or rules of Go, which score a game at their move limit as it stands.
       first, second: the players.
       key: PRNG key. The same key and players play the same games.
       num_games: B, an even number; optional if `openings` are states.
@@ -233,6 +233,7 @@ class _Match:
 
     def play(self, progress: Callable[[int, int], None] | None) -> Iterator[FinishedGame]:
         in_flight: deque = deque()
+        ended = 0  # the ply at which a game was last seen to end
         for ply in itertools.count():
             in_flight.append([self._take_turns(ply, half) for half in range(2)])
             if ply == 0:  # everything is compiled by now
@@ -240,7 +241,14 @@ class _Match:
             if len(in_flight) > _PLIES_AHEAD:
                 settled_ply = ply - _PLIES_AHEAD
                 for half, turn in enumerate(in_flight.popleft()):
-                    yield from self._settle(settled_ply, half, turn)
+                    for finished in self._settle(settled_ply, half, turn):
+                        ended = settled_ply
+                        yield finished
+                if settled_ply - ended > self._game.max_moves:
+                    raise ValueError(
+                        f"game: no game has ended for more than {self._game.max_moves} plies, its "
+                        "max_moves; its `outcome` must say that it is over by then"
+                    )
                 if progress is not None:
                     progress(settled_ply + 1, self._num_open())
                 if not self._num_open():

@@ -121,7 +121,7 @@ def _start(config: SelfPlayConfig, seed_key: jax.Array, shard: jax.Array) -> Sel
     resign_config, tree = config.resign, None
     if config.reuse_subtree:
         roots = positions_of(game, states)
-        tree = reuse.empty(roots, game.num_actions, config.search)
+        tree = reuse.empty(roots, game.num_actions, config.search, config.prior_counts)
     return SelfPlayLanes(
         states=states,
         opening=config.openings.draw(opening_key, config.batch),

@@ -67,6 +67,7 @@ class SelfPlayConfig:
         19x19, on other boards in proportion to the side; without points a quarter of `max_moves`).
       reuse_subtree: whether a search starts from the previous search's subtree below the move
         played; `search` then needs capacity for it, see `SearchConfig.for_reuse`.
+      prior_counts: with reuse, whether the evaluator has a heuristic whose values count as visits.
       root_value: what `Move.root_value` is: mean, the mean of the root's simulations; or policy,
         the policy target's mean of Q, see `gumbel.value_of_policy`.
       openings: the first plies of each game, drawn at random and not learnt from.
@@ -94,6 +95,7 @@ class SelfPlayConfig:
     resign: ResignConfig | None = None
     stagger: int | None = None
     more_simulations: tuple[int, ...] = ()
+    prior_counts: bool = False
 
     def __post_init__(self):
         check_is_game(self.game)

@@ -206,7 +206,7 @@ def play_out(
     Raises:
       ValueError: as `uniform_playouts`; or `last` does not have the shape of the batch.
     """
-    count = _batch_size(positions)
+    count = _batch_size(rules, positions)
     last_moves = _last_moves(last, count) if policy.takes_last else ()
     check_positive("lanes", lanes)
     check_positive("max_moves", max_moves)
@@ -339,13 +339,19 @@ def _play_in_kernel(
     return _results(rules, state, None, ends)
 
 
-def _batch_size(positions: go.Position) -> int:
+def _batch_size(rules: go.Rules, positions: go.Position) -> int:
     if not isinstance(positions, go.Position):
         kind = type(positions).__name__
         raise ValueError(f"positions: a {kind}, not a Position; of states, pass state.position")
     shape = jnp.shape(positions.to_play)
     if len(shape) != 1 or shape[0] < 1:
         raise ValueError(f"positions: shape {shape}; expected a batch of positions, shape (B,)")
+    words, found = rules.layout.num_words, len(positions.black)
+    if words != found:
+        raise ValueError(
+            f"positions: their boards have {found} words, those of {rules.size}x{rules.size} "
+            f"{words}; give the rules of the positions' size"
+        )
     return shape[0]
 
 

@@ -396,7 +396,7 @@ class Overlapped:
         Raises:
           ValueError: games that cannot be divided evenly; evaluations of the wrong shape.
         """
-        (count,) = {len(x) for x in jax.tree.leaves(states)}
+        count = searching.batch_of(states)
         if count % self.groups:
             raise ValueError(f"states: {count} games cannot be divided into {self.groups} groups")
         share = count // self.groups

@@ -1,7 +1,8 @@
 """The edges of one node, the rules that score them, and the choice of the best edge.
 
 A selection rule is a hashable callable ``Edges -> f32[K]``; a higher score is better. Any function
-will do. A `SelectionRule`, usually a frozen dataclass, also declares what it needs from the search,
+will do: its scores of illegal actions do not count, and one that is not a number counts as the
+lowest. A `SelectionRule`, usually a frozen dataclass, also declares what it needs from the search,
 in which order it tries actions, and what to play and learn at a finished root.
 """
 
@@ -132,7 +133,18 @@ class _FunctionRule(SelectionRule):
     function: Callable[[Edges], jax.Array]
 
     def __call__(self, edges: Edges) -> jax.Array:
-        return self.function(edges)
+        scores = self.scores(edges)
+        return jnp.where(edges.legal & ~jnp.isnan(scores), scores, -jnp.inf)
+
+    def scores(self, edges: Edges) -> jax.Array:
+        """f32[K]: as the function returns them.
+
+        Raises:
+          ValueError: it returns anything else.
+        """
+        scores = self.function(edges)
+        check_scores(self.function, scores, edges.visits.shape)
+        return scores
 
 
 Rule = SelectionRule | Callable[[Edges], jax.Array]
@@ -141,6 +153,35 @@ Rule = SelectionRule | Callable[[Edges], jax.Array]
 def as_rule(rule: Rule) -> SelectionRule:
     """The rule itself, or a plain function wrapped as a `SelectionRule`."""
     return rule if isinstance(rule, SelectionRule) else _FunctionRule(rule)
+
+
+def check_scores(rule: Rule, scores: Any, shape: tuple[int, ...]) -> None:
+    """Check what a rule returned.
+
+    Args:
+      rule: the rule.
+      scores: what it returned.
+      shape: that of the actions, [K], or [B, K].
+
+    Raises:
+      ValueError: anything but a number for each action.
+    """
+    if getattr(scores, "shape", None) != shape:
+        name = getattr(rule, "__qualname__", repr(rule))
+        kind = f"f32{list(scores.shape)}" if hasattr(scores, "shape") else repr(scores)
+        raise ValueError(
+            f"rule: {name} returned {kind}; expected f32{list(shape)}, a score for each action"
+        )
+
+
+def not_numbers(rule: Rule, edges: Edges) -> jax.Array:
+    """bool[]: whether a plain function, as a rule, scores a legal action with what is not a number,
+    though some action was visited."""
+    rule = as_rule(rule)
+    if not isinstance(rule, _FunctionRule):
+        return jnp.zeros((), bool)
+    is_missing = edges.legal & jnp.isnan(rule.scores(edges))
+    return jnp.any(is_missing) & jnp.any(edges.visits > 0)
 
 
 def check_inner(rule: Rule) -> None:
@@ -180,8 +221,11 @@ def softmax_beside(logits: jax.Array, other: jax.Array) -> jax.Array:
 
 def score_edges(rule: Rule, edges: Edges) -> jax.Array:
     """f32[M, K]: a rule's scores at M nodes, with Edges [M, ...]."""
+    rule = as_rule(rule)
     edge_types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), edges)
-    return indexing.all_used(rule, edge_types, jax.vmap(rule)(edges), edges)
+    scores = jax.vmap(rule)(edges)
+    check_scores(rule, scores, edges.visits.shape)
+    return indexing.all_used(rule, edge_types, scores, edges)
 
 
 def among_children(scores: jax.Array, visits: jax.Array, has_child: jax.Array) -> jax.Array:

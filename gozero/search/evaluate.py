@@ -180,11 +180,11 @@ def _check_heuristic(heuristic: Heuristic, shape: tuple[int, ...]) -> None:
     for name, array in heuristic._asdict().items():
         if array is None:
             continue
-        is_count = name.endswith("visits")
-        if jnp.shape(array) != shape or is_count != jnp.issubdtype(array.dtype, jnp.integer):
+        is_count, dtype = name.endswith("visits"), jnp.result_type(array)
+        if jnp.shape(array) != shape or is_count != jnp.issubdtype(dtype, jnp.integer):
             kind = "integers" if is_count else "floats"
             raise ValueError(
-                f"evaluate: heuristic.{name} is {array.dtype}{list(jnp.shape(array))}; "
+                f"evaluate: heuristic.{name} is {dtype}{list(jnp.shape(array))}; "
                 f"it must be {kind} of shape {list(shape)}"
             )
 

@@ -19,7 +19,14 @@ from gozero.search import choose as cached
 from gozero.search import tree as trees
 from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
-from gozero.search.edges import Edges, among_children, best_edge, tie_break
+from gozero.search.edges import (
+    Edges,
+    among_children,
+    best_edge,
+    check_scores,
+    not_numbers,
+    tie_break,
+)
 from gozero.search.evaluate import Evaluated, ExternalEvaluator, evaluate_positions
 from gozero.search.game import Ancestors, Evaluator, History
 from gozero.search.prior_counts import evaluation_fields
@@ -190,6 +197,7 @@ def choice_at_roots(
     assert rule is not None
     score = functools.partial(rule.score_root, num_simulations=config.num_simulations)
     scores = jax.vmap(score)(entries.edges, draws.gumbel)
+    check_scores(rule, scores, entries.edges.visits.shape)
     priority_of = jax.vmap(tie_break, in_axes=(0, None, None))
     scores = proofs.avoid_lost(scores, entries.edges.proven)
     if children_only is not None:
@@ -205,6 +213,16 @@ def evaluated_edges(tree: Tree) -> Edges:
     """The roots' actions [B, A] as a rule sees them, with a heuristic's counts; for
     `final_action`."""
     return trees.by_action(tree, ROOT, tree.num_actions).edges
+
+
+def have_scores(tree: Tree, config: SearchConfig) -> jax.Array:
+    """bool[B]: whether all scores of the roots' legal actions are numbers, if they are those of a
+    plain function."""
+    edges, missing = evaluated_edges(tree), jnp.zeros(tree.num_trees, bool)
+    for rule in (config.select, config.root_select):
+        if rule is not None:
+            missing |= jax.vmap(functools.partial(not_numbers, rule))(edges)
+    return ~missing
 
 
 class RootResult(NamedTuple):
@@ -255,13 +273,11 @@ def final_action(
         return by_visits
     z = move_choice.CONFIDENCE if config.final_move == "bound" else 0.0
     by_value = move_choice.by_value(key, playable.visits, playable.q, z)
-    if edges.proven is None:
-        return by_value
     # If all actions lose, their values are equal; if those that remain have no visits, they have
     # no values: then the visits decide.
-    has_value = jnp.any(playable.visits > 0) & ~jnp.all(
-        (edges.proven == proofs.LOSS) | ~edges.legal
-    )
+    has_value = jnp.any(playable.visits > 0)
+    if edges.proven is not None:
+        has_value &= ~jnp.all((edges.proven == proofs.LOSS) | ~edges.legal)
     return jnp.where(has_value, by_value, by_visits)
 
 

@@ -54,7 +54,8 @@ class SearchResult(NamedTuple):
     # value with `SearchConfig.backup`, and exact where the root is proven (`SearchConfig.prove`)
     ok: jax.Array  # bool[B]: every evaluation was finite, with values within [-1, 1] (also those of
     # a heuristic, where they count), every unfinished position had a legal action,
-    # and a tree given to continue from had the game's own root
+    # a tree given to continue from had the game's own root, and the scores that a plain function
+    # as a rule gives the root's legal actions are numbers
     tree: Any  # a `Tree` of B trees; of B K with `SearchConfig.ensemble`, those of one game next to
     # each other; None with keep_tree=False
     simulations: jax.Array | None = None  # i32[B]: done by this search; see `early_stop`
@@ -115,9 +116,10 @@ def search(
     Raises:
       TypeError: the game is not a `Game`, the config not a `SearchConfig`, or the evaluator not an
         `Evaluator`, or it does not return an `Evaluation`.
-      ValueError: states without a common leading axis; functions of the game that do not fit
-        (`game.check_game`); an evaluation of the wrong shape; a tree of another batch size,
-        capacity or game; features that cannot be combined (`config.CONFLICTS`).
+      ValueError: it is mapped by ``vmap``; states without a common leading axis; functions of the
+        game that do not fit (`game.check_game`); an evaluation, or scores of a rule, of the wrong
+        shape; a tree of another batch size, capacity or game; features that cannot be combined
+        (`config.CONFLICTS`).
     """
     check_evaluator(evaluator)
     if not isinstance(config, SearchConfig):
@@ -157,6 +159,7 @@ def begin(
     """
     evaluator = evaluator.prepared()
     contexts, roots = _roots(game, states)
+    key, contexts, roots = _not_mapped(key, contexts, roots)
     config.check_with(tree=tree is not None)
     group, num_games = config.ensemble or Ensemble(1), jax.tree.leaves(roots)[0].shape[0]
     if config.ensemble is not None:
@@ -193,7 +196,7 @@ def begin(
         if has_visits and tree.prior_counts is None:
             raise ValueError(
                 "tree: it has no arrays for the visits of the evaluator's heuristic; create it "
-                "with reuse.empty(..., prior_counts=True)"
+                "with prior_counts=True, an argument of reuse.empty and of SelfPlayConfig"
             )
         fitted, is_same_root = reuse.fit(tree, roots, config)
         tree = reuse.refresh_root(fitted, evaluated, roots, config, draws)
@@ -457,6 +460,8 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
     """The result of a search so far; its tree becomes the result's."""
     tree, draws, group = running.tree, running.draws, config.ensemble
     simulations, ok, gumbel = running.steps * config.leaves, running.ok, draws.gumbel
+    if isinstance(tree, Tree):
+        ok &= root.have_scores(tree, config)
     if isinstance(tree, lanes.LaneTrees):
         edges = lanes.root_actions(tree).edges
         value, proven = edges.value, None
@@ -491,11 +496,36 @@ def finish(running: Running, config: SearchConfig) -> SearchResult:
     )
 
 
+@jax.custom_batching.custom_vmap
+def _not_mapped(*arguments: Any) -> tuple:
+    """Its arguments. A search that is mapped would compile for minutes, then fail inside XLA."""
+    return arguments
+
+
+@_not_mapped.def_vmap
+def _refuse_to_map(axis_size: int, in_batched: list, *arguments: Any) -> Any:
+    raise ValueError(
+        "search: it has a batch axis of its own and cannot be mapped by vmap; reshape states "
+        "[S, B, ...] to [S * B, ...]"
+    )
+
+
 def _roots(game: Game, states: Any) -> tuple[Any, Any]:
     """(contexts, positions) of states, with a leading axis [B].
 
     Raises:
       ValueError: states without a common leading axis, or as `check_game`.
+    """
+    batch_of(states)
+    check_game(game, states)
+    return jax.vmap(history_of(game).root)(states)
+
+
+def batch_of(states: Any) -> int:
+    """B of states with a leading axis [B].
+
+    Raises:
+      ValueError: they have no common one, or it is 0.
     """
     sizes = {jnp.shape(x)[:1] for x in jax.tree.leaves(states)}
     if len(sizes) != 1 or () in sizes:
@@ -505,8 +535,7 @@ def _roots(game: Game, states: Any) -> tuple[Any, Any]:
         )
     if sizes == {(0,)}:
         raise ValueError("states: an empty batch; give at least one game")
-    check_game(game, states)
-    return jax.vmap(history_of(game).root)(states)
+    return sizes.pop()[0]
 
 
 def _check_tree(tree: Tree, game: Game, roots: Any, config: SearchConfig) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -211,6 +212,16 @@ def test_rollouts_of_hex_are_uniform(actions):
     expected = hex_expectation(reference)
     assert abs(expected) > 0.1
     assert abs(mean - expected) < 4 * error
+
+
+def test_a_rollout_that_does_not_end_counts_as_it_stands():
+    endless = positions.hex_game(3)._replace(
+        outcome=lambda state: (jnp.bool_(False), jnp.float32(0.5)),
+        legal=lambda state: jnp.ones(9, bool),
+    )
+    states = jax.tree.map(lambda x: x[None], endless.init(jax.random.key(0)))
+    value, _ = jax.jit(lambda s: rollouts(endless, s, jnp.zeros(1, jnp.uint32)))(states)
+    assert value.tolist() == [-0.5]  # after nine moves the other player is to move
 
 
 def test_rollouts_report_first_plays():

@@ -19,7 +19,7 @@ from gozero.play import arena, openings, player
 from gozero.play.evaluators import playout_evaluator
 from gozero.play.player import Choice, Player, policy_player, random_player
 from gozero.search.config import Ensemble, SearchConfig
-from gozero.search.game import NO_ACTION, Evaluation
+from gozero.search.game import NO_ACTION, Evaluation, Game
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 from tests.search.evaluators import hash_evaluate, observe_position
 
@@ -406,6 +406,21 @@ def test_any_game_is_played():
     np.testing.assert_array_equal(match.actions[:2, 0::2], match.actions[:2, 1::2])
     with pytest.raises(ValueError, match=r"komi: 7.0; this game has no points"):
         arena.play_match(game, searching, searching, jax.random.key(0), 8, komi=7.0)
+
+
+def test_a_game_that_does_not_end_is_reported():
+    endless = Game(
+        num_actions=2,
+        init=lambda key: jnp.int32(0),
+        play=lambda state, action: state + 1,
+        legal=lambda state: jnp.ones(2, bool),
+        outcome=lambda state: (state < 0, jnp.float32(0)),
+        observe=lambda state: state,
+        max_moves=5,
+    )
+    mover = player.random_player(endless)
+    with pytest.raises(ValueError, match="no game has ended for more than 5 plies"):
+        arena.play_match(endless, mover, mover, jax.random.key(0), 2)
 
 
 @pytest.mark.thorough

@@ -21,6 +21,7 @@ from gozero.play.openings import Openings
 from gozero.play.resignation import ResignConfig
 from gozero.play.selfplay_config import PlayoutCap, SelfPlayConfig
 from gozero.search.config import Ensemble, SearchConfig
+from gozero.search.game import Heuristic
 from gozero.search.move_choice import Temperature
 from gozero.search.rules.forced import ForcedPlayouts
 from gozero.search.rules.gumbel import GumbelRoot
@@ -212,6 +213,21 @@ def test_the_root_rules_action_is_played(monkeypatch, root_rule, played):
     lanes, rows = selfplay.make_play_moves(config, EVALUATOR, 1)(None, selfplay.start(config, 1))
     assert rows.action.tolist() == [[played] * 3]
     assert not (lanes.states.position.to_play != 1).any()
+
+
+def test_trees_are_reused_with_a_heuristic_whose_values_count():
+    def evaluate(params, key, observations):
+        evaluation = EVALUATOR.evaluate(params, key, observations)
+        value = jnp.zeros_like(evaluation.prior_logits)
+        return evaluation._replace(heuristic=Heuristic(value, value.astype(jnp.int32) + 5))
+
+    config = dataclasses.replace(CONFIG, search=SearchConfig(2).for_reuse, reuse_subtree=True)
+    evaluator = EVALUATOR._replace(evaluate=evaluate)
+    with pytest.raises(ValueError, match=r"prior_counts=True, an argument of .* SelfPlayConfig"):
+        selfplay.make_play_moves(config, evaluator, 1)(None, selfplay.start(config, 1))
+    config = dataclasses.replace(config, prior_counts=True)
+    _, rows = selfplay.make_play_moves(config, evaluator, 1)(None, selfplay.start(config, 1))
+    assert rows.ok.all()
 
 
 def test_the_temperatures_schedule():

@@ -337,6 +337,12 @@ def test_bad_options_are_refused(options, message):
         uniform.uniform_playouts(rules, empty_boards(rules, 2), jax.random.key(0), **options)
 
 
+def test_positions_of_another_size_are_refused():
+    positions = empty_boards(go.Rules(3), 2)
+    with pytest.raises(ValueError, match=r"boards have \d words, those of 9x9 \d; give the rules"):
+        uniform.uniform_playouts(go.Rules(9), positions, jax.random.key(0))
+
+
 def test_one_position_without_a_batch_is_refused():
     rules = go.Rules(5)
     with pytest.raises(ValueError, match="batch"):

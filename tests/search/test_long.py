@@ -285,5 +285,8 @@ def test_a_search_by_turns_refuses_unsupported_settings():
     games = random_tree.Position(np.arange(8, dtype=np.uint32))
     with pytest.raises(ValueError, match="3 groups"):
         Overlapped(random_tree.GAME, EVALUATE, config, groups=3).search(jax.random.key(3), games)
+    by_turns = Overlapped(random_tree.GAME, EVALUATE, config, groups=2)
+    with pytest.raises(ValueError, match=r"states: their leading axes are \[\(\)\]"):
+        by_turns.search(jax.random.key(3), random_tree.Position(np.uint32(1)))
     with pytest.raises(ValueError, match=r"^early_stop"):
         Overlapped(random_tree.GAME, EVALUATE, SearchConfig(early_stop=True))

@@ -87,6 +87,20 @@ def test_a_finished_root_is_not_searched():
     assert result.tree.size.tolist()[3:] == [1, 1]
 
 
+@pytest.mark.parametrize("final_move", ["visits", "value", "bound"])
+def test_a_finished_root_plays_a_legal_action(final_move):
+    """In Go after two passes, the pass: with another action a record of the game is illegal."""
+    rules = gozero.Rules(size=2)
+    state = gozero.init(rules)
+    for _ in range(2):
+        state = gozero.play(rules, state, jnp.int32(rules.pass_action))
+    states = jax.tree.map(lambda x: jnp.repeat(x[None], 8, axis=0), state)
+    game, evaluator = gozero.go_game(rules), gozero.playout_evaluator(rules)
+    config = SearchConfig(2, final_move=final_move)
+    result = jax.jit(lambda key: search(game, evaluator, key, states, config))(jax.random.key(0))
+    assert result.action.tolist() == [rules.pass_action] * 8
+
+
 def test_same_key_same_search_and_ties_differ_by_key():
     again = searcher(CONFIG)(POSITIONS, jax.random.key(0))
     np.testing.assert_array_equal(again.visits, searched().visits)
@@ -260,6 +274,55 @@ def test_bad_arguments():
         search(*arguments, POSITIONS._replace(own=POSITIONS.own[:3]), CONFIG)
     with pytest.raises(ValueError, match="tree: its capacity is 301"):
         search(*arguments, POSITIONS, SearchConfig(64), tree=searched().tree)
+
+
+ONE = tictactoe.boards("XX. OO. ...")
+
+
+def ucb1(edges):
+    """Not a number before a node's first simulation, nor after one: log 0 / 0, and log 1 / 0."""
+    return edges.q + jnp.sqrt(jnp.log(edges.total) / edges.visits)
+
+
+@pytest.mark.parametrize(
+    ("rules", "ok"),
+    [
+        ({"select": lambda edges: 1 / (1 + edges.visits)}, True),  # of illegal actions too
+        ({"root_select": lambda edges: -edges.visits}, True),
+        ({"root_select": lambda edges: jnp.sqrt(edges.prior) / (1 + edges.visits)}, True),
+        ({"select": ucb1}, True),
+        ({"select": lambda edges: jnp.where(edges.visits == 3, jnp.nan, edges.q)}, False),
+        ({"root_select": lambda edges: jnp.where(edges.visits == 3, jnp.nan, edges.q)}, False),
+    ],
+)
+def test_any_function_of_edges_is_a_rule(rules, ok):
+    result = searcher(SearchConfig(60, **rules))(ONE, jax.random.key(0))
+    assert int(result.visits.sum()) == 60
+    assert not np.asarray(result.visits)[0, [0, 1, 3, 4]].any()
+    assert (np.asarray(result.visits)[0, [2, 5, 6, 7, 8]] > 0).all()
+    assert result.ok.tolist() == [ok]
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"select": lambda edges: edges.value}, r"<lambda> returned f32\[\]; expected f32\[\d"),
+        ({"select": lambda edges: None}, r"rule: .*<lambda> returned None; expected f32\[\d\]"),
+        ({"root_select": lambda edges: edges.q[:2]}, r"returned f32\[2\]; expected f32\[9\], a "),
+    ],
+)
+def test_a_rule_returns_a_score_for_each_action(rules, message):
+    with pytest.raises(ValueError, match=message):
+        searcher(SearchConfig(4, **rules))(ONE, jax.random.key(0))
+
+
+def test_a_search_is_not_mapped():
+    keys, states = jax.random.split(jax.random.key(0)), POSITIONS
+    with pytest.raises(ValueError, match="search: it has a batch axis of its own and cannot be"):
+        jax.vmap(lambda key: searcher(SearchConfig(4))(states, key))(keys)
+    two = jax.tree.map(lambda x: jnp.stack([x, x]), states)
+    with pytest.raises(ValueError, match="reshape states"):
+        jax.vmap(lambda states: searcher(SearchConfig(4))(states, jax.random.key(0)))(two)
 
 
 @pytest.mark.parametrize("evaluator", [tictactoe.even, None])

@@ -56,12 +56,14 @@ def test_a_checkpoint_has_the_state_at_its_begin(tmp_path, monkeypatch):
     save, deleted = checkpoint.save, threading.Event()
     monkeypatch.setattr(checkpoint, "save", lambda *what: deleted.wait(60) and save(*what))
     state = jax.tree.map(jnp.copy, STATE)
-    written = checkpoint.begin(tmp_path, 12, state, {"games": 5})
+    about = {"games": 5, "sources": [[1, "a"]]}
+    written = checkpoint.begin(tmp_path, 12, state, about)
+    about["sources"].append([2, "b"])
     jax.tree.map(lambda array: array.delete(), state)
     assert not written.done()
     deleted.set()
     found, about = checkpoint.restore(written.result(60), like(STATE))
-    assert about == {"games": 5}
+    assert about == {"games": 5, "sources": [[1, "a"]]}
     assert jax.tree.all(jax.tree.map(lambda one, other: (one == other).all(), found, STATE))
 
 

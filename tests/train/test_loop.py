@@ -124,7 +124,7 @@ def test_a_gate_accepts_networks_that_score_more(made, monkeypatch):
     assert players == [0, 0, 0, 4, 4, 4]
 
 
-def test_the_learning_rate_falls_with_the_iterations(made):
+def test_the_learning_rate_falls_with_the_iterations(made, monkeypatch):
     """Whatever steps have been taken: a run that had workers has taken many more."""
     config = tiny.config(iterations=6, final_fraction=0.2)
     loop = loop_of(make_plan(config), tiny.progress(2) | {"steps": 10_000})
@@ -141,8 +141,11 @@ def test_the_learning_rate_falls_with_the_iterations(made):
     loop._learn(step, loop.steps_per_call)
     assert given == [pytest.approx(2 / 6)]
     loop = loop_of(make_plan(config), tiny.progress(2) | {"steps": 10_000})
+    assert loop.iterate()["learning_rate"] is None  # no step was due
+    loop = loop_of(make_plan(config), tiny.progress(2) | {"steps": 10_000})
+    monkeypatch.setattr(loop, "_learn", lambda step, due: (4, None))
     rate = loop.iterate()["learning_rate"]
-    assert rate == pytest.approx(config.learning_rate * (0.2 + 0.8 / 2))
+    assert rate == pytest.approx(config.learning_rate * (0.2 + 0.8 * 3 / 4))
 
 
 def test_a_stopped_match_of_the_gate_is_played_when_the_run_resumes(made, monkeypatch):

@@ -155,6 +155,10 @@ def test_a_replay_too_small_for_a_call_of_the_learner_is_refused(monkeypatch):
     assert make_plan(tiny.config(batch_size=144, **options), 2).buffer.capacity == 500
     with pytest.raises(ValueError, match=r"16 steps of --batch-size 80 .* at least 512, or"):
         make_plan(tiny.config(batch_size=80, **options))
+    with pytest.raises(ValueError, match=r"--capacity 500: .* 512 positions .* at least 1024, or"):
+        make_plan(tiny.config(batch_size=160, **options), 2, initial_devices=1)
+    with pytest.raises(ValueError, match=r"--capacity 34: too few positions .* at least 36"):
+        make_plan(tiny.config(batch_size=8, capacity=34, reuse=32), 2, initial_devices=1)
     played = worker.plan_of(tiny.config(batch_size=80, reuse=0.1))  # which does not learn
     assert played.buffer.capacity < 500
 

@@ -239,6 +239,10 @@ PUCT = "--preset 3x3 --root puct"
             "--opening-searched: only with --opening-plies; there is no opening",
         ),
         (
+            "--preset 3x3 --teacher a.npz --outcome-share 0.5 --root-value policy",
+            "--root-value policy: not with --teacher; the teacher's value replaces it",
+        ),
+        (
             f"{PUCT} --temperature-moves 0 --temperature 0.5",
             "--temperature 0.5: not with --temperature-moves 0; no move is sampled",
         ),
@@ -295,15 +299,23 @@ def test_a_run_goes_on_without_a_flag_that_had_no_effect(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"capacity": 17}, "capacity: 17 rows do not hold"),
+        ({"capacity": 17}, "--capacity 17: too few positions .* expected at least 18"),
         (
             {"batch_size": 512},
             "--capacity 500: the run would never learn, as a step of --batch-size 512 at "
             "--reuse 1 must wait for 512 positions on each device; expected at least 512, or a ",
         ),
         ({"devices": 4096}, "--devices 4096: only .* devices are available"),
-        ({"opening_plies": 99}, "openings: 99 plies; expected fewer than"),
-        ({"leaves": 3}, "leaves: 3 does not divide 4 simulations; use 6"),
+        ({"opening_plies": 99}, "--opening-plies 99: expected fewer than the move limit"),
+        ({"leaves": 3}, "--simulations 4: expected a multiple of --leaves 3, such as 6"),
+        (
+            {"leaves": 3, "simulations": 12, "cheap_simulations": 4},
+            "--cheap-simulations 4: expected a multiple of --leaves 3, such as 6",
+        ),
+        (
+            {"leaves": 4, "simulations": 24, "first_simulations": 6},
+            "--first-simulations 6: expected a multiple of --leaves 4, such as 8",
+        ),
     ],
 )
 def test_invalid_settings_leave_no_folder(changes, message, tmp_path):
