@@ -32,9 +32,9 @@ def board_svg(
     policy: Any = None,
     ownership: Any = None,
     numbers: Any = None,
-    variation: Sequence[int] = (),
+    variation: Any = (),
     to_play: int = 0,
-    crossed: Sequence[int] = (),
+    crossed: Any = (),
     last_move: int | None = None,
     title: str | None = None,
     cell: int = 32,
@@ -49,12 +49,12 @@ def board_svg(
       values: Q, f32[A] in [-1, 1] for the player to move; written above the visits as a winning
         percentage. Requires visits.
       policy: f32[A], probabilities; drawn as a square with a percentage, for each of 1% or more.
-      ownership: f32[size * size] in [-1, 1]; +1 Black's, -1 White's; drawn as a small square on
-        each point.
+      ownership: f32[size * size], or [size, size], in [-1, 1]; +1 Black's, -1 White's; drawn as a
+        small square on each point.
       numbers: int[size, size]; written on the stones, such as the moves that placed them; 0 for
         none.
-      variation: the actions that follow, by alternate players; drawn as numbered, half-transparent
-        stones.
+      variation: the actions that follow, by alternate players, up to the first -1 (NO_ACTION);
+        drawn as numbered, half-transparent stones.
       to_play: who plays the first of them; 0 Black, 1 White.
       crossed: points to mark with a cross, such as mistakes; passes are left out.
       last_move: the action to mark; a pass is written below the board.
@@ -69,10 +69,15 @@ def board_svg(
     visits = _check_array("visits", visits, (num_actions,))
     values = _check_array("values", values, (num_actions,))
     policy = _check_array("policy", policy, (num_actions,))
+    if np.shape(ownership) == (size, size):
+        ownership = np.reshape(ownership, -1)
     ownership = _check_array("ownership", ownership, (size * size,))
     numbers = _check_array("numbers", numbers, (size, size))
     if values is not None and visits is None:
         raise ValueError("values: shown only with visits; pass visits, too")
+    variation, crossed = [int(action) for action in variation], [int(action) for action in crossed]
+    if -1 in variation:
+        variation = variation[: variation.index(-1)]
     for name, actions in (("variation", variation), ("crossed", crossed)):
         for action in actions:
             if not 0 <= action < num_actions:

@@ -45,7 +45,14 @@ def go_game(
       rules: the rules.
       observe: (state, position, ancestors) -> what an evaluator without its own `observe` sees;
         None: the position and the komi.
+
+    Raises:
+      TypeError: anything but `Rules`.
     """
+    if not isinstance(rules, Rules):
+        raise TypeError(
+            f"rules: expected Rules, not {rules!r}; for a board size, pass gozero.Rules(size)"
+        )
     observe = observe or _observe
 
     def legal(state: GameState, position: Position, ancestors: Ancestors) -> jax.Array:

@@ -170,7 +170,7 @@ def empty_position(rules: Rules) -> Position:
     )
 
 
-def play(rules: Rules, state: GameState, action: jax.Array) -> GameState:
+def play(rules: Rules, state: GameState, action: jax.Array | int) -> GameState:
     """Play one action, which must be legal: `legal_actions` says which are.
 
     Args:
@@ -206,7 +206,7 @@ def own_and_opponent(position: Position) -> tuple[bb.Board, bb.Board]:
     return bb.swapped(position.to_play == WHITE, position.black, position.white)
 
 
-def play_position(rules: Rules, position: Position, action: jax.Array) -> Position:
+def play_position(rules: Rules, position: Position, action: jax.Array | int) -> Position:
     """Play one legal action in a position that has not ended; ignores the past and move limit."""
     return _play_position(rules)(position, jnp.asarray(action, jnp.int32))
 

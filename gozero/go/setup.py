@@ -59,13 +59,14 @@ def from_points(
       ValueError: a point that is not on the board, or is named twice; an invalid colour to play; a
         chain without liberties, which the message names.
     """
+    black, white = [int(point) for point in black], [int(point) for point in white]
     points = [*black, *white]
     if len(set(points)) != len(points) or not all(0 <= p < rules.num_points for p in points):
         raise ValueError(
             f"black, white: {points}; expected different points from 0 to {rules.num_points - 1}"
         )
     stones = np.zeros(rules.num_points, np.int8)
-    stones[list(black)], stones[list(white)] = 1, -1
+    stones[black], stones[white] = 1, -1
     return from_stones(rules, stones.reshape(rules.size, rules.size), to_play, komi)
 
 
@@ -80,6 +81,7 @@ def with_handicap(rules: Rules, actions: Sequence[int], komi: Any = 0.5) -> Game
     Raises:
       ValueError: points that are not a valid free handicap.
     """
+    actions = [int(action) for action in actions]
     handicap.check_free(rules.size, actions)
     return from_points(rules, actions, (), WHITE, komi)
 

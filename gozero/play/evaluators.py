@@ -167,8 +167,14 @@ def playout_evaluator(
         slower.
 
     Raises:
+      TypeError: anything but the rules of Go.
       ValueError: an unknown policy, another kind of `first_plays`, or `max_moves` below 1.
     """
+    if not isinstance(rules, Rules):
+        raise TypeError(
+            f"rules: expected Rules, not {type(rules).__name__}; of another game, pass "
+            "gozero.rollout_evaluator(game)"
+        )
     check_kind(first_plays)
     check_positive("max_moves", max_moves)
     policy, description = _playout_policy(rules, policy)

@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -102,6 +103,9 @@ def test_ownership_is_squares_in_the_owners_colour():
     root = draw(ownership=ownership, cell=10)
     assert squares(root, "blacks") == [(10, 0, 4)]
     assert squares(root, "whites") == [(90, 0, 2)]
+    assert svg.board_svg(STONES, ownership=ownership.reshape(9, 9)) == svg.board_svg(
+        STONES, ownership=ownership
+    )
 
 
 def test_numbers_and_variations():
@@ -116,6 +120,8 @@ def test_numbers_and_variations():
     ]  # White's, and after a pass White's again
     ghosts = [c for c in root.iter(f"{SVG}circle") if c.get("class") == "variation"]
     assert [c.get("fill") for c in ghosts] == [svg.WHITE, svg.WHITE]
+    padded = svg.board_svg(STONES, variation=jnp.array([1, 81, -1, -1]), crossed=jnp.array([3]))
+    assert padded == svg.board_svg(STONES, variation=[1, 81], crossed=[3])
 
 
 def test_a_board_of_numbers():
@@ -176,7 +182,7 @@ def test_a_notebook_displays_it():
         (STONES, {"policy": np.full(82, np.nan)}, "policy: expected finite numbers"),
         (STONES, {"ownership": np.zeros(82)}, r"ownership: shape \(82,\), expected \(81,\)"),
         (STONES, {"numbers": np.zeros(81)}, r"numbers: shape \(81,\), expected \(9, 9\)"),
-        (STONES, {"variation": [3, -1]}, "variation: -1 is not an action from 0 to 81"),
+        (STONES, {"variation": [3, 82]}, "variation: 82 is not an action from 0 to 81"),
     ],
 )
 def test_invalid_boards(stones, options, complaint):

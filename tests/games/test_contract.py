@@ -95,6 +95,7 @@ def test_games_by_name():
         ("go:9", None, r"^game: 'go:9' is not one of"),
         ("connect4", 7, r"^size: connect4 comes in one size"),
         ("hex", 14, r"^size: 14 is not from 3 to 13"),
+        ("hex", 3.0, r"^size: 3.0 is not from 3 to 13"),
     ],
 )
 def test_bad_names_and_sizes(name, size, message):

@@ -108,7 +108,7 @@ def test_bad_handicaps():
     for actions, says in (([4], "1 stones"), ([4, 4], "twice"), ([4, 9], "9 is not a point")):
         with pytest.raises(ValueError, match=says):
             gozero.with_handicap(rules, actions)
-    state = gozero.with_handicap(rules, [0, 4])
+    state = gozero.with_handicap(rules, jnp.array([0, 4]))
     assert go.stones(rules, state).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
     assert int(state.to_play) == go.WHITE
 

@@ -430,6 +430,10 @@ def test_objects_of_the_wrong_kind_are_named():
     evaluator, key = Evaluator(tictactoe.even), jax.random.key(0)
     with pytest.raises(TypeError, match=r"game: expected a Game, not a Rules; .*go_game\(rules\)"):
         search(gozero.Rules(3), evaluator, key, POSITIONS, CONFIG)
+    with pytest.raises(TypeError, match=r"rules: expected Rules, not 9; .* gozero.Rules\(size\)"):
+        gozero.go_game(9)
+    with pytest.raises(TypeError, match=r"rules: expected Rules, not Game; .*rollout_evaluator"):
+        gozero.playout_evaluator(tictactoe.GAME)
     with pytest.raises(TypeError, match="config: expected a SearchConfig, not a int"):
         search(tictactoe.GAME, evaluator, key, POSITIONS, 8)
     with pytest.raises(ValueError, match="states: an empty batch; give at least one game"):
