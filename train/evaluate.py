@@ -68,7 +68,8 @@ class EvaluateConfig:
 
     command: str | None = setting(None, unset="none")
     """Also play the newest network against a GTP program: "gnugo --mode gtp --chinese-rules
-    --positional-superko --play-out-aftermath --capture-all-dead"."""
+    --positional-superko --play-out-aftermath --capture-all-dead". The match has one komi: of those
+    that the run plays at, the most frequent."""
 
     sprt: bool = setting(False)
     """Instead, test whether the newest network is stronger than the first of --against, or without

@@ -10,7 +10,7 @@ import pathlib
 
 from gozero.apps import runtime
 from gozero.runs import arrays
-from gozero.runs.settings import check, seed_setting, setting
+from gozero.runs.settings import Conflict, check, seed_setting, setting
 
 PROG = "python -m train.classical.balancing"
 
@@ -65,6 +65,7 @@ class BalancingConfig:
         below=1,
     )
     seed: int = seed_setting("The random seed.")
+    CONFLICTS = (Conflict("size", "data", "the run tells its board's size", True),)
     EXAMPLES = (
         f"{PROG} --sgf runs/match/games --start mm_9 --out balanced.safetensors",
         f"{PROG} --data runs/selfplay --steps 100 --out balanced.safetensors",

@@ -10,7 +10,7 @@ from gozero.go import rules as go
 from gozero.go import setup
 from train.classical import choices
 from train.classical.balancing import BalancingConfig
-from train.classical.balancing_descent import _draw, _positions
+from train.classical.balancing_descent import _draw, _positions, main
 
 MOVES = ((0, 4), (1, 0), (0, 1), (1, 9), (0, 3))  # the last captures
 BOARDS = [  # before each move other than a pass, from the mover's perspective
@@ -65,3 +65,10 @@ def test_invalid_flags(tmp_path):
             config_of(tmp_path, **flags)
     with pytest.raises(ValueError, match=r"--sgf .*: there is no \*.sgf file"):
         _positions(config_of(tmp_path, sgf=tmp_path))
+
+
+def test_a_size_beside_the_run_that_tells_it_is_refused(tmp_path, capsys):
+    flags = ["--data", str(tmp_path), "--size", "5", "--out", str(tmp_path / "a.safetensors")]
+    with pytest.raises(SystemExit, match="2"):
+        main(flags)
+    assert "--size 5: not with --data; the run tells its board's size" in capsys.readouterr().err
