@@ -78,8 +78,9 @@ class MatchesConfig(ExperimentConfig):
                 raise ValueError(f"--only {name}: expected one of {', '.join(self.MATCHES)}")
 
     MINUTES_A_GAME: ClassVar[float] = 0.1
-    """On 9x9, on two cores with many games at once, about as in the recorded matches. Moves and the
-    cost of each grow with the board's points, so a game takes (size / 9)^4 times as long."""
+    """On 9x9, on two cores with many games at once, about as in the recorded matches of up to 10,000
+    simulations; beyond them it grows with their number. Moves and the cost of each grow with the
+    board's points, so a game takes (size / 9)^4 times as long."""
 
     @property
     def estimate(self) -> float:
@@ -93,7 +94,8 @@ class MatchesConfig(ExperimentConfig):
         match = self.MATCHES[name]
         if match.main_time is not None:
             return match.main_time / 60 / min(self.parallel, 2)
-        return self.MINUTES_A_GAME * (match.size / 9) ** 4
+        more = max(1.0, match.player.simulations / 10_000)
+        return self.MINUTES_A_GAME * more * (match.size / 9) ** 4
 
     def _games_at_once(self, match: Match) -> int:
         if match.main_time is None:

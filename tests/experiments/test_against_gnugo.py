@@ -42,6 +42,7 @@ ASKED = {  # match: simulations, games, required bounds, target
     "taught-10000": (10_000, 200, (0.82, 1.0), 0.90),
     "taught-experts": (3000, 400, (0.69, 1.0), 0.80),
     "taught-experts-10000": (10_000, 200, (0.82, 1.0), 0.90),
+    "taught-experts-100000": (100_000, 100, None, None),
     "playouts": (400, 200, (0.70, 1.0), 0.85),
     "literal": (3000, 200, None, None),
     "literal-first-action": (1000, 100, None, None),
