@@ -189,13 +189,17 @@ LARGE = {
     for level in (0, 10)
 }
 """Larger boards, named by board and GNU Go's level."""
+_KATAGO = _EXPERTS | {"priors": "katago"}
+"""Experts who learnt from games of KataGo, and see a move's distance from the last."""
 LARGE_EXPERTS = {
-    f"{size}x{size}-experts": Match(
-        _strong(size, **_EXPERTS), games, opponent=_strong(size), size=size, openings=4
+    f"{size}x{size}-{name}": Match(
+        _strong(size, **experts), games, opponent=_strong(size, **others), size=size, openings=4
     )
     for size, games in ((13, 100), (19, 40))
+    for name, experts, others in (("experts", _EXPERTS, {}), ("katago", _KATAGO, _EXPERTS))
 }
-"""The player of larger boards with an expert bias, against the one without."""
+"""The player of larger boards with an expert bias against the one without, and with experts who
+learnt from KataGo against those."""
 VERSION = {
     f"{name}-3.7.10": dataclasses.replace(MATCHES[name], opponent=Side(command=GNUGO_3_7_10))
     for name in ("uct", "rave", "heuristic", "heuristic-10000")

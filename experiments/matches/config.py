@@ -78,9 +78,9 @@ class MatchesConfig(ExperimentConfig):
                 raise ValueError(f"--only {name}: expected one of {', '.join(self.MATCHES)}")
 
     MINUTES_A_GAME: ClassVar[float] = 0.1
-    """On 9x9, on two cores with many games at once, about as in the recorded matches of up to 10,000
-    simulations; beyond them it grows with their number. Moves and the cost of each grow with the
-    board's points, so a game takes (size / 9)^4 times as long."""
+    """On 9x9, on two cores with many games at once, about as in the recorded matches of up to
+    10,000 simulations; beyond, it grows with their number. Moves and the cost of each grow with
+    the board's points, so a game takes (size / 9)^4 times as long."""
 
     @property
     def estimate(self) -> float:

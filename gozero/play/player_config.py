@@ -32,7 +32,7 @@ TreeName = Literal["puct", "katago", "uct", "rave", "gumbel", "gaussian", "boltz
 RuleName = Literal[TreeName, "td", "annealing", "random"]
 TREELESS = ("td", "annealing", "random")
 PolicyName = Literal["uniform", "mogo", "mm", "balanced", "mm-atari", "balanced-atari"]
-PriorsName = Literal["mm", "balanced"]
+PriorsName = Literal["mm", "balanced", "katago"]
 POLICIES = {"uniform": "uniform", "mogo": "mogo.playouts"}
 """Playout policies by name: the module of `gozero.playouts.policies` that defines
 ``policy(layout)``."""
@@ -108,7 +108,8 @@ class PlayerConfig:
 
     priors: PriorsName | None = setting(None, unset="equal for all moves")
     """The priors of moves when playouts evaluate: in proportion to the strengths of move features,
-    as in mm or balanced playouts."""
+    as in mm or balanced playouts, or those that katago plays on 13x13, with a move's line and its
+    distance from the last one."""
 
     prior_strengths: pathlib.Path | None = setting(None, unset="those that come with the package")
     """Strengths for these priors: a file from `python -m train.classical.mm` or `.balancing`."""

@@ -290,6 +290,10 @@ def _ensemble(config: PlayerConfig) -> Ensemble | None:
     return Ensemble(config.trees, every=steps * config.leaves)
 
 
+PRIORS = {"mm": "mm_9", "balanced": "balanced_9", "katago": "katago_13"}
+"""The `strengths.SHIPPED` by `PlayerConfig.priors`."""
+
+
 def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluator:
     if config.evaluator != "playout":
         scores = config.effective_score_utility == "on"
@@ -312,7 +316,7 @@ def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluato
         first_action=config.first_action,
     )
     if config.priors is not None:
-        file = config.prior_strengths or f"{config.priors.replace('-', '_')}_9"
+        file = config.prior_strengths or PRIORS[config.priors]
         learnt, description = strengths.load(file)
         evaluator = with_priors(rules, evaluator, softmax_policy(learnt, rules.size))
         about = {**about, "priors": config.priors, "prior_strengths": str(file)}

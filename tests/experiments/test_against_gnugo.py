@@ -12,7 +12,6 @@ import pytest
 from experiments.against_gnugo.config import (
     BY_TIME,
     LARGE,
-    LARGE_EXPERTS,
     MATCHES,
     VERSION,
     AgainstGnugoConfig,
@@ -89,9 +88,12 @@ def test_matches_on_larger_boards_are_those_of_the_player_strong(name):
     assert match.player.evaluator == "playout"  # there is no network for them
 
 
-@pytest.mark.parametrize("name", LARGE_EXPERTS)
-def test_an_expert_bias_is_the_only_difference_on_larger_boards(name):
-    match = MATCHES[name]
+@pytest.mark.parametrize("size", ["13x13", "19x19"])
+def test_an_expert_bias_is_the_only_difference_on_larger_boards(size):
+    name = f"{size}-experts"
+    match, other = MATCHES[name], MATCHES[f"{size}-katago"]
+    assert other.opponent == match.player
+    assert other.player == dataclasses.replace(match.player, priors="katago")
     assert (match.player.priors, match.player.expert_bonus) == ("mm", 0.1)
     without = dataclasses.replace(
         match.player, priors=None, expert_bonus=None, expert_visits=match.opponent.expert_visits

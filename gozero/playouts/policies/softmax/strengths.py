@@ -15,7 +15,7 @@ import numpy as np
 from gozero.playouts.policies.softmax import neighbourhoods
 from gozero.runs import arrays
 
-SHIPPED = ("mm_9", "balanced_9", "mm_atari_9", "balanced_atari_9")
+SHIPPED = ("mm_9", "balanced_9", "mm_atari_9", "balanced_atari_9", "katago_13")
 """Names of the files in `data/` beside this file; see its README.md."""
 
 CONTIGUITIES = ("beside", "diagonal")
