@@ -174,13 +174,10 @@ def check_scores(rule: Rule, scores: Any, shape: tuple[int, ...]) -> None:
         )
 
 
-def not_numbers(rule: Rule, edges: Edges) -> jax.Array:
-    """bool[]: whether a plain function, as a rule, scores a legal action with what is not a number,
-    though some action was visited."""
-    rule = as_rule(rule)
-    if not isinstance(rule, _FunctionRule):
-        return jnp.zeros((), bool)
-    is_missing = edges.legal & jnp.isnan(rule.scores(edges))
+def has_no_number(rule: Callable[[Edges], jax.Array], edges: Edges) -> jax.Array:
+    """bool[]: whether a plain function, as a rule, gives a legal action a score that is not a
+    number, though some action was visited."""
+    is_missing = edges.legal & jnp.isnan(_FunctionRule(rule).scores(edges))
     return jnp.any(is_missing) & jnp.any(edges.visits > 0)
 
 

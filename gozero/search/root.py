@@ -21,10 +21,11 @@ from gozero.search.choose import Draws
 from gozero.search.config import SearchConfig
 from gozero.search.edges import (
     Edges,
+    SelectionRule,
     among_children,
     best_edge,
     check_scores,
-    not_numbers,
+    has_no_number,
     tie_break,
 )
 from gozero.search.evaluate import Evaluated, ExternalEvaluator, evaluate_positions
@@ -218,11 +219,11 @@ def evaluated_edges(tree: Tree) -> Edges:
 def have_scores(tree: Tree, config: SearchConfig) -> jax.Array:
     """bool[B]: whether all scores of the roots' legal actions are numbers, if they are those of a
     plain function."""
-    edges, missing = evaluated_edges(tree), jnp.zeros(tree.num_trees, bool)
+    ok = jnp.ones(tree.num_trees, bool)
     for rule in (config.select, config.root_select):
-        if rule is not None:
-            missing |= jax.vmap(functools.partial(not_numbers, rule))(edges)
-    return ~missing
+        if rule is not None and not isinstance(rule, SelectionRule):
+            ok &= ~jax.vmap(functools.partial(has_no_number, rule))(evaluated_edges(tree))
+    return ok
 
 
 class RootResult(NamedTuple):
