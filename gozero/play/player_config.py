@@ -108,8 +108,8 @@ class PlayerConfig:
 
     priors: PriorsName | None = setting(None, unset="equal for all moves")
     """The priors of moves when playouts evaluate: in proportion to the strengths of move features,
-    as in mm or balanced playouts, or those that katago plays on 13x13, with a move's line and its
-    distance from the last one."""
+    those of mm or balanced playouts or, with katago, those learnt from a KataGo network's games on
+    13x13, which include a move's line and its distance from the last move."""
 
     prior_strengths: pathlib.Path | None = setting(None, unset="those that come with the package")
     """Strengths for these priors: a file from `python -m train.classical.mm` or `.balancing`."""
