@@ -6,7 +6,14 @@ import dataclasses
 import pathlib
 from typing import ClassVar
 
-from experiments.matches.config import GNUGO, GNUGO_0, GNUGO_3_7_10, Match, MatchesConfig
+from experiments.matches.config import (
+    GNUGO,
+    GNUGO_0,
+    GNUGO_3_7_10,
+    Match,
+    MatchesConfig,
+    strong_without_experts,
+)
 from gozero.apps.match.config import Side
 from gozero.play.players import settings_of
 from gozero.runs.settings import setting
@@ -174,21 +181,22 @@ BY_TIME = {
 
 
 def _strong(size: int, **more) -> Side:
-    """MC-RAVE as the player `strong` of boards without a network."""
-    return Side(**settings_of("strong", size), reuse=True, resign=-0.95, **more)
+    """MC-RAVE as the player `strong` of boards without a network, but for its expert bias."""
+    return Side(**strong_without_experts(size), reuse=True, resign=-0.95, **more)
 
 
-def _large(size: int, games: int, level_0: bool) -> Match:
-    opponent = Side(command=GNUGO_0 if level_0 else GNUGO)
-    return Match(_strong(size), games, opponent=opponent, size=size)
+def _large(size: int, games: int, level: int, **experts) -> Match:
+    opponent = Side(command=GNUGO if level else GNUGO_0)
+    return Match(_strong(size, **experts), games, opponent=opponent, size=size)
 
 
 LARGE = {
-    f"{size}x{size}-{level}": _large(size, games, level == 0)
+    f"{size}x{size}-{level}": _large(size, games, level)
     for size, games in ((13, 100), (19, 40))
     for level in (0, 10)
-}
-"""Larger boards, named by board and GNU Go's level."""
+} | {f"13x13-strong-{level}": _large(13, 100, level, **_EXPERTS) for level in (0, 10)}
+"""Larger boards, named by board and GNU Go's level; on 13x13 `strong` is now the one with an expert
+bias."""
 _KATAGO = _EXPERTS | {"priors": "katago"}
 """Experts who learnt from games of KataGo, and see a move's distance from the last."""
 LARGE_EXPERTS = {

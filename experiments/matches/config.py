@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from experiments.command import ExperimentConfig
 from gozero.apps.match.config import MatchConfig, Side
+from gozero.play.players import settings_of
 from gozero.runs.settings import check, seed_setting, setting
 
 GNUGO = (
@@ -20,6 +21,16 @@ GNUGO_0 = GNUGO.replace("--level 10", "--level 0")
 """At its lowest level."""
 GNUGO_3_7_10 = GNUGO.replace("gnugo", "gnugo-3.7.10", 1)
 """The version that Gelly & Silver (2011) play, compiled from its public source."""
+
+_EXPERTS = "priors", "expert_bonus", "expert_visits"
+
+
+def strong_without_experts(size: int) -> dict:
+    """The player `strong` of a board without a network, but for its expert bias, as it was until
+    2026-11-30: fields of `Side`."""
+    settings = settings_of("strong", size)
+    return {name: value for name, value in settings.items() if name not in _EXPERTS}
+
 
 TIMEOUT_S = 1800.0
 """A program's time for a move: long, because many run at once on few cores."""

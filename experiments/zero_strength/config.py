@@ -6,9 +6,8 @@ import dataclasses
 import pathlib
 from typing import ClassVar
 
-from experiments.matches.config import GNUGO_0, Match, MatchesConfig
+from experiments.matches.config import GNUGO_0, Match, MatchesConfig, strong_without_experts
 from gozero.apps.match.config import SIDES, MatchConfig, Side
-from gozero.play.players import settings_of
 from gozero.runs.settings import setting
 
 RESULTS = pathlib.Path("experiments/zero_strength/results")
@@ -29,8 +28,8 @@ _RAVE = Side(
 )
 
 
-_RAVE_13X13 = Side(**settings_of("strong", 13), reuse=True, resign=-0.95)
-"""`--player strong` of sizes without a network; there are no local shapes of 13x13."""
+_RAVE_13X13 = Side(**strong_without_experts(13), reuse=True, resign=-0.95)
+"""There are no local shapes of 13x13."""
 
 FIRST_9X9 = RESULTS / "9x9-first.safetensors"
 """The network with which that of 9x9 was averaged; older matches were played with it."""

@@ -32,22 +32,33 @@ _LEAVES = 8
 with several, what is next at each node of a path is chosen twice a simulation, before and after
 the evaluation, and two take longer than one."""
 
+_EXPERTS = {"priors": "mm", "expert_bonus": 0.1, "expert_visits": 1.0}
+"""An expert bias (``experiments/against_gnugo``), which helps on 13x13; `strong` has it from 10x10
+to there."""
+
+
+def _rave_of(size: int) -> dict[str, Any]:
+    """`strong` without a network."""
+    leaves = 1 if size <= 9 else _LEAVES
+    experts = _EXPERTS if 9 < size <= 13 else {}
+    return {**_RAVE, "heuristic": "mogo", "leaves": leaves, **experts}
+
 
 def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
     """A player's settings for a board size: fields of `PlayerConfig`.
 
     Args:
       name: strong: the network, if the package has one for the size, else MC-RAVE with MoGo's
-        rules as heuristic for new nodes. fast: MC-RAVE with a seventh of the simulations. rave,
-        uct: after the searches of Gelly & Silver (2011). literal: the paper's Algorithm 2 as
-        printed, but that a playout's passes are not credited. random: any play that does not fill
-        an own eye.
+        rules as heuristic for new nodes, and from 10x10 to 13x13 an expert bias. fast: MC-RAVE with
+        a seventh of the simulations. rave, uct: after the searches of Gelly & Silver (2011).
+        literal: the paper's Algorithm 2 as printed, but that a playout's passes are not credited.
+        random: any play that does not fill an own eye.
       size: points on a side.
     """
     if name == "strong" and size in NETWORKS:
         return _NETWORK | {"weights": NETWORKS[size]}
     return {
-        "strong": {**_RAVE, "heuristic": "mogo", "leaves": 1 if size <= 9 else _LEAVES},
+        "strong": _rave_of(size),
         "fast": {"search": "rave", "simulations": 400, "rave_bias": 0.01},
         "rave": _RAVE,
         "uct": {

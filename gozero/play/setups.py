@@ -319,8 +319,11 @@ def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluato
         file = config.prior_strengths or PRIORS[config.priors]
         learnt, description = strengths.load(file)
         evaluator = with_priors(rules, evaluator, softmax_policy(learnt, rules.size))
-        about = {**about, "priors": config.priors, "prior_strengths": str(file)}
-        about |= {"prior_strengths_sha256": description["sha256"]}
+        about, digest = {**about, "priors": config.priors}, description["sha256"]
+        if config.prior_strengths is None:
+            about |= {"priors_sha256": digest}
+        else:
+            about |= {"prior_strengths": str(file), "prior_strengths_sha256": digest}
     return evaluator._replace(about={**evaluator.about, **about})
 
 

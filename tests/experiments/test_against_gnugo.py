@@ -19,6 +19,7 @@ from experiments.against_gnugo.config import (
 from experiments.matches import results, run
 from gozero.apps import flags
 from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.match.config import Side
 from gozero.play.players import settings_of
 from gozero.td import weights as shape_weights
 from train.classical import imitation
@@ -78,13 +79,16 @@ def test_one_leaf_a_step_is_the_only_difference(name):
 
 @pytest.mark.parametrize("name", LARGE)
 def test_matches_on_larger_boards_are_those_of_the_player_strong(name):
-    board, _, level = name.partition("-")
+    board, *experts, level = name.split("-")
     match = AgainstGnugoConfig(only=(name,)).match(name)
     size = int(board.partition("x")[0])
     assert (match.size, match.komi) == (size, 7.0)
     assert f"--level {level} " in match.opponent.command
     player = dataclasses.asdict(match.player)
-    assert settings_of("strong", size).items() <= player.items()
+    strong = settings_of("strong", size)
+    if size == 13 and not experts:
+        strong |= {"priors": None, "expert_bonus": None, "expert_visits": Side().expert_visits}
+    assert strong.items() <= player.items()
     assert match.player.evaluator == "playout"  # there is no network for them
 
 

@@ -299,7 +299,9 @@ def test_strengths_of_priors_from_a_file(tmp_path):
     assert about.items() <= evaluator.about.items()
     np.testing.assert_allclose(evaluator.params[1].distance[1:], np.log(far), rtol=1e-6)
     shipped = make_setup(RULES, PlayerConfig(**flags)).evaluator.about
-    assert shipped["prior_strengths_sha256"] == strengths.load("mm_9")[1]["sha256"]
+    assert shipped["priors_sha256"] == strengths.load("mm_9")[1]["sha256"]
+    katago = make_setup(RULES, PlayerConfig(**flags | {"priors": "katago"})).evaluator.about
+    assert katago["priors_sha256"] == strengths.load("katago_13")[1]["sha256"]
 
 
 def test_local_shapes_from_a_file(tmp_path):
