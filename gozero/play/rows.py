@@ -39,7 +39,8 @@ class Rows(struct.PyTreeNode):
     legal: jax.Array  # u8[ceil(A / 8)], packed
     policy_target: jax.Array  # u8[A] or float[A]: shares of the root's visits, `stored_policy`
     outcome: jax.Array  # f32: +1 won, -1 lost, 0 drawn, for the mover
-    game: jax.Array  # i32: the game's number
+    game: jax.Array  # i32: the game's number; in the trainer's replay -n for rows of the n-th shard
+    # of a worker, and `train.replay.GONE` for rows that were taken out
     root_value: jax.Array  # f32: the search's value for the mover
     policy_weight: jax.Array  # float; 0: do not learn the policy target; the other weights likewise
     value_weight: jax.Array  # float: weight of the outcome
