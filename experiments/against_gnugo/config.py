@@ -112,7 +112,7 @@ MATCHES = {
         _our_side(10_000, **_HEURISTIC, **_TAUGHT, **_EXPERTS), 200, (0.82, 1.0), 0.90
     ),
     "taught-experts-100000": Match(
-        _our_side(100_000, nodes=50_001, **_HEURISTIC, **_TAUGHT, **_EXPERTS), 100
+        _our_side(100_000, leaves=8, nodes=50_001, **_HEURISTIC, **_TAUGHT, **_EXPERTS), 100
     ),
     "playouts": Match(
         _our_side(400, leaves=1, nakade=False),
