@@ -244,10 +244,11 @@ class _Match:
                     for finished in self._settle(settled_ply, half, turn):
                         ended = settled_ply
                         yield finished
-                if settled_ply - ended > self._game.max_moves:
+                # A lane's next game begins after its last one has settled, at either turn.
+                if settled_ply - ended > self._game.max_moves + 2 * _PLIES_AHEAD + 2:
                     raise ValueError(
-                        f"game: no game has ended for more than {self._game.max_moves} plies, its "
-                        "max_moves; its `outcome` must say that it is over by then"
+                        f"game: one lasts longer than its max_moves, {self._game.max_moves}; its "
+                        "`outcome` must say that it is over by then"
                     )
                 if progress is not None:
                     progress(settled_ply + 1, self._num_open())

@@ -228,17 +228,8 @@ def _backup(rules: Rules | Game, config: PlayerConfig) -> Operator | None:
 
 
 _OF_BIAS = (
-    *(
-        "playouts",
-        "strengths",
-        "priors",
-        "prior_strengths",
-        "nakade",
-        "diversity",
-        "playout_moves",
-        "rave_colours",
-    ),
-    *("rave_ancestor", "rave_legal"),
+    *("playouts", "strengths", "priors", "prior_strengths", "nakade", "diversity"),
+    *("playout_moves", "rave_colours", "rave_ancestor", "rave_legal"),
 )
 """The flags on which the bias of all-moves-as-first values depends."""
 

@@ -419,8 +419,14 @@ def test_a_game_that_does_not_end_is_reported():
         max_moves=5,
     )
     mover = player.random_player(endless)
-    with pytest.raises(ValueError, match="no game has ended for more than 5 plies"):
+    with pytest.raises(ValueError, match="game: one lasts longer than its max_moves, 5; its"):
         arena.play_match(endless, mover, mover, jax.random.key(0), 2)
+    longest = endless._replace(outcome=lambda state: (state >= 5, jnp.float32(0)))
+    start = lambda numbers: np.zeros(len(numbers), np.int32)
+    games = arena.play_games(
+        longest, (mover, mover), jax.random.key(0), [*range(12)], lambda number: 0, 1, start, None
+    )
+    assert [len(one.actions) for one in games] == [5] * 12  # in turn, of exactly as many moves
 
 
 @pytest.mark.thorough

@@ -90,8 +90,10 @@ def balance(
 
 
 def check_start(start: Strengths) -> None:
-    """Raises:
-    ValueError: strengths of features that playouts do not learn.
+    """Refuse strengths of features that playouts do not learn.
+
+    Raises:
+      ValueError: naming the features.
     """
     for name, ones in strengths.not_of_playouts().items():
         if not np.array_equal(getattr(start, name), ones):

@@ -5,8 +5,8 @@
 where the strength of a point is the product of the strengths of its features (Coulom 2007): its 3x3
 shape, whether it is contiguous to the last move, whether it captures, extends a chain in atari, or
 puts its own chain in atari, and, for priors, how far it is from the edge and from the last move
-(`strengths`). The points that may be played are those of a uniform
-playout: legal points that fill no own eye; a player passes only if there are none.
+(`strengths`). The points that may be played are those of a uniform playout: legal points that fill
+no own eye; a player passes only if there are none.
 
 Weights are rounded to integers, so that their sums do not depend on the order of addition; the
 factors are multiplied in a fixed order. The lanes are those of `atari_lanes`. Whether a stone's
