@@ -85,7 +85,14 @@ GELLY_SILVER = (
             "with the node's visits k = 1,000 loses to the minimum mean squared error schedule, "
             "12.5% ([schedules](../../experiments/schedules/))",
         )
-        for k, why in ((30, _NOT_KNOWN), (100, _NOT_KNOWN), (300, ""), (1000, ""), (3000, ""))
+        for k, why in (
+            (1, _NOT_KNOWN),
+            (30, _NOT_KNOWN),
+            (100, _NOT_KNOWN),
+            (300, ""),
+            (1000, ""),
+            (3000, ""),
+        )
     ),
     Figure(
         "4.6.3",
