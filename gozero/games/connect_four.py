@@ -41,7 +41,7 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
       ValueError: the board does not fit into the words.
     """
     for name, size, max_size in (("width", width, 8), ("height", height, 7)):
-        if not isinstance(size, int) or not 1 <= size <= max_size:
+        if not isinstance(size, int | np.integer) or not 1 <= size <= max_size:
             raise ValueError(f"{name}: {size} is not from 1 to {max_size}")
     blank = tuple(np.uint32(0) for _ in range(-(-width // 4)))
 

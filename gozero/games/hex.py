@@ -44,7 +44,7 @@ def hex_game(size: int = 11) -> Game:
     Raises:
       ValueError: the size is not from 3 to 13.
     """
-    if not isinstance(size, int) or size not in SIZES:
+    if not isinstance(size, int | np.integer) or size not in SIZES:
         raise ValueError(f"size: {size} is not from {SIZES[0]} to {SIZES[-1]}")
     full, ends = np.uint16(2**size - 1), np.arange(size) == 0
     top_side = tuple(np.where(ends, full, np.uint16(0)))

@@ -136,7 +136,8 @@ def play_match(
       progress: called at each ply with the number of plies and of games that have not ended.
 
     Raises:
-      ValueError: naming the argument, its value and what is allowed.
+      ValueError: naming the argument, its value and what is allowed; a game that lasts longer than
+        its `max_moves`.
     """
     game = as_game(game)
     num_pairs = _num_pairs(game, num_games, openings)
