@@ -29,7 +29,6 @@ class ConnectFourBoard(NamedTuple):
     other: Stones
 
 
-@functools.cache
 def connect_four_game(width: int = 7, height: int = 6) -> Game:
     """Connect Four; an action is a column, from the left. A full board without a line is a draw.
     The same `Game` for the same board.
@@ -43,6 +42,11 @@ def connect_four_game(width: int = 7, height: int = 6) -> Game:
     for name, size, max_size in (("width", width, 8), ("height", height, 7)):
         if not isinstance(size, int | np.integer) or not 1 <= size <= max_size:
             raise ValueError(f"{name}: {size} is not from 1 to {max_size}")
+    return _connect_four_game(int(width), int(height))
+
+
+@functools.cache
+def _connect_four_game(width: int, height: int) -> Game:
     blank = tuple(np.uint32(0) for _ in range(-(-width // 4)))
 
     def init(key: jax.Array) -> ConnectFourBoard:

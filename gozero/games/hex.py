@@ -34,7 +34,6 @@ class HexBoard(NamedTuple):
     to_play: jax.Array  # u8[]: FIRST or SECOND
 
 
-@functools.cache
 def hex_game(size: int = 11) -> Game:
     """Hex; an action is a point, row by row from the top left. The same `Game` for the same size.
 
@@ -46,6 +45,11 @@ def hex_game(size: int = 11) -> Game:
     """
     if not isinstance(size, int | np.integer) or size not in SIZES:
         raise ValueError(f"size: {size} is not from {SIZES[0]} to {SIZES[-1]}")
+    return _hex_game(int(size))
+
+
+@functools.cache
+def _hex_game(size: int) -> Game:
     full, ends = np.uint16(2**size - 1), np.arange(size) == 0
     top_side = tuple(np.where(ends, full, np.uint16(0)))
     left_side = (np.uint16(1),) * size

@@ -79,7 +79,7 @@ def check(name: str, size: int | None = None) -> str:
     return kind
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)  # typed: 3.0 must not find the game of 3
 def _named_game(name: str, size: int | None) -> NamedGame:
     """One object per name and size: compiled programs are cached by the game."""
     return _MAKERS[name.partition(":")[0]](name, size)

@@ -82,6 +82,8 @@ def test_games_by_name():
     assert make_game("hex").num_actions == 121
     assert make_game("hex", 5).num_actions == 25
     assert make_game("go", 5).num_actions == 26
+    assert make_game("hex", np.int64(5)) is make_game("hex", 5) is hex_game(np.uint8(5))
+    assert connect_four_game(np.int64(7)) is make_game("connect4") is connect_four_game(7, height=6)
     for name in NAMES:
         named = named_game(name)
         assert len(named.action_names) == len(set(named.action_names)) == named.game.num_actions
@@ -99,6 +101,7 @@ def test_games_by_name():
     ],
 )
 def test_bad_names_and_sizes(name, size, message):
+    make_game("hex", 3)  # in the cache, where 3.0 equals 3
     with pytest.raises(ValueError, match=message):
         make_game(name, size)
 
