@@ -167,7 +167,7 @@ def update(
     inputs: jax.Array | Inputs,
     targets: Targets,
     axis: str | None = None,
-    progress: jax.Array | None = None,
+    fraction_done: jax.Array | None = None,
 ) -> tuple[TrainState, Metrics]:
     """One step on rows [B]. The key does not change.
 
@@ -181,7 +181,7 @@ def update(
       inputs: the network's inputs, of rows [B]: f32[B, size, size, C], or `Inputs`.
       targets: of the same rows.
       axis: None, or the mapped axis over which the rows are divided, in shards of one size.
-      progress: as for `optimizer.learning_rate`.
+      fraction_done: as for `optimizer.learning_rate`.
 
     Returns:
       (the next state, the metrics of the parameters before it).
@@ -192,7 +192,7 @@ def update(
         total, gradient = lax.pmean((total, gradient), axis)
     norm = optax.tree.norm(gradient)
     state = state.replace(ok=state.ok & _finite(total, norm))
-    state = _apply_gradient(config.optimizer, state, gradient, progress)
+    state = _apply_gradient(config.optimizer, state, gradient, fraction_done)
     return state, Metrics(_means(sums, axis), _target_entropy(targets, axis), norm)
 
 
@@ -228,13 +228,13 @@ def _finite(total: jax.Array, norm: jax.Array) -> jax.Array:
 
 
 def _apply_gradient(
-    config: OptimizerConfig, state: TrainState, gradient: dict, progress: jax.Array | None
+    config: OptimizerConfig, state: TrainState, gradient: dict, fraction_done: jax.Array | None
 ) -> TrainState:
     """One step of the optimizer if `state.ok`; otherwise nothing changes.
 
     The average includes the parameters before the step, which are known to be good.
     """
-    optimize = optimizer.make(config, progress)
+    optimize = optimizer.make(config, fraction_done)
     updates, moments = optimize.update(gradient, state.optimizer, state.params)
     decay = optimizer.ema_decay(config, state.step)
     params = optax.apply_updates(state.params, updates)
@@ -270,7 +270,7 @@ def take_steps(
     state: TrainState,
     buffer: Buffer,
     axis: str | None = None,
-    progress: jax.Array | None = None,
+    fraction_done: jax.Array | None = None,
 ) -> tuple[TrainState, Metrics]:
     """Take steps on rows drawn from a buffer; the metrics are means over the steps.
 
@@ -281,11 +281,11 @@ def take_steps(
       state: from `start` or an earlier step.
       buffer: the rows; it is not changed. `buffer.steps_due` is the number of steps allowed.
       axis: None, or the mapped axis over which every device has a buffer of its own, see `update`.
-      progress: as for `optimizer.learning_rate`.
+      fraction_done: as for `optimizer.learning_rate`.
     """
 
     def step(state: TrainState, drawn: tuple[Rows, jax.Array]) -> tuple[TrainState, Metrics]:
-        return update(config, state, *batch_of(rules, config, *drawn), axis, progress)
+        return update(config, state, *batch_of(rules, config, *drawn), axis, fraction_done)
 
     def draw(key: jax.Array) -> tuple[Rows, jax.Array]:
         own_key = key if axis is None else jax.random.fold_in(key, lax.axis_index(axis))

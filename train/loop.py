@@ -48,20 +48,20 @@ class Loop:
       gate_due: whether the gate's match after the last iteration was stopped.
     """
 
-    def __init__(self, plan: Plan, mesh: Mesh, state: RunState, progress: dict | None = None):
+    def __init__(self, plan: Plan, mesh: Mesh, state: RunState, host_state: dict | None = None):
         self.plan, self.mesh, self.state = plan, mesh, state
-        progress = progress or {}
-        self.iteration: int = progress.get("iteration", 0)
-        self.games: int = progress.get("games", 0)
-        self.steps: int = progress.get("steps", 0)
-        self.seconds: float = progress.get("seconds", 0.0)
-        self.dropped: int = progress.get("dropped", 0)
+        host_state = host_state or {}
+        self.iteration: int = host_state.get("iteration", 0)
+        self.games: int = host_state.get("games", 0)
+        self.steps: int = host_state.get("steps", 0)
+        self.seconds: float = host_state.get("seconds", 0.0)
+        self.dropped: int = host_state.get("dropped", 0)
         self.quarantined: list[str] = []
         self.phase: Callable[[str], None] = lambda text: None
         self.stop: Callable[[], bool] = lambda: False
-        self.gate_due: bool = progress.get("gate_due", False)
+        self.gate_due: bool = host_state.get("gate_due", False)
         self._in_progress: tuple[float, Any] | None = None
-        self.shard_reader = ShardReader(plan, mesh, progress.get("workers"))
+        self.shard_reader = ShardReader(plan, mesh, host_state.get("workers"))
         self.steps_per_call = learner.steps_per_call()
         self._compiled: dict[Any, Any] = {}
         self._teacher = None
@@ -76,13 +76,13 @@ class Loop:
         return params if self._teacher is None else (params, self._teacher)
 
     @property
-    def progress(self) -> dict:
+    def host_state(self) -> dict:
         """The values that a checkpoint stores besides the state."""
         names = ("iteration", "games", "steps", "seconds")
         names += ("dropped",) if self.dropped else ()  # earlier versions did not store these
         names += ("gate_due",) if self.gate_due else ()
         values = {name: getattr(self, name) for name in names}
-        return values | {"workers": self.shard_reader.progress}
+        return values | {"workers": self.shard_reader.host_state}
 
     @property
     def is_ahead(self) -> bool:

@@ -48,7 +48,7 @@ class OptimizerConfig:
 
 
 def learning_rate(
-    config: OptimizerConfig, step: ArrayLike, progress: ArrayLike | None = None
+    config: OptimizerConfig, step: ArrayLike, fraction_done: ArrayLike | None = None
 ) -> jax.Array:
     """The learning rate after `step` steps, f32[].
 
@@ -63,7 +63,7 @@ def learning_rate(
     Args:
       config: the settings.
       step: i32[]: steps taken.
-      progress: f32[]: the x to use, as in runs, where `total_steps` is only an estimate: the
+      fraction_done: f32[]: the x to use, as in runs, where `total_steps` is only an estimate: the
         fraction of the iterations done before this step's; None: x by the steps.
     """
     step = jnp.asarray(step)
@@ -71,20 +71,20 @@ def learning_rate(
     if config.total_steps is None:
         return config.learning_rate * warm
     x = (step + 1 - config.warmup_steps) / (config.total_steps - config.warmup_steps)
-    x = x if progress is None else progress
+    x = x if fraction_done is None else fraction_done
     cosine = (1 + jnp.cos(jnp.pi * jnp.clip(x, 0.0, 1.0))) / 2
     decay = config.final_fraction + (1 - config.final_fraction) * cosine
     return config.learning_rate * warm * decay
 
 
 def make(
-    config: OptimizerConfig, progress: ArrayLike | None = None
+    config: OptimizerConfig, fraction_done: ArrayLike | None = None
 ) -> optax.GradientTransformation:
     """Clipping by the global norm, then AdamW (Loshchilov & Hutter 2019).
 
     Args:
       config: the settings.
-      progress: as for `learning_rate`.
+      fraction_done: as for `learning_rate`.
     """
 
     def kernels(params):
@@ -94,7 +94,7 @@ def make(
     if config.clip_norm is not None:
         clip = optax.clip_by_global_norm(config.clip_norm)
     adamw = optax.adamw(
-        lambda step: learning_rate(config, step, progress),
+        lambda step: learning_rate(config, step, fraction_done),
         weight_decay=config.weight_decay,
         mask=kernels,
     )

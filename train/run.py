@@ -213,12 +213,12 @@ def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Checkpoint, like: RunSta
     """The run in the state that a checkpoint stores.
 
     Raises:
-      ValueError: the checkpoint cannot be read, or its progress is not exactly what a run stores.
+      ValueError: the checkpoint cannot be read, or its host state is not exactly what a run stores.
     """
-    state, progress = _state_of(plan, saved, like)
+    state, host_state = _state_of(plan, saved, like)
     try:
-        loop = Loop(plan, mesh, state, progress)
-        if loop.progress != progress or loop.iteration != saved.iteration:
+        loop = Loop(plan, mesh, state, host_state)
+        if loop.host_state != host_state or loop.iteration != saved.iteration:
             raise ValueError("its keys or numbers are not those of a run")
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"checkpoint {saved.path}: about.json is damaged ({error})") from error
@@ -227,13 +227,13 @@ def _restored(plan: Plan, mesh: Mesh, saved: checkpoint.Checkpoint, like: RunSta
 
 def _state_of(plan: Plan, saved: checkpoint.Checkpoint, like: RunState) -> tuple[RunState, dict]:
     """(a checkpoint's state, converted to the current devices and dtype of policy targets; the
-    progress stored with it)."""
+    host state stored with it)."""
     devices_before = hosts.run_on_each(lambda: checkpoint.lanes_of(saved)[0])
     dtype_before = hosts.run_on_each(lambda: checkpoint.policies_of(saved))
     if (devices_before, dtype_before) == (plan.num_devices, plan.buffer.policy_dtype):
         return checkpoint.restore(saved, like)
     on_host = hosts.run_on_each(lambda: checkpoint.unsharded_like(saved, like.playing, ".playing"))
-    state, progress = checkpoint.restore(saved, like.replace(playing=on_host))
+    state, host_state = checkpoint.restore(saved, like.replace(playing=on_host))
     try:
         redistributed = redistribute.redistribute(state.playing, like.playing)
     except ValueError as error:
@@ -245,7 +245,7 @@ def _state_of(plan: Plan, saved: checkpoint.Checkpoint, like: RunState) -> tuple
         f"{redistributed.buffer.size.sum()} rows of the replay are the same. Random draws and the "
         "order of sums differ from now on, so the run is not bit for bit what it would have been"
     )
-    return state.replace(playing=redistribute.place(redistributed, like.playing)), progress
+    return state.replace(playing=redistribute.place(redistributed, like.playing)), host_state
 
 
 class End(enum.IntEnum):
@@ -450,7 +450,7 @@ class _Session:
         loop, place = self.loop, self.config.folder / "checkpoints"
         if self.saved_at == loop.iteration:
             return
-        future = checkpoint.begin(place, loop.iteration, loop.state, loop.progress)
+        future = checkpoint.begin(place, loop.iteration, loop.state, loop.host_state)
         self.saving = _Saving(loop.iteration, loop.steps, self._params(), future)
         first = self.saved_at == 0  # else a kill could leave metrics without a checkpoint
         self.settle(wait=first or jax.process_count() > 1)

@@ -128,18 +128,18 @@ class ShardReader:
       dealt: in a run of several processes, [bytes, rows] of the shards that each has read.
     """
 
-    def __init__(self, plan: Plan, mesh: Mesh, progress: dict | None = None):
+    def __init__(self, plan: Plan, mesh: Mesh, host_state: dict | None = None):
         self.plan, self.shared = plan, plan.config.shared
-        progress = progress or {}
-        self.ledger = Ledger(progress.get("done"))
-        self.strange = set(progress.get("strange", ()))  # names that no worker would choose
-        self.read: int = progress.get("read", 0)
-        self.skipped: int = progress.get("skipped", 0)
-        self.late: int = progress.get("late", 0)
-        self.version: int = progress.get("version", 0)
-        self.rows: int = progress.get("rows", 0)
-        self.sources: list[list] = progress.get("sources", [])
-        self.dealt: list[list[int]] = progress.get("dealt", [])
+        host_state = host_state or {}
+        self.ledger = Ledger(host_state.get("done"))
+        self.strange = set(host_state.get("strange", ()))  # names that no worker would choose
+        self.read: int = host_state.get("read", 0)
+        self.skipped: int = host_state.get("skipped", 0)
+        self.late: int = host_state.get("late", 0)
+        self.version: int = host_state.get("version", 0)
+        self.rows: int = host_state.get("rows", 0)
+        self.sources: list[list] = host_state.get("sources", [])
+        self.dealt: list[list[int]] = host_state.get("dealt", [])
         self.devices = len(mesh.local_devices)
         self.chunk = min(CHUNK, plan.buffer.capacity)
         self._mesh, self._add = mesh, steps.make_add(plan, mesh)
@@ -149,7 +149,7 @@ class ShardReader:
         self._last_older = 0  # the last version listed of those before the newest two
 
     @property
-    def progress(self) -> dict:
+    def host_state(self) -> dict:
         """What to store in a checkpoint that holds the rows."""
         names = ("late", "version", "sources", "dealt")
         return {

@@ -198,12 +198,12 @@ def make_add(plan: Plan, mesh: Mesh):
 
 
 def make_learn(plan: Plan, mesh: Mesh, num_steps: int):
-    """``learn(state, buffer, progress) -> (state, owed, metrics)``, jitted; the state is donated.
+    """``learn(state, buffer, fraction_done) -> (state, owed, metrics)``, jitted; donates the state.
 
     It takes `num_steps` steps; the metrics are means over them. `owed` is the buffer's after them.
-    The caller checks that the steps are due. `progress` is the fraction of the iterations that are
-    done, f32[]. The learning rate falls with it, not with the steps taken: how many of these the
-    rows will allow, also those of workers, is not known.
+    The caller checks that the steps are due. `fraction_done`, f32[], is that of the iterations. The
+    learning rate falls with it, not with the steps taken: how many of these the rows will allow,
+    also those of workers, is not known.
     """
     learn = functools.partial(_learn, plan, num_steps)
     inputs = (EVERYWHERE, DIVIDED, EVERYWHERE)
@@ -216,12 +216,20 @@ def _learn(
     num_steps: int,
     state: TrainState,
     buffer: buffers.Buffer,
-    progress: jax.Array,
+    fraction_done: jax.Array,
 ):
     own = unstack(buffer)
     per_device = plan.config.batch_size // plan.num_devices
     state, metrics = learner.take_steps(
-        plan.rules, plan.learner, plan.buffer, per_device, num_steps, state, own, AXIS, progress
+        plan.rules,
+        plan.learner,
+        plan.buffer,
+        per_device,
+        num_steps,
+        state,
+        own,
+        AXIS,
+        fraction_done,
     )
     owed = buffers.pay(plan.buffer, own, per_device, jnp.int32(num_steps)).owed
     return state, stack(owed), metrics

@@ -128,7 +128,7 @@ def step_of_the_union(loop) -> None:
         drawn = jax.vmap(draw)(jax.tree.map(lambda x: x[devices], rings), keys)
         rows, turns = jax.tree.map(jnp.concatenate, drawn)
         batch = learner.batch_of(plan.rules, plan.learner, rows, turns)
-        return learner.update(plan.learner, state, *batch, progress=loop._fraction)
+        return learner.update(plan.learner, state, *batch, fraction_done=loop._fraction)
 
     here = jax.device_put((state.learner, state.playing.buffer), jax.devices()[0])
     expected, seen = step(*here, np.arange(DEVICES))

@@ -33,15 +33,18 @@ def main(out: pathlib.Path, place: str, process: int) -> None:
     opened = spied_on(plan.config.shared)
     reader, rings = ShardReader(plan, mesh), empty(plan, mesh)
     rings = reader.take(rings)
-    progress = hosts.broadcast_from_first(reader.progress)
+    host_state = hosts.broadcast_from_first(reader.host_state)
     later = out / "later"
     hosts.run_on_first(lambda: [x.rename(out / "shards" / x.name) for x in later.iterdir()])
-    reader = ShardReader(plan, mesh, progress)
-    assert reader.progress == progress
+    reader = ShardReader(plan, mesh, host_state)
+    assert reader.host_state == host_state
     for _ in range(2):
         rings = reader.take(rings)
     known = {name: getattr(reader, name) for name in ("read", "skipped", "rows", "dealt")}
-    known |= {"sources": reader.sources, "progress": hosts.broadcast_from_first(reader.progress)}
+    known |= {
+        "sources": reader.sources,
+        "host_state": hosts.broadcast_from_first(reader.host_state),
+    }
     print(json.dumps({"opened": opened, "rings": rows_of(rings), "known": known}))
 
 

@@ -124,7 +124,7 @@ def test_each_process_reads_its_share_of_the_shards(tmp_path, as_here):
     known = [one["known"] for one in reports]
     assert known[0] == known[1]
     assert (known[0]["read"], known[0]["skipped"], known[0]["rows"]) == (11, 1, sum(sizes))
-    assert known[0]["progress"]["done"] == {"a": [[0, 10]], "bad": [[0, 0]]}
+    assert known[0]["host_state"]["done"] == {"a": [[0, 10]], "bad": [[0, 0]]}
 
     opened = [set(one["opened"]) for one in reports]
     assert not opened[0] & opened[1]

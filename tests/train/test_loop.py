@@ -52,10 +52,10 @@ def made(monkeypatch):
     return made, played
 
 
-def loop_of(plan, progress=None):
-    """A loop that resumes from `progress`, and does not learn."""
+def loop_of(plan, host_state=None):
+    """A loop that resumes from `host_state`, and does not learn."""
     learner = types.SimpleNamespace(ema=None)
-    loop = Loop(plan, devices.mesh_of(1), RunState(learner, None), progress)
+    loop = Loop(plan, devices.mesh_of(1), RunState(learner, None), host_state)
     loop._compiled = {"learn": None}
     return loop
 
@@ -83,7 +83,7 @@ def test_an_iteration_has_the_simulations_of_its_stage(made):
     plan = make_plan(config)
     loop = loop_of(plan)
     numbers = [loop.iterate() for _ in range(3)]
-    loop = loop_of(plan, json.loads(json.dumps(loop.progress)))
+    loop = loop_of(plan, json.loads(json.dumps(loop.host_state)))
     numbers += [loop.iterate() for _ in range(3)]
     expected = [3, 3, 6, 6, 8, 8]
     assert [line["iteration"] for line in numbers] == [1, 2, 3, 4, 5, 6]
@@ -91,7 +91,7 @@ def test_an_iteration_has_the_simulations_of_its_stage(made):
     assert made == ([3, 6, 6, 8], expected)
 
     longer = make_plan(dataclasses.replace(config, iterations=12))
-    loop = loop_of(longer, json.loads(json.dumps(loop.progress)))
+    loop = loop_of(longer, json.loads(json.dumps(loop.host_state)))
     assert [loop.iterate()["simulations"] for _ in range(3)] == [6, 6, 8]
     assert made[1][6:] == [6, 6, 8]
 
@@ -127,22 +127,22 @@ def test_a_gate_accepts_networks_that_score_more(made, monkeypatch):
 def test_the_learning_rate_falls_with_the_iterations(made, monkeypatch):
     """Whatever steps have been taken: a run that had workers has taken many more."""
     config = tiny.config(iterations=6, final_fraction=0.2)
-    loop = loop_of(make_plan(config), tiny.progress(2) | {"steps": 10_000})
+    loop = loop_of(make_plan(config), tiny.host_state(2) | {"steps": 10_000})
     given: list = []
     playing: Any = types.SimpleNamespace(
         buffer=types.SimpleNamespace(replace=lambda **_: None), replace=lambda **_: playing
     )
 
-    def step(learner, buffer, progress):
-        given.append(float(progress))
+    def step(learner, buffer, fraction_done):
+        given.append(float(fraction_done))
         return learner, None, None
 
     loop.state = RunState(types.SimpleNamespace(step=10_000, ok=True), playing)
     loop._learn(step, loop.steps_per_call)
     assert given == [pytest.approx(2 / 6)]
-    loop = loop_of(make_plan(config), tiny.progress(2) | {"steps": 10_000})
+    loop = loop_of(make_plan(config), tiny.host_state(2) | {"steps": 10_000})
     assert loop.iterate()["learning_rate"] is None  # no step was due
-    loop = loop_of(make_plan(config), tiny.progress(2) | {"steps": 10_000})
+    loop = loop_of(make_plan(config), tiny.host_state(2) | {"steps": 10_000})
     monkeypatch.setattr(loop, "_learn", lambda step, due: (4, None))
     rate = loop.iterate()["learning_rate"]
     assert rate == pytest.approx(config.learning_rate * (0.2 + 0.8 * 3 / 4))
@@ -160,21 +160,21 @@ def test_a_stopped_match_of_the_gate_is_played_when_the_run_resumes(made, monkey
     monkeypatch.setattr(matches, "line_of", lambda *_: won)
     plan = make_plan(tiny.config(iterations=6, gate=0.55, gate_every=2))
 
-    def resumed(progress=None):
-        loop = loop_of(plan, progress and json.loads(json.dumps(progress)))
+    def resumed(host_state=None):
+        loop = loop_of(plan, host_state and json.loads(json.dumps(host_state)))
         return loop, RunState(types.SimpleNamespace(ema=jnp.int32(7)), None, jnp.int32(3))
 
     whole, whole.state = resumed()
     numbers = [whole.iterate() for _ in range(2)][-1]
-    assert "gate_due" not in whole.progress
+    assert "gate_due" not in whole.host_state
     loop, loop.state = resumed()
     loop.iterate()
     loop.stop = lambda: True
     assert not numbers.items() <= (stopped := loop.iterate()).items()
     assert (int(loop.state.player), loop.gate_due, len(met)) == (3, True, 1)
-    loop, loop.state = resumed(loop.progress)
+    loop, loop.state = resumed(loop.host_state)
     assert loop.gate_due
     assert tiny.untimed(stopped | loop.play_missed_gate()) == tiny.untimed(numbers)
     assert (int(loop.state.player), loop.play_missed_gate()) == (7, {})
     assert met[0] == met[1]
-    assert loop.progress.keys() == whole.progress.keys()
+    assert loop.host_state.keys() == whole.host_state.keys()

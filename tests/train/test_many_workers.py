@@ -61,16 +61,16 @@ class World:
 
     def learner(self):
         """Start a learner from the checkpoint."""
-        progress, self.read, self.iteration = self.saved
+        host_state, self.read, self.iteration = self.saved
         self.read = self.read.copy()
-        self.reader = ShardReader(self.plan, devices.mesh_of(1), json.loads(progress))
+        self.reader = ShardReader(self.plan, devices.mesh_of(1), json.loads(host_state))
 
     def publish(self):
         self.path.write_bytes(self.rng.randbytes(8))
         exchange.publish(self.shared, self.path, self.iteration)
 
     def checkpoint(self):
-        self.saved = (json.dumps(self.reader.progress), self.read.copy(), self.iteration)
+        self.saved = (json.dumps(self.reader.host_state), self.read.copy(), self.iteration)
         self.publish()
 
     def write(self, worker: Worker):

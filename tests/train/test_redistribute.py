@@ -200,7 +200,7 @@ def test_a_run_with_float16_policies_is_resumed(tmp_path, capsys):
         buffer=buffer.replace(rows=with_some(buffer.rows), size=size),
     )
     checkpoint.save(
-        config.folder / "checkpoints", 2, state.replace(playing=playing), tiny.progress(2)
+        config.folder / "checkpoints", 2, state.replace(playing=playing), tiny.host_state(2)
     )
     restored = run.begin(make_plan(config), mesh).state.playing
     assert "policy targets: uint8, before float16" in capsys.readouterr().err

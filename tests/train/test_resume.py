@@ -253,7 +253,7 @@ def test_weights_missing_for_a_checkpoint_are_written_on_resuming(tmp_path, caps
     plan = make_plan(config)
     tiny.claim(config)
     state = steps.begin(plan, mesh)
-    checkpoint.save(config.folder / "checkpoints", 2, state, tiny.progress(2))
+    checkpoint.save(config.folder / "checkpoints", 2, state, tiny.host_state(2))
     (config.folder / "checkpoints" / ".000004.part").mkdir()
     assert run.run(config) == 0
     assert "2 of 2 iterations" in capsys.readouterr().out
@@ -503,7 +503,7 @@ def test_a_kill_during_a_save_resumes_from_the_previous_checkpoint(
     numbers = [untimed(loop.iterate()) for _ in range(2)]
     assert numbers == whole[1][2:]
     assert_same(loop.state, whole[0])
-    assert loop.progress["games"] == numbers[-1]["games"]
+    assert loop.host_state["games"] == numbers[-1]["games"]
 
 
 def begun(config):
@@ -517,7 +517,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_previous_one_used(tmp_path, ca
     plan = make_plan(config)
     state = steps.begin(plan, mesh)
     for iteration in (2, 4):
-        checkpoint.save(config.folder / "checkpoints", iteration, state, tiny.progress(iteration))
+        checkpoint.save(config.folder / "checkpoints", iteration, state, tiny.host_state(iteration))
     newest, older = checkpoint.saved_in(config.folder / "checkpoints")
     file = max((newest.path / "arrays").rglob("*"), key=lambda path: path.stat().st_size)
     file.write_bytes(file.read_bytes()[:-1])

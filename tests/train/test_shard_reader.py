@@ -161,17 +161,20 @@ def test_a_resumed_run_reads_each_shard_once(run):
     for number in range(3):
         run.write("a", number, 10)
     run.take()
-    rings, progress = jax.device_get(run.rings), json.loads(json.dumps(run.shard_reader.progress))
+    rings, host_state = (
+        jax.device_get(run.rings),
+        json.loads(json.dumps(run.shard_reader.host_state)),
+    )
     run.write("b-1", 0, 20)
     run.write("a", 3, 20)
     run.take()
     run.check()
     # Like a kill: what came after the checkpoint is lost, but the shards are still there.
-    run.rings, run.shard_reader = rings, ShardReader(run.plan, run.mesh, progress)
+    run.rings, run.shard_reader = rings, ShardReader(run.plan, run.mesh, host_state)
     assert run.shard_reader.rows == 30
     run.take()
     run.check()
-    assert run.shard_reader.progress["done"] == {"a": [[0, 3]], "b-1": [[0, 0]]}
+    assert run.shard_reader.host_state["done"] == {"a": [[0, 3]], "b-1": [[0, 0]]}
     run.take()
     run.check()
 
@@ -209,8 +212,8 @@ def test_only_the_newest_versions_are_read_and_late_shards_are_counted(run, tmp_
     run.take()
     run.check()
     ledger = {"00000001/a-1": [[0, 1]], f"{kept + 2:08d}/b-1": [[0, 0]], "old": [[0, 0]]}
-    assert run.shard_reader.progress["done"] == ledger
-    assert "late" not in run.shard_reader.progress
+    assert run.shard_reader.host_state["done"] == ledger
+    assert "late" not in run.shard_reader.host_state
     write_shard(run.config, "a-1", 2, 5, version=1)
     run.take()
     for _ in range(2):
@@ -221,9 +224,9 @@ def test_only_the_newest_versions_are_read_and_late_shards_are_counted(run, tmp_
     for _ in range(2):
         run.take()
     run.check()
-    again = ShardReader(run.plan, run.mesh, json.loads(json.dumps(run.shard_reader.progress)))
-    assert again.progress == run.shard_reader.progress
-    assert again.progress["done"] == {
+    again = ShardReader(run.plan, run.mesh, json.loads(json.dumps(run.shard_reader.host_state)))
+    assert again.host_state == run.shard_reader.host_state
+    assert again.host_state["done"] == {
         **{f"{version:08d}/b-1": [[i, i]] for i, version in enumerate((kept + 2, 3 * kept))},
         "old": [[0, 0]],
     }
@@ -312,7 +315,11 @@ def test_a_shard_with_a_read_error_is_retried(run, monkeypatch, capsys):
         patch.setattr(store.files, "open_regular", stale)
         for _ in range(2):
             run.take()
-    assert (run.shard_reader.read, run.shard_reader.skipped, run.shard_reader.progress["done"]) == (
+    assert (
+        run.shard_reader.read,
+        run.shard_reader.skipped,
+        run.shard_reader.host_state["done"],
+    ) == (
         0,
         0,
         {},

@@ -52,7 +52,7 @@ def test_a_run_begins_from_weights_of_another_size(given, tmp_path):
 
     # A run with a checkpoint does not need the file again; workers and matches do not either.
     tiny.claim(config)
-    checkpoint.save(config.folder / "checkpoints", 2, state, tiny.progress(2))
+    checkpoint.save(config.folder / "checkpoints", 2, state, tiny.host_state(2))
     path.unlink()
     assert run.initial_params(plan) == (None, None)
     assert folder.read_config(config.folder) == config

@@ -161,7 +161,7 @@ def test_a_run_reads_each_shard_of_all_workers_once(shards_by_worker, loop, conf
     )
     found = {row.tobytes() for row in ring.policy_target[0]}
     assert {row.tobytes() for row in expected} <= found
-    done = json.loads(json.dumps(loop.progress))["workers"]["done"]
+    done = json.loads(json.dumps(loop.host_state))["workers"]["done"]
     assert done == {
         f"00000001/{name}": [[0, len(read) - 1]] for name, read in shards_by_worker.items()
     }

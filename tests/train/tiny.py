@@ -52,7 +52,7 @@ def claim(config: TrainConfig) -> bool:
         return folder.before is not None
 
 
-def progress(iteration: int) -> dict:
+def host_state(iteration: int) -> dict:
     """What a checkpoint stores beside the state, for a run that has read no workers' shards."""
     workers = {"done": {}, "strange": [], "read": 0, "skipped": 0, "rows": 0}
     return {"iteration": iteration, "games": 0, "steps": 0, "seconds": 0.0, "workers": workers}
