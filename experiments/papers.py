@@ -43,7 +43,7 @@ _NOT_KNOWN = "not known"
 GELLY_SILVER = (
     Figure(
         "Fig. 5",
-        "UCT, MoGo's playouts, 3,000 simulations, against GNU Go",
+        "UCT, MoGo's playouts, 3,000 simulations, against GNU Go 3.8",
         (0.24, 0.24),
         _GNUGO,
         {"match": "uct"},
@@ -53,7 +53,7 @@ GELLY_SILVER = (
     ),
     Figure(
         "Fig. 5",
-        "MC-RAVE, 3,000 simulations, against GNU Go",
+        "MC-RAVE, 3,000 simulations, against GNU Go 3.8",
         (0.5, 0.6),
         _GNUGO,
         {"match": "rave-1-leaf"},
@@ -87,8 +87,8 @@ GELLY_SILVER = (
         )
         for k, why in (
             (1, _NOT_KNOWN),
-            (30, _NOT_KNOWN),
-            (100, _NOT_KNOWN),
+            (30, ""),
+            (100, ""),
             (300, ""),
             (1000, ""),
             (3000, ""),
@@ -186,7 +186,8 @@ def _line(figure: Figure) -> list[str]:
     difference, within = _difference(figure, value, low, high)
     if not figure.comparable:
         difference, within = "", False
-    why = figure.why if not within else "chance may explain it" * (difference != "none")
+    why = figure.why if not within else "not shown: it is within our interval"
+    why = why * (difference != "none")
     return [figure.place, what, paper, ours, games_played, difference, why, command]
 
 

@@ -77,8 +77,9 @@ def matches(path: pathlib.Path) -> str:
     """A table of matches, with the paper's figures, the required scores and the target scores, and
     with ratings from games against GNU Go.
 
-    A match that was stopped has no score yet: short games end first, which biases it. One with
-    fewer games than the experiment asks for, played to its end, has one.
+    A score is bold if it is the required one. A match that was stopped has no score yet: short
+    games end first, which biases it. One with fewer games than the experiment asks for, played to
+    its end, has one.
     """
     lines, ratings = [], []
     for row in read_csv(path):
@@ -90,7 +91,10 @@ def matches(path: pathlib.Path) -> str:
         required = f"{least:.0%}" + f" to {most:.0%}" * (most < 1) if row["must_low"] else ""
         lines.append([f"`{row['match']}`", row["opponent"], row["paper"], games])
         lines[-1] += [f"{row['won']}, {row['drawn']}, {row['lost']}"]
-        lines[-1] += ["stopped" if is_stopped else f"**{score}** [{low}, {high}]", required]
+        mark = "**" if row["holds"] == "True" else ""
+        missed = " (missed)" if row["holds"] == "False" else ""
+        lines[-1] += ["stopped" if is_stopped else f"{mark}{score}{mark} [{low}, {high}]"]
+        lines[-1] += [required + missed]
         lines[-1] += [f"{float(row['aim']):.0%}" if row["aim"] else ""]
         command = None if is_stopped else _opponent_command(path.parent / row["match"])
         ratings.append(scale.rating_text(command, *numbers))

@@ -61,7 +61,7 @@ _FORMS = {
 }
 """Forms that the paper mentions or tries besides its Algorithm 2."""
 _UCT_FORMS = {
-    "max": {"backup": "max"},
+    "max": {"backup": "max", "resign": None},  # its values are near 0 or 1 from the first move
     "mix": {"backup": "mix"},
     "tuned": {"ucb_tuned": True, "exploration": 0.5},
     "exploration-0.1": {"exploration": 0.1},

@@ -110,8 +110,9 @@ def pair_interval(pairs: Any, confidence: float = 0.95, games: Any = None) -> In
     two, a few pairs that happen to be equal would give an interval of width 0. If every pair is won
     or lost, r = 1: Wilson's interval. The two are for the variance only; the mean is the observed.
 
-    Of pairs that are won, lost or split, an interval of 95% holds the true mean in at least 94% of
-    matches of 10 to 200 pairs, whatever their shares.
+    An interval of 95% does not hold every true mean in 95% of matches. Of 10 to 200 pairs, won or
+    lost, it holds one from 0.1 to 0.9 in at least 91% of them, on average 95%. Nearer to 0 and 1,
+    as with Wilson's, there are means that it holds in only 84%.
 
     Half a pair counts half in the mean. With weights w the variance is that of a ratio of two sums:
     n = (sum w)^2 / sum w^2, and the sum of squared deviations is n sum w^2 (x - m)^2 / sum w^2.

@@ -135,12 +135,12 @@ def test_games_against_gnugo_give_a_rating(tmp_path):
     """75% is 191 Elo above GNU Go's 1800."""
     path = tmp_path / "results.csv"
     rows = [
-        f"{name},GNU Go 3.8,4,4,3,0,1,0.75,0.3,0.95,,,,,{stopped}\n"
+        f"{name},GNU Go 3.8,4,4,3,0,1,0.75,0.3,0.95,,,,,,{stopped}\n"
         for name, stopped in (("ten", False), ("zero", False), ("half", True))
     ]
     path.write_text(
         "match,opponent,games,asked,won,drawn,lost,score,low,high,paper,must_low,must_high,aim,"
-        "stopped\n" + "".join(rows)
+        "holds,stopped\n" + "".join(rows)
     )
     for name, level in (("ten", 10), ("zero", 0), ("half", 10)):
         (tmp_path / name).mkdir()
@@ -152,15 +152,17 @@ def test_games_against_gnugo_give_a_rating(tmp_path):
     assert all(line.endswith("|  |  |") for line in lines[1:])  # another level; a stopped match
 
 
-def test_a_stopped_match_has_no_score(tmp_path):
+def test_a_score_is_bold_if_it_is_the_required_one(tmp_path):
     path = tmp_path / "results.csv"
     path.write_text(
         "match,opponent,games,asked,won,drawn,lost,score,low,high,paper,must_low,must_high,aim,"
-        "stopped\n"
-        "whole,GNU Go,4,4,3,0,1,0.75,0.3,0.95,,0.9,1.0,,False\n"
-        "half,GNU Go,2,4,2,0,0,1.0,0.34,1.0,,0.9,1.0,,True\n"
+        "holds,stopped\n"
+        "whole,GNU Go,4,4,3,0,1,0.75,0.3,0.95,,0.9,1.0,,False,False\n"
+        "enough,GNU Go,4,4,3,0,1,0.75,0.3,0.95,,0.7,1.0,,True,False\n"
+        "half,GNU Go,2,4,2,0,0,1.0,0.34,1.0,,0.9,1.0,,,True\n"
     )
     assert records.matches(path).splitlines()[2:] == [
-        "| `whole` | GNU Go |  | 4 | 3, 0, 1 | **75.0%** [30.0%, 95.0%] | 90% |  |",
+        "| `whole` | GNU Go |  | 4 | 3, 0, 1 | 75.0% [30.0%, 95.0%] | 90% (missed) |  |",
+        "| `enough` | GNU Go |  | 4 | 3, 0, 1 | **75.0%** [30.0%, 95.0%] | 70% |  |",
         "| `half` | GNU Go |  | 2 of 4 | 2, 0, 0 | stopped | 90% |  |",
     ]

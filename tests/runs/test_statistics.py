@@ -136,6 +136,21 @@ def test_the_pair_interval_has_its_stated_coverage(shares, count):
     assert held / 500 > 0.92  # 0.95 minus three standard deviations of 500 trials
 
 
+@pytest.mark.parametrize("count", [10, 25, 50, 100, 200])
+def test_the_stated_coverage_of_pairs_won_or_lost(count):
+    """Exactly, by the binomial distribution."""
+    wins = np.arange(count + 1)
+    intervals = [statistics.pair_interval(np.repeat([1.0, 0.0], [k, count - k])) for k in wins]
+    low, high = np.array(intervals).T
+    means = np.linspace(0, 1, 1001)[1:-1]
+    chances = np.array([math.comb(count, int(k)) for k in wins], np.float64)
+    chances = chances * means[:, None] ** wins * (1 - means[:, None]) ** (count - wins)
+    coverage = (chances * ((low <= means[:, None]) & (means[:, None] <= high))).sum(1)
+    assert coverage.min() > 0.83
+    assert coverage[(means >= 0.1) & (means <= 0.9)].min() > 0.91
+    assert coverage.mean() == pytest.approx(0.95, abs=0.01)
+
+
 def test_a_summary():
     points = [1, 0, 1, 1, 0.5, 0, 1, 1]
     is_black = [True, False] * 4
