@@ -36,6 +36,10 @@ class RuleSet(NamedTuple):
         }
         return [sentence for sentence, is_true in sentences.items() if is_true]
 
+    def handicap_points(self, stones: int) -> int:
+        """White's points, besides the komi, for the stones of a handicap."""
+        return {"0": 0, "N": stones, "N-1": max(0, stones - 1)}[self.bonus]
+
 
 _CHINESE = RuleSet("positional", False, bonus="N")
 _JAPANESE = RuleSet("simple", False, "TERRITORY", usual_komi=6.5)

@@ -25,6 +25,7 @@ from gozero.apps import pictures, runtime
 from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.clock import GameClock, Increment
 from gozero.apps.gtp.config import GtpConfig
+from gozero.apps.rule_sets import RuleSet
 from gozero.compile import executables
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
@@ -45,12 +46,35 @@ Stones = tuple[tuple[int, ...], tuple[int, ...]]
 """The points of Black's stones and of White's."""
 
 
+class _Start(NamedTuple):
+    """How a game began."""
+
+    size: int
+    komi: float
+    handicap: tuple[int, ...]
+    stones: Stones
+    first: int
+
+    @classmethod
+    def of(cls, record: GameRecord) -> _Start:
+        black, white = record.black_stones, record.white_stones
+        by_handicap = record.handicap == len(black) and not white
+        if by_handicap and record.handicap and record.first_player == 1:
+            return cls(record.size, record.komi, black, ((), ()), 0)
+        return cls(record.size, record.komi, (), (black, white), record.first_player)
+
+
 class _LastSearch(NamedTuple):
     """The game that was last searched, and for whom."""
 
-    start: tuple  # size, komi, handicap, stones
+    start: _Start
     moves: list[tuple[int, int]]
     colour: int
+
+
+def _check_komi(komi: float) -> None:
+    if not is_komi(komi):
+        raise ValueError(f"komi {komi:g} is not {KOMI_EXPECTED}")
 
 
 class _Searches:
@@ -112,6 +136,7 @@ class Engine:
         self.size, self.komi = config.size, config.komi
         self.ko: KoRule = config.ko
         self.suicide = config.suicide
+        self.bonus = "0"  # White's points for a handicap of N stones: 0, N or N-1
         self.handicap: tuple[int, ...] = ()
         self.stones: Stones = ((), ())
         self.first = 0  # who plays first, if there is no handicap
@@ -143,8 +168,13 @@ class Engine:
 
         rules, start = self._rules(), None
         if any(stones) or first:
-            start = setup.from_points(rules, *stones, first, self.komi)
-        return HostGame(rules, self.komi, handicap, start)
+            start = setup.from_points(rules, *stones, first, self.whole_komi)
+        return HostGame(rules, self.whole_komi, handicap, start)
+
+    @property
+    def whole_komi(self) -> float:
+        """The komi and White's points for handicap stones."""
+        return self.komi + RuleSet(bonus=self.bonus).handicap_points(len(self.handicap))
 
     def _rules(self) -> Rules:
         from gozero.apps.host_game import ample_move_limit
@@ -184,6 +214,11 @@ class Engine:
         Raises:
           ValueError: the rules or the flags do not allow this size.
         """
+        self._check_size(size)
+        self.size = size
+        self.clear()
+
+    def _check_size(self, size: int) -> None:
         if not MIN_SIZE <= size <= MAX_SIZE:
             raise ValueError(f"{size} is not from {MIN_SIZE} to {MAX_SIZE}")
         start_size = self.config.size
@@ -193,8 +228,6 @@ class Engine:
             if name in self.config.own_files and size != start_size:
                 raise ValueError(f"the {name} are for {start_size}x{start_size}")
         self.config.on(size).check_size(size)
-        self.size = size
-        self.clear()
 
     def clear(self) -> None:
         """Clear the board: Black to play, with all of the time, and nothing to ponder; the komi
@@ -243,11 +276,10 @@ class Engine:
         Raises:
           ValueError: the komi is not a multiple of 0.5, or is out of range.
         """
-        if not is_komi(komi):
-            raise ValueError(f"komi {komi:g} is not {KOMI_EXPECTED}")
+        _check_komi(komi)
         self.komi = komi
         if self._game is not None:
-            self._game.set_komi(komi)
+            self._game.set_komi(self.whole_komi)
 
     def set_stones(self, black: Sequence[int], white: Sequence[int]) -> None:
         """Set up a board with these stones and no history, Black to play; the komi stays.
@@ -260,21 +292,25 @@ class Engine:
         self.clear()
         self._game, self.stones = game, stones
 
-    def set_rules(self, ko: KoRule, suicide: bool) -> None:
+    def set_rules(self, ko: KoRule, suicide: bool, bonus: str = "0") -> None:
         """Use other rules from now on, also for the game so far.
+
+        Args:
+          ko, suicide: as of `Rules`.
+          bonus: White's points for a handicap of N stones: 0, N or N-1.
 
         Raises:
           ValueError: they forbid a move of the game so far; the rules are then unchanged.
         """
-        previous = self.ko, self.suicide
-        if (ko, suicide) == previous:
+        previous = self.ko, self.suicide, self.bonus
+        if (ko, suicide, bonus) == previous:
             return
-        self.ko, self.suicide = ko, suicide
+        self.ko, self.suicide, self.bonus = ko, suicide, bonus
         try:
             if self._game is not None:
-                self._replay(self._game.moves)
+                self._game = self._replayed(self._game.moves)
         except ValueError:
-            self.ko, self.suicide = previous
+            self.ko, self.suicide, self.bonus = previous
             raise
         self._by_size.clear()
         self.forget()
@@ -284,37 +320,38 @@ class Engine:
         """Load the board, the komi and the first moves of a record.
 
         Raises:
-          ValueError: the record has more moves than a game may have, or its size cannot be played;
-            the board is then unchanged. Or its komi or stones cannot be played, or a move is
-            illegal; the board is then empty.
+          ValueError: the record has more moves than a game may have, its size, komi or stones
+            cannot be played, or a move is illegal; nothing is then changed.
         """
         from gozero.apps.host_game import move_limit_for
 
         moves = record.moves[:num_moves]
         move_limit_for(record.size, len(moves))
-        self.set_size(record.size)
-        self.set_komi(record.komi)
-        by_handicap = record.handicap == len(record.black_stones) and not record.white_stones
-        if by_handicap and record.handicap and record.first_player == 1:
-            self.handicap = record.black_stones
-        else:
-            self.stones = record.black_stones, record.white_stones
-            self.first = record.first_player
+        self._check_size(record.size)
+        _check_komi(record.komi)
+        before, start = self._start, _Start.of(record)
+        self._start = start
         try:
-            self._replay(moves)
+            game = self._replayed(moves)
         except ValueError:
-            self.clear()
+            self._start = before
             raise
+        self.clear()
+        self._start, self._game = start, game
 
-    def _replay(self, moves: Sequence[tuple[int, int]]) -> None:
-        """Play the moves from the starting position; replaces the game if all of them are legal."""
+    def _replayed(self, moves: Sequence[tuple[int, int]]) -> HostGame:
+        """A new game from the starting position, with these moves.
+
+        Raises:
+          ValueError: some stones have no liberty, or a move is illegal.
+        """
         game = self._new_game(self.handicap, self.stones, self.first)
         for number, (colour, action) in enumerate(moves, start=1):
             try:
                 game.play(colour, action)
             except ValueError as error:
                 raise ValueError(f"move {number}: {error}") from error
-        self._game = game
+        return game
 
     def record(self) -> GameRecord:
         """The game so far, as a record."""
@@ -502,7 +539,7 @@ class Engine:
         from gozero.go import setup
 
         rules = self.game.rules
-        state = setup.from_stones(rules, self.game.stones(), colour, self.komi)
+        state = setup.from_stones(rules, self.game.stones(), colour, self.whole_komi)
         return state, np.asarray(go.legal_actions(rules, state))
 
     def stop(self) -> None:
@@ -517,9 +554,13 @@ class Engine:
         return min(limits, default=None)
 
     @property
-    def _start(self) -> tuple:
+    def _start(self) -> _Start:
         """The start of the game, on which its values depend."""
-        return self.size, self.komi, self.handicap, self.stones, self.first
+        return _Start(self.size, self.komi, self.handicap, self.stones, self.first)
+
+    @_start.setter
+    def _start(self, start: _Start) -> None:
+        self.size, self.komi, self.handicap, self.stones, self.first = start
 
     def _actions_since_search(self, colour: int) -> list[int] | None:
         """The actions since the last search; None if the game did not go on from there.
@@ -548,9 +589,9 @@ class Engine:
 
         game = self.game
         if not game.stones().any():
-            return coords.result_text(-self.komi)
+            return coords.result_text(-self.whole_komi)
         owners = settled.owners(game.rules, game.stones(), self.dead_stones())
-        return coords.result_text(int(owners.sum(dtype=int)) - self.komi)
+        return coords.result_text(int(owners.sum(dtype=int)) - self.whole_komi)
 
 
 def _only_of_katago(output: Any, sign: int) -> dict[str, float]:

@@ -86,7 +86,8 @@ def _load_sgf(engine: Engine, name: str, before: str = "") -> str:
     from gozero.apps import sgf
 
     if before and not (before.isascii() and before.isdigit() and 0 < int(before[:9]) < 10**6):
-        raise GtpFailure("syntax error: expected the number of a move")
+        message = "expected the number of a move; names with spaces are not possible"
+        raise GtpFailure(f"syntax error: {message}")
     try:
         record = sgf.read(pathlib.Path(name))
         engine.load(record, int(before) - 1 if before else len(record.moves))
@@ -124,13 +125,12 @@ def _set_rules(engine: Engine, *words: str) -> str:
 
 
 def _use(engine: Engine, rules: RuleSet) -> str:
-    """Use these rules. Handicap stones have no bonus here; it can be included in the komi."""
     if rules.ignored:
         raise GtpFailure(
             "unsupported rules: expected area scoring without taxes and without a button"
         )
     try:
-        engine.set_rules(rules.ko, rules.suicide)
+        engine.set_rules(rules.ko, rules.suicide, rules.bonus)
     except ValueError as error:
         raise GtpFailure(f"the game so far is not legal under these rules: {error}") from error
     return ""
@@ -139,11 +139,10 @@ def _use(engine: Engine, rules: RuleSet) -> str:
 def _set_rule(engine: Engine, name: str, text: str) -> str:
     value = {"true": True, "false": False}.get(text.lower(), text)
     try:
-        rules = rule_sets.with_field(RuleSet(engine.ko, engine.suicide), name, value)
+        now = RuleSet(engine.ko, engine.suicide, bonus=engine.bonus)
+        rules = rule_sets.with_field(now, name, value)
     except ValueError as error:
         raise GtpFailure(str(error)) from error
-    if rules.bonus != "0":
-        raise GtpFailure("unsupported: points for handicap stones; include them in the komi")
     return _use(engine, rules)
 
 
@@ -169,7 +168,7 @@ def _rules_of_json(text: str) -> RuleSet:
 
 def _get_rules(engine: Engine) -> str:
     facts = {"ko": engine.ko.upper(), "scoring": "AREA", "suicide": engine.suicide, "tax": "NONE"}
-    return json.dumps({**facts, "hasButton": False, "whiteHandicapBonus": "0"})
+    return json.dumps({**facts, "hasButton": False, "whiteHandicapBonus": engine.bonus})
 
 
 _KGS_TIMES = {

@@ -105,7 +105,13 @@ def test_files_that_cannot_be_loaded(text, message, tmp_path):
     path = tmp_path / "game.sgf"
     if text is not None:
         path.write_text(text)
-    assert re.match(rf"\? {message}", session(f"loadsgf {path}\n")[0])
+    before = ["boardsize 4", "komi 3", "set_free_handicap A1 D4", "play w B2"]
+    responses = responses_to(*before, "showboard", f"loadsgf {path}", "showboard", "printsgf")
+    assert re.match(rf"\? {message}", responses[5])
+    assert responses[6] == responses[4]  # nothing has changed
+    assert "SZ[4]" in responses[7]
+    assert "KM[3]" in responses[7]
+    assert "HA[2]" in responses[7]
 
 
 def test_a_file_with_too_many_passes_is_refused_at_once(tmp_path):
@@ -268,9 +274,22 @@ def test_one_rule_is_set():
     assert responses[7:] == [
         "? ko must be SIMPLE, POSITIONAL or SITUATIONAL",
         "? Unknown rules option: colour",
-        "? unsupported: points for handicap stones; include them in the komi",
+        "=",
         "=",
     ]
+
+
+def test_white_gets_points_for_handicap_stones():
+    """As in KataGo: as many as there are stones under Chinese rules, and one less under AGA's."""
+    start = ["komi 1", "kata-set-rules chinese", "set_free_handicap A1 E5 C3"]
+    game = [*start, "play w pass", "play b pass", "final_score", "kata-get-rules", "get_komi"]
+    again = ["kata-set-rules aga", "final_score", "komi 0.5", "final_score"]
+    none = ["kata-set-rule whiteHandicapBonus 0", "final_score"]
+    responses = responses_to(*game, *again, *none, "clear_board", "final_score")
+    assert responses[5] == "= B+21"  # 25 - 1 - 3
+    assert json.loads(responses[6][2:])["whiteHandicapBonus"] == "N"
+    assert responses[7] == "= 1"
+    assert responses[9::2] == ["= B+22", "= B+22.5", "= B+24.5", "= W+0.5"]
 
 
 def test_other_rules_compile_before_the_clock_runs(monkeypatch):
