@@ -45,6 +45,13 @@ _SUPERSETS = {
     "big5": "cp950",
 }
 """Files with characters beyond the charset that they name are common; each is a part of these."""
+_NEXT = r"\s*+(?:(?:\(\s*+)?;?\s*+[A-Z]{1,9}\s*+\[|(?:\)\s*+)++(?:\(\s*+;|\Z))"
+"""What follows the last `]` of a property, and hardly any other: a property, or the end of a
+variation."""
+_CLOSING_CHARACTER = re.compile(rf"[^\x00-\x7f](?={_NEXT})", re.ASCII)
+_UNNAMED_CHARSET = re.compile(rb"[\x81-\xfe](?:\\\](?=%s)|\][^\s\w;()\[])" % _NEXT.encode("ascii"))
+r"""A character of two bytes, read as two: the second is a `\` that would escape the closing `]`, or
+a `]` that would close the value in its midst."""
 _LONGEST_QUOTE = 200  # characters of a file in an error
 
 
@@ -171,10 +178,13 @@ def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> Gam
     Args:
       source: the file, or its bytes.
       encoding: that of the file; None: what the file says (CA) if that is known, else UTF-8 if it
-        is that, else Latin-1. Bytes that are no characters in it are read as U+FFFD.
+        is that, else Latin-1. A file in UTF-8 that names another charset, as after a conversion, is
+        read as UTF-8. Bytes that are no characters are read as U+FFFD, and a character that would
+        contain the `]` of its property ends before it.
 
     Raises:
-      ValueError: the file cannot be read, is not an SGF of Go, is damaged, sets up stones after
+      ValueError: the file cannot be read, is not an SGF of Go, is damaged, is in a charset of
+        several bytes a character, other than UTF-8, that it does not name, sets up stones after
         its root, has a board size that the rules do not play, or exceeds `MAX_BYTES`, `MAX_TOKENS`
         or `MAX_DEPTH`, which are checked before it is parsed.
     """
@@ -184,7 +194,7 @@ def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> Gam
         if len(data) > MAX_BYTES:
             raise ValueError(f"has more than {MAX_BYTES:,} bytes")
         # First decoded, as a character may contain the bytes of brackets, as in Shift_JIS and Big5.
-        text = data.decode(encoding or _encoding(data), "replace").encode("utf-8", "replace")
+        text = _decoded(data, encoding).encode("utf-8", "replace")
         _check_bounds(text)
         return _record(_parse(text))
     except OSError as error:
@@ -202,17 +212,54 @@ def _bytes_of(path: pathlib.Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def _encoding(data: bytes) -> str:
-    """The charset that the data name, if it is known; else UTF-8 if they are that, else Latin-1."""
+def _decoded(data: bytes, encoding: str | None) -> str:
+    """The text of a file; see `read`.
+
+    Raises:
+      ValueError: some characters seem to have several bytes, and the charset is not known.
+    """
+    charset = encoding or _named_charset(data)
+    utf_8 = None if encoding else _strictly(data, "utf-8")
+    if charset is None:
+        if utf_8 is None and _UNNAMED_CHARSET.search(data):
+            raise ValueError(
+                "does not name the charset of its text, which may be Big5, Shift_JIS or GBK; "
+                "name it in the first node, as in CA[Big5]"
+            )
+        return data.decode("latin-1") if utf_8 is None else utf_8
+    text = _strictly(data, charset)
+    if utf_8 is not None and (text is None or _is_utf_8(data, text, utf_8)):
+        return utf_8
+    text = data.decode(charset, "replace") if text is None else text
+
+    def without_bracket(character: re.Match[str]) -> str:
+        is_swallowed = character[0].encode(charset, "replace").endswith(b"]")
+        return "\ufffd]" if is_swallowed else character[0]
+
+    return _CLOSING_CHARACTER.sub(without_bracket, text)
+
+
+def _named_charset(data: bytes) -> str | None:
+    """The charset that the data name; None: none that is known."""
     named = _CHARSET.search(data)
-    charset = named and _charset(named[1].decode("ascii", "replace").strip())
-    if charset:
-        return charset
+    return _charset(named[1].decode("ascii", "replace").strip()) if named else None
+
+
+def _strictly(data: bytes, charset: str) -> str | None:
+    """The data decoded; None: they have bytes that are no characters of the charset."""
     try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "utf-8"
+        return data.decode(charset)
+    except UnicodeError:
+        return None
+
+
+def _is_utf_8(data: bytes, text: str, utf_8: str) -> bool:
+    """Whether data that are valid in two charsets are UTF-8. Words of another charset are hardly
+    ever valid UTF-8 with a character of three bytes; and no charset gives more values than the
+    right one, as others take a `]` for a part of a character."""
+    if data.isascii():
+        return False  # the characters of ISO-2022-JP are ASCII
+    return max(data) >= 0xE0 or text.count("]") < utf_8.count("]")
 
 
 def _charset(name: str) -> str | None:

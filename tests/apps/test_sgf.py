@@ -200,6 +200,53 @@ def test_a_backslash_within_a_character_ends_no_move():
     assert sgf.read(text.encode("shift_jis")).moves == ((0, 40), (1, 20))
 
 
+LABELLED = "(;CA[{}]SZ[9]KM[7.5]PB[{}]PW[x];B[aa];W[bb];B[cc])"
+
+
+@pytest.mark.parametrize("charset", ["GB2312", "gb18030", "Big5", "Shift_JIS", "EUC-KR"])
+@pytest.mark.parametrize("name", ["柯洁", "李世石", "Лё", "И"])
+def test_utf_8_with_the_label_of_another_charset_loses_nothing(charset, name):
+    record = sgf.read(LABELLED.format(charset, name).encode())
+    assert (record.komi, record.white, len(record.moves)) == (7.5, "x", 3)
+    if name in ("柯洁", "李世石"):
+        assert record.black == name
+
+
+def test_charsets_that_are_named_rightly_are_used():
+    for charset, name in [
+        *(("GB2312", "李世石"), ("GBK", "丂"), ("EUC-KR", "이세돌"), ("ISO-2022-JP", "本因坊")),
+        *(("Big5", "包"), ("Shift_JIS", "従"), ("latin-1", "Ã¼")),  # 包, 従: the second byte is ]
+    ]:
+        record = sgf.read(LABELLED.format(charset, name).encode(charset))
+        assert (record.black, len(record.moves)) == (name, 3)
+
+
+@pytest.mark.parametrize("charset", ["GB2312", "gb18030", "Big5", "Shift_JIS"])
+@pytest.mark.parametrize("cut", [b"\xa5", b"\x83", b"\xe7", b"\xff"])
+def test_half_a_character_does_not_swallow_the_bracket_after_it(charset, cut):
+    whole = LABELLED.format(charset, "北\n").encode(charset)
+    record = sgf.read(whole.replace(b"\n", cut).replace(b"PW[x]", b"PW[x%s]C[%s]" % (cut, cut)))
+    assert (record.komi, record.black[0], record.white[0], len(record.moves)) == (7.5, "北", "x", 3)
+    assert len(sgf.read(b"(;CA[%s]SZ[9];B[aa]C[%s])" % (charset.encode(), cut)).moves) == 1
+
+
+@pytest.mark.parametrize(
+    ("charset", "name"),
+    [("big5", "成功"), ("shift_jis", "代表"), ("big5", "包先生"), ("shift_jis", "従う")],
+)
+def test_a_charset_that_must_be_named_is_asked_for(charset, name):
+    data = f"(;SZ[9]PB[{name}];B[aa];W[bb];B[cc])".encode(charset)
+    with pytest.raises(ValueError, match=r"does not name the charset .* as in CA\[Big5\]"):
+        sgf.read(data)
+    named = sgf.read(data.replace(b"(;", b"(;CA[%s]" % charset.encode()))
+    assert (named.black, len(named.moves)) == (name, 3)
+
+
+def test_a_bracket_escaped_after_a_latin_1_letter_is_read():
+    record = sgf.read("(;SZ[9]C[(see [café\\]) é];B[aa]C[à])".encode("latin-1"))
+    assert (record.comment, record.move_comments) == ("(see [café]) é", ("à",))
+
+
 def test_the_encoding_of_the_caller_takes_precedence():
     data = "(;CA[UTF-8]PB[\u30bd])".encode("shift_jis")
     assert sgf.read(data, "shift_jis").black == "\u30bd"
