@@ -1,4 +1,4 @@
-"""Games as SGF files (FF[4]): the main line, from an empty board or stones set up at the root."""
+"""Games as SGF files (FF[4]): the main line, from an empty board or stones set up before it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import pathlib
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from gozero import __version__
 from gozero.go import coords
@@ -23,6 +23,9 @@ with warnings.catch_warnings():
     from sgfmill import sgf_grammar
 
 _COLOURS = ("B", "W")
+_SETUP = ("AB", "AW", "AE")
+_MOST_CHINESE_KOMI = 5
+"""Komi in Chinese stones, half the points, is below this: 3.75 or 2.75 are usual."""
 _FOX_KOMI = {325.0: 6.5, 375.0: 7.5, 550.0: 5.5, 650.0: 6.5, 750.0: 7.5}
 """The Fox server writes Chinese komi in hundredths of a stone, so that 375 is 3.75 stones or 7.5
 points, and other komi in hundredths of a point."""
@@ -173,7 +176,9 @@ def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> Gam
     """The main line of the first game in a file, or in bytes.
 
     A missing komi is 0, a missing size 19 (both as in SGF), and a missing result ``?``. Nodes
-    without a move (remarks, markup) are skipped, along with their comments.
+    without a move (remarks, markup) are skipped, but the comments of those after a move are added
+    to that move's, and of those before the first move to the game's. Stones, komi, handicap and
+    player (AB, AW, AE, KM, HA and PL) count up to the node of the first move.
 
     Args:
       source: the file, or its bytes.
@@ -185,8 +190,8 @@ def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> Gam
     Raises:
       ValueError: the file cannot be read, is not an SGF of Go, is damaged, is in a charset of
         several bytes a character, other than UTF-8, that it does not name, sets up stones after
-        its root, has a board size that the rules do not play, or exceeds `MAX_BYTES`, `MAX_TOKENS`
-        or `MAX_DEPTH`, which are checked before it is parsed.
+        its first move, has a board size that the rules do not play, or exceeds `MAX_BYTES`,
+        `MAX_TOKENS` or `MAX_DEPTH`, which are checked before it is parsed.
     """
     subject = "sgf" if isinstance(source, bytes) else f"sgf {source}"
     try:
@@ -290,82 +295,98 @@ def _parse(data: bytes) -> sgfmill.Sgf_game:
     """The first game, of UTF-8 text. A square board may be given as a rectangle: SZ[19:19]."""
     tree = sgf_grammar.parse_sgf_game(data)
     sizes = tree.sequence[0].get("SZ")
-    if sizes and b":" in sizes[0]:
-        width, _, height = (part.strip() for part in sizes[0].partition(b":"))
-        if width != height:
-            text = sizes[0].decode("ascii", "replace")
+    if sizes:
+        text = sizes[0].decode("ascii", "replace").strip()
+        width, colon, height = (part.strip() for part in text.partition(":"))
+        if colon and width != height:
             raise ValueError(f"SZ[{text}]: the board is not square")
-        sizes[0] = width
+        if not width.isdigit() or not MIN_SIZE <= int(width[:9]) <= MAX_SIZE:
+            expected = f"{MIN_SIZE} to {MAX_SIZE} points on a side, as in SZ[19]"
+            raise ValueError(f"SZ[{text[:20]}] is not a board size; expected {expected}")
+        sizes[0] = width.encode()
     return sgfmill.Sgf_game.from_coarse_game_tree(tree, "UTF-8")
 
 
 def _record(game: sgfmill.Sgf_game) -> GameRecord:
     size = game.get_size()
-    if not MIN_SIZE <= size <= MAX_SIZE:
-        raise ValueError(
-            f"the board is {size}x{size}; expected {MIN_SIZE} to {MAX_SIZE} points on a side"
-        )
     nodes = list(game.main_sequence_iter())
     root = nodes[0]
     kind = _raw(root, "GM", "1")
     if kind != "1":
         raise ValueError(f"GM[{kind}] is a game other than Go, which is GM[1]")
-    moves, comments = _moves(size, nodes)
-    black_stones, white_stones = _setup(size, root)
+    first_move = next((i for i, node in enumerate(nodes) if _has_move(node)), len(nodes))
+    start = nodes[: first_move + 1]
+    moves, comment, move_comments = _moves(size, nodes)
+    black_stones, white_stones = _setup(size, start)
     return GameRecord(
         size=size,
-        komi=_komi(root),
+        komi=_komi(_latest(start, "KM")),
         moves=moves,
         result=_text(root, "RE", "?"),
         black=_text(root, "PB"),
         white=_text(root, "PW"),
         rules=_text(root, "RU"),
-        comment="" if _has_move(root) else _text(root, "C"),
-        move_comments=comments if any(comments) else (),
+        comment=comment,
+        move_comments=move_comments if any(move_comments) else (),
         black_stones=black_stones,
         white_stones=white_stones,
-        handicap=_handicap(root, len(black_stones)),
-        to_play={"B": 0, "W": 1}.get(_raw(root, "PL")[:1].upper()),
+        handicap=_handicap(_latest(start, "HA"), len(black_stones)),
+        to_play={"B": 0, "W": 1}.get(_latest(start, "PL")[:1].upper()),
     )
 
 
-def _setup(size: int, root: sgfmill.Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The points of AB and of AW; those of AE are empty anyway."""
-    names = [name for name in ("AB", "AW", "AE") if root.has_property(name)]
-    if sum(len(root.get_raw_list(name)) for name in names) > size * size:
+def _latest(nodes: Sequence[sgfmill.Node], name: str) -> str:
+    """The last value of a property in the nodes; empty: there is none."""
+    return next((text for node in reversed(nodes) if (text := _raw(node, name))), "")
+
+
+def _setup(size: int, nodes: Sequence[sgfmill.Node]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The points of Black's stones and of White's, after AB, AW and AE of all the nodes."""
+    nodes = [node for node in nodes if node.has_setup_stones()]
+    lists = [node.get_raw_list(x) for node in nodes for x in _SETUP if node.has_property(x)]
+    if sum(map(len, lists)) > size * size:
         raise ValueError(f"AB, AW and AE name more than the {size * size} points of the board")
-    black, white, empty = root.get_setup_stones()
-    if empty & (black | white):
-        raise ValueError("AE names points of AB or AW; expected different points")
+    colours: dict[tuple[int, int], int] = {}
+    for node in nodes:
+        black, white, empty = node.get_setup_stones()
+        if black & white:
+            raise ValueError("AW names points of AB; expected different points")
+        if empty & (black | white):
+            raise ValueError("AE names points of AB or AW; expected different points")
+        colours.update(dict.fromkeys(black, 0) | dict.fromkeys(white, 1))
+        colours = {point: colour for point, colour in colours.items() if point not in empty}
     # sgfmill counts rows from the bottom.
-    numbers = [sorted((size - 1 - row) * size + col for row, col in x) for x in (black, white)]
-    return tuple(numbers[0]), tuple(numbers[1])
+    points = [((size - 1 - row) * size + col, colour) for (row, col), colour in colours.items()]
+    black, white = (tuple(sorted(p for p, of in points if of == c)) for c in (0, 1))
+    return black, white
 
 
-def _handicap(root: sgfmill.Node, black_stones: int) -> int:
+def _handicap(text: str, black_stones: int) -> int:
     """HA; 0 if it is missing, or if its stones are played, not set up."""
-    text = _raw(root, "HA", "0")
-    if not text.isdigit():
+    if not (text or "0").isdigit():
         raise ValueError(f"HA[{text}] is not a number of stones")
-    return int(text) if 2 <= int(text) <= black_stones else 0
+    return int(text) if text and 2 <= int(text) <= black_stones else 0
 
 
 def _moves(
-    size: int, nodes: Iterable[sgfmill.Node]
-) -> tuple[tuple[tuple[int, int], ...], tuple[str, ...]]:
-    """((colour, action) of each move, the comment of each move)."""
-    moves, comments = [], []
-    for i, node in enumerate(nodes):
-        if i > 0 and node.has_setup_stones():
+    size: int, nodes: Sequence[sgfmill.Node]
+) -> tuple[tuple[tuple[int, int], ...], str, tuple[str, ...]]:
+    """((colour, action) of each move, the comment before them, the comment of each move)."""
+    moves: list[tuple[int, int]] = []
+    comments: list[list[str]] = [[]]
+    for node in nodes:
+        if moves and node.has_setup_stones():
             raise ValueError(
                 f"stones are set up or removed (AB, AW or AE) after move {len(moves)}; "
-                "only the first node may set up stones"
+                "expected this only before the first move"
             )
-        if not _has_move(node):
-            continue
-        moves.append(_move(size, node, len(moves) + 1))
-        comments.append(_text(node, "C"))
-    return tuple(moves), tuple(comments)
+        if _has_move(node):
+            moves.append(_move(size, node, len(moves) + 1))
+            comments.append([])
+        if text := _text(node, "C"):
+            comments[-1].append(text)
+    first, *others = ("\n".join(texts) for texts in comments)
+    return tuple(moves), first, tuple(others)
 
 
 def _has_move(node: sgfmill.Node) -> bool:
@@ -382,13 +403,13 @@ def _move(size: int, node: sgfmill.Node, number: int) -> tuple[int, int]:
         raise ValueError(f"move {number}: {error}") from error
 
 
-def _komi(root: sgfmill.Node) -> float:
-    text = _raw(root, "KM", "0")
+def _komi(text: str) -> float:
+    """KM, which may have a decimal comma; 0 if it is missing."""
     try:
-        komi = float(text)
+        komi = float(text.replace(",", ".") or 0)
     except ValueError as error:
-        raise ValueError(f"KM[{text}] is not a number") from error
-    if komi * 4 % 1 == 0 and komi * 2 % 1:
+        raise ValueError(f"KM[{text[:20]}] is not a number; expected one as in KM[6.5]") from error
+    if abs(komi) < _MOST_CHINESE_KOMI and komi * 4 % 1 == 0 and komi * 2 % 1:
         return 2 * komi  # quarters are of Chinese stones: 3.75 stones are 7.5 points
     return _FOX_KOMI.get(komi, komi)
 

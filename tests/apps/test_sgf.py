@@ -74,6 +74,7 @@ def test_files_of_other_programs():
     )
     assert read.komi == 7.5
     assert read.moves == ((0, 9), (1, 0), (0, 9))
+    assert read.comment == "no move here"
     assert read.move_comments == ("x", "", "")
     assert read.result == "?"
     assert read.first_player == 0
@@ -89,20 +90,24 @@ def test_files_of_other_programs():
     [
         (b"", "no SGF"),
         (b"(;SZ[9];B[aa]", "unexpected end"),
-        (b"(;SZ[9];AB[aa];B[bb])", "set up or removed .* after move 0"),
+        (b"(;SZ[9];B[bb];AB[aa])", "set up or removed .* after move 1; expected this only before"),
         (b"(;SZ[9]AB[aa]AW[aa])", "different points"),
         (b"(;SZ[9]AB[tt])", "sgf: damaged"),
         (b"(;SZ[9]HA[two])", "HA.two. is not a number"),
         (b"(;SZ[9];B[aa];AE[aa])", "after move 1"),
-        (b"(;SZ[1])", "the board is 1x1; expected 2 to 25"),
-        (b"(;SZ[26])", "the board is 26x26"),
+        (
+            b"(;SZ[1])",
+            r"SZ\[1\] is not a board size; expected 2 to 25 points on a side, as in SZ\[19\]",
+        ),
+        (b"(;SZ[26])", r"SZ\[26\] is not a board size"),
+        (b"(;SZ[])", r"SZ\[\] is not a board size; expected 2 to 25"),
         (b"(;SZ[9:13])", r"SZ\[9:13\]: the board is not square"),
-        (b"(;SZ[:])", "bad SZ property"),
+        (b"(;SZ[:])", r"SZ\[:\] is not a board size"),
         (b"(;SZ[9:9:9])", "not square"),
         (b"(;SZ[9]AB[aa:bb]AE[bb])", "AE names points of AB or AW"),
         (b"(;SZ[x])", "SZ"),
         (b"(;SZ[9]GM[2])", "a game other than Go"),
-        (b"(;SZ[9]KM[lots])", r"KM\[lots\]"),
+        (b"(;SZ[9]KM[lots])", r"KM\[lots\] is not a number; expected one as in KM\[6.5\]"),
         (b"(;SZ[9]KM[nan])", "KM|komi"),
         (b"(;SZ[9];B[jj])", "move 1: .*'jj'"),
         (b"(;SZ[9];B[aa];W[a])", "move 2"),
@@ -143,10 +148,26 @@ def test_a_square_board_may_be_written_as_a_rectangle():
     [
         *((325, 6.5), (375, 7.5), (550, 5.5), (650, 6.5), (750, 7.5), (12, 12.0)),
         *((3.75, 7.5), (2.75, 5.5), (0.25, 0.5), (-1.25, -2.5), (6.5, 6.5)),
+        *((6.25, 6.25), (-6.25, -6.25), ("6,5", 6.5), ("3,75", 7.5)),
     ],
 )
 def test_komi_in_hundredths_or_in_stones(points, komi):
     assert sgf.read(f"(;KM[{points}])".encode()).komi == komi
+
+
+def test_stones_set_up_before_the_first_move_are_those_of_the_root():
+    record = sgf.read(b"(;GM[1]FF[4]SZ[5]KM[2.5];HA[2]AB[aa][bb]C[even];W[cc])")
+    assert (record.komi, record.handicap, record.moves) == (2.5, 2, ((1, 12),))
+    assert (record.black_stones, record.white_stones, record.comment) == ((0, 6), (), "even")
+    changed = sgf.read(b"(;SZ[5]AB[aa:ca]KM[1];AE[ba]AW[ca];PL[W]KM[0.5];AB[ee]B[dd];W[ed])")
+    assert (changed.black_stones, changed.white_stones) == ((0, 24), (2,))
+    assert (changed.komi, changed.to_play, len(changed.moves)) == (0.5, 1, 2)
+    assert sgf.read(b"(;SZ[5]KM[2];KM[])").komi == 2
+
+
+def test_comments_between_moves_are_kept():
+    record = sgf.read(b"(;SZ[5]C[a];C[b];B[aa]C[c];C[d];W[bb];LB[aa:1])")
+    assert (record.comment, record.move_comments) == ("a\nb", ("c\nd", ""))
 
 
 @pytest.mark.parametrize(
@@ -263,12 +284,14 @@ def test_a_missing_file(tmp_path):
     ("data", "message"),
     [
         (b"(;SZ[19]AB" + b"[aa:ss]" * 3000 + b")", "more than the 361 points"),
+        (b"(;SZ[19]" + b";AB[aa:ss]" * 50_000 + b")", "more than the 361 points"),
         (b"(;SZ[19]AB" + b"[aa:ss]" * 300_000 + b")", "more than 200,000 nodes and values"),
         (b"(;SZ[9]" + b"(;B[aa]" * 2_000 + b")" * 2_001, "more than 2,000 deep"),
         (b"(;SZ[9]C[" + b"c" * 2**23 + b"])", "more than 8,388,608 bytes"),
-        (b"(;SZ[" + b"9" * 5_000 + b"])", "bad SZ property: b'9{100,190}$"),
+        (b"(;GM[" + b"9" * 5_000 + b"])", r"GM\[9{100,200}$"),
+        (b"(;SZ[" + b"9" * 5_000 + b"])", r"SZ\[9{20}\] is not a board size; .* as in SZ\[19\]$"),
     ],
-    ids=["stones", "values", "depth", "bytes", "quotation"],
+    ids=["stones", "nodes", "values", "depth", "bytes", "quotation", "size"],
 )
 def test_oversized_input_is_refused_before_parsing(data, message, tmp_path):
     with pytest.raises(ValueError, match=message):
