@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import dataclasses
+import itertools
 import math
 import pathlib
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gozero import __version__
 from gozero.go import coords
@@ -172,8 +174,12 @@ def write(path: pathlib.Path, record: GameRecord, *, durable: bool = False) -> N
     write_whole(path, to_sgf(record).encode("utf-8"), durable=durable)
 
 
-def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> GameRecord:
-    """The main line of the first game in a file, or in bytes.
+Source = pathlib.Path | str | bytes
+"""A file, or its bytes."""
+
+
+def read(source: Source, encoding: str | None = None) -> GameRecord:
+    """The main line of the first game in a file, or in bytes; `read_all` reads every game.
 
     A missing komi is 0, a missing size 19 (both as in SGF), and a missing result ``?``. Nodes
     without a move (remarks, markup) are skipped, but the comments of those after a move are added
@@ -193,20 +199,60 @@ def read(source: pathlib.Path | str | bytes, encoding: str | None = None) -> Gam
         its first move, has a board size that the rules do not play, or exceeds `MAX_BYTES`,
         `MAX_TOKENS` or `MAX_DEPTH`, which are checked before it is parsed.
     """
+    with _named_errors(source):
+        return next(_records(source, encoding))
+
+
+def read_all(source: Source, encoding: str | None = None) -> list[GameRecord]:
+    """The main line of every game in a file, or in bytes: a collection may have several.
+
+    Args:
+      source, encoding: as for `read`.
+
+    Raises:
+      ValueError: as for `read`; from the second game on, the message names the game.
+    """
+    with _named_errors(source):
+        return list(_records(source, encoding))
+
+
+def names_of_games(file: str, num_games: int) -> list[str]:
+    """Names for the games of a file: its own, followed by a number if there are several."""
+    return [f"{file} game {i}" for i in range(1, num_games + 1)] if num_games > 1 else [file]
+
+
+@contextlib.contextmanager
+def _named_errors(source: Source) -> Iterator[None]:
+    """Turn errors into a ValueError of one line that names the file."""
     subject = "sgf" if isinstance(source, bytes) else f"sgf {source}"
     try:
-        data = source if isinstance(source, bytes) else _bytes_of(pathlib.Path(source))
-        if len(data) > MAX_BYTES:
-            raise ValueError(f"has more than {MAX_BYTES:,} bytes")
-        # First decoded, as a character may contain the bytes of brackets, as in Shift_JIS and Big5.
-        text = _decoded(data, encoding).encode("utf-8", "replace")
-        _check_bounds(text)
-        return _record(_parse(text))
+        yield
     except OSError as error:
         raise ValueError(f"{subject}: cannot be read ({error.strerror})") from error
     except (ValueError, LookupError) as error:
         reason = " ".join(str(error).split())[:_LONGEST_QUOTE] or "damaged"
         raise ValueError(f"{subject}: {reason}") from error
+
+
+def _records(source: Source, encoding: str | None) -> Iterator[GameRecord]:
+    """The games, each read when it is asked for."""
+    data = source if isinstance(source, bytes) else _bytes_of(pathlib.Path(source))
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"has more than {MAX_BYTES:,} bytes")
+    # First decoded, as a character may contain the bytes of brackets, as in Shift_JIS and Big5.
+    text = _decoded(data, encoding).encode("utf-8", "replace")
+    _check_bounds(text)
+    yield _record(_parse(text))
+    _, end = sgf_grammar.tokenise(text)
+    for number in itertools.count(2):
+        tokens, next_end = sgf_grammar.tokenise(text, end)
+        if not tokens:
+            return
+        try:
+            yield _record(_parse(text[end:next_end]))
+        except (ValueError, LookupError) as error:
+            raise ValueError(f"game {number}: {str(error) or 'damaged'}") from error
+        end = next_end
 
 
 def _bytes_of(path: pathlib.Path) -> bytes:

@@ -275,6 +275,30 @@ def test_the_encoding_of_the_caller_takes_precedence():
         sgf.read(data, "klingon")
 
 
+def test_all_games_of_a_collection(tmp_path):
+    records = [SHORT, random_record(5, 1), SHORT]
+    path = tmp_path / "games.sgf"
+    path.write_text("noise\n" + "\nnoise\n".join(map(sgf.to_sgf, records)) + ")")
+    assert sgf.read_all(path) == records
+    assert sgf.read(path) == SHORT
+    assert sgf.read_all(sgf.to_sgf(SHORT).encode()) == [SHORT]
+
+
+@pytest.mark.parametrize(
+    ("games", "message"),
+    [
+        (b"(;SZ[9])(;SZ[9])(;SZ[9];B[zz])", "sgf: game 3: move 1: "),
+        (b"(;SZ[9])(;SZ[9]AB[tt])", "sgf: game 2: damaged"),
+        (b"(;SZ[9])(;SZ[9]", "sgf: game 2: unexpected end"),
+        (b"(;SZ[9];B[zz])(;SZ[9])", "sgf: move 1: "),
+        (b"", "sgf: no SGF"),
+    ],
+)
+def test_a_bad_game_of_a_collection_is_named(games, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        sgf.read_all(games)
+
+
 def test_a_missing_file(tmp_path):
     with pytest.raises(ValueError, match=r"gone\.sgf: cannot be read \(No such file"):
         sgf.read(tmp_path / "gone.sgf")

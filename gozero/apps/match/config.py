@@ -119,7 +119,8 @@ class MatchConfig:
     those of --openings-from. 0: all plies of the files, or none without files."""
 
     openings_from: pathlib.Path | None = setting(None, unset="random plies")
-    """An SGF file, or a folder of them, whose first moves are the pairs' openings, in turn."""
+    """An SGF file, or a folder of them: the first moves of each game are a pair's opening, in
+    turn."""
 
     timeout: float = setting(60.0, above=0, most=86_400, unit="seconds")
     """The most seconds of real time for a program's answer; many programs on few cores need

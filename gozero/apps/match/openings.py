@@ -45,30 +45,39 @@ def _from_files(path: pathlib.Path, rules: Rules, plies: int) -> list[tuple[int,
     files = sorted(path.glob("*.sgf")) if path.is_dir() else [path]
     if not files:
         raise ValueError(f"openings_from: {path} has no .sgf files")
-    return [_first_moves(file, rules, plies) for file in files]
+    return [line for file in files for line in _openings_of(file, rules, plies)]
 
 
-def _first_moves(path: pathlib.Path, rules: Rules, plies: int) -> tuple[int, ...]:
+def _openings_of(path: pathlib.Path, rules: Rules, plies: int) -> list[tuple[int, ...]]:
+    """The first moves of each game of a file."""
     try:
-        record = sgf.read(path)
+        records = sgf.read_all(path)
     except ValueError as error:
         raise ValueError(f"openings_from: {error}") from error
+    names = sgf.names_of_games(str(path), len(records))
+    return [
+        _first_moves(name, record, rules, plies)
+        for name, record in zip(names, records, strict=True)
+    ]
+
+
+def _first_moves(name: str, record: sgf.GameRecord, rules: Rules, plies: int) -> tuple[int, ...]:
     if record.size != rules.size:
         boards = f"{record.size}x{record.size}, but the match is on {rules.size}x{rules.size}"
-        raise ValueError(f"openings_from: {path} is for {boards}")
+        raise ValueError(f"openings_from: {name} is for {boards}")
     if record.black_stones or record.white_stones:
-        raise ValueError(f"openings_from: {path} sets up stones; an opening may only contain moves")
+        raise ValueError(f"openings_from: {name} sets up stones; an opening may only contain moves")
     moves, game = record.moves[: plies or None], HostGame(rules)
     if plies > len(record.moves):
         count = len(record.moves)
-        raise ValueError(f"openings_from: {path} has {count} moves; expected at least {plies}")
+        raise ValueError(f"openings_from: {name} has {count} moves; expected at least {plies}")
     for number, (colour, action) in enumerate(moves, start=1):
         if colour != game.to_play:
-            raise ValueError(f"openings_from: {path}: move {number} is out of turn")
+            raise ValueError(f"openings_from: {name}: move {number} is out of turn")
         try:
             game.play(colour, action)
         except IllegalMove as error:
-            raise ValueError(f"openings_from: {path}: move {number}: {error}") from error
+            raise ValueError(f"openings_from: {name}: move {number}: {error}") from error
         if game.ended:  # also if the file goes on, as it may after two passes
-            raise ValueError(f"openings_from: {path}: the game is over after {number} moves")
+            raise ValueError(f"openings_from: {name}: the game is over after {number} moves")
     return tuple(action for _, action in moves)

@@ -248,13 +248,22 @@ def enumerate_turns(actions):
 def test_openings_from_files(tmp_path):
     folder, out = tmp_path / "openings", tmp_path / "run"
     folder.mkdir()
-    for name, actions in (("a", (4, 0)), ("b", (0, 8))):
-        record = sgf.GameRecord(size=3, komi=0.0, moves=tuple(enumerate_turns(actions)))
-        sgf.write(folder / f"{name}.sgf", record)
-    flags = ["--games", "4", "--openings-from", str(folder)]
+    for name, games in (("a", [(4, 0), (4, 2)]), ("b", [(0, 8)])):
+        records = [sgf.GameRecord(3, 0.0, tuple(enumerate_turns(actions))) for actions in games]
+        (folder / f"{name}.sgf").write_text("".join(map(sgf.to_sgf, records)))
+    flags = ["--games", "6", "--openings-from", str(folder)]
     assert match(out, scripted(), scripted(), *flags) == 0
-    begun = [sgf.read(out / "games" / f"{i:04d}.sgf").moves[:2] for i in range(4)]
-    assert begun == [((0, 4), (1, 0))] * 2 + [((0, 0), (1, 8))] * 2
+    begun = [sgf.read(out / "games" / f"{i:04d}.sgf").moves[:2] for i in range(6)]
+    lines = [(4, 0), (4, 0), (4, 2), (4, 2), (0, 8), (0, 8)]
+    assert begun == [tuple(enumerate_turns(actions)) for actions in lines]
+
+
+def test_a_bad_opening_of_a_collection_is_named(tmp_path, capsys):
+    file = tmp_path / "lines.sgf"
+    file.write_text("(;SZ[3];B[bb])(;SZ[3];B[aa];W[aa])")
+    flags = ["--games", "2", "--openings-from", str(file)]
+    assert match(tmp_path / "run", scripted(), scripted(), *flags) == 2
+    assert "lines.sgf game 2: move 2: A3 is occupied" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("moves", [(4, 9, 9), (4, 9, 9, 0, 8)])
