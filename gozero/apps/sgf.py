@@ -32,6 +32,13 @@ _FOX_KOMI = {325.0: 6.5, 375.0: 7.5, 550.0: 5.5, 650.0: 6.5, 750.0: 7.5}
 """The Fox server writes Chinese komi in hundredths of a stone, so that 375 is 3.75 stones or 7.5
 points, and other komi in hundredths of a point."""
 
+INFO = (
+    *("AN", "BR", "BT", "CP", "DT", "EV", "GC", "GN", "ON", "OT", "PC", "RO", "SO", "TM", "US"),
+    *("WR", "WT"),
+)
+"""Facts about a game that are kept as text: SGF's game information without the fields of
+`GameRecord`."""
+
 MAX_BYTES = 2**23
 MAX_TOKENS = 200_000
 MAX_DEPTH = 2_000
@@ -67,6 +74,7 @@ class GameRecord:
     Attributes:
       size: points on a side.
       komi: points for White.
+      komi_given: whether the record says its komi (SGF's KM); if not, komi is 0.
       moves: (colour, action) of each move: 0 Black, 1 White; actions are row-major from the top
         left, and size * size is the pass.
       black_stones, white_stones: the points of stones on the board before the first move.
@@ -77,6 +85,8 @@ class GameRecord:
       black, white: the players' names.
       rules: the name of the rules (SGF's RU).
       comment: on the whole game.
+      info: (name, text) of other facts about the game, such as ("DT", "2016-03-09"); the names are
+        those of `INFO`.
       move_comments: one per move, or none at all.
 
     Raises:
@@ -96,6 +106,8 @@ class GameRecord:
     white_stones: tuple[int, ...] = ()
     handicap: int = 0
     to_play: int | None = None
+    komi_given: bool = True
+    info: tuple[tuple[str, str], ...] = ()
 
     @property
     def first_player(self) -> int:
@@ -129,6 +141,9 @@ class GameRecord:
             )
         if self.to_play not in (None, 0, 1):
             raise ValueError(f"to_play: {self.to_play} is neither 0, 1 nor None")
+        for name, _ in self.info:
+            if name not in INFO:
+                raise ValueError(f"info: {name!r} is not one of {', '.join(INFO)}")
         if len(self.move_comments) not in (0, len(self.moves)):
             raise ValueError(
                 f"move_comments: {len(self.move_comments)} comments for {len(self.moves)} moves"
@@ -145,11 +160,14 @@ def tree_of(record: GameRecord) -> sgfmill.Sgf_game:
     game = sgfmill.Sgf_game(record.size, encoding="UTF-8")
     root = game.get_root()
     root.set("AP", ("gozero", __version__))
-    root.set("KM", record.komi)
+    if record.komi_given:
+        root.set("KM", record.komi)
     texts = {"RU": record.rules, "PB": record.black, "PW": record.white, "C": record.comment}
     for name, text in {**texts, "RE": record.result}.items():
         if text:
             root.set(name, text)
+    for name, text in record.info:
+        root.set_raw(name, sgf_grammar.escape_text(text.encode("utf-8")))
     if record.handicap:
         root.set("HA", record.handicap)
     for name, points in (("AB", record.black_stones), ("AW", record.white_stones)):
@@ -181,7 +199,7 @@ Source = pathlib.Path | str | bytes
 def read(source: Source, encoding: str | None = None) -> GameRecord:
     """The main line of the first game in a file, or in bytes; `read_all` reads every game.
 
-    A missing komi is 0, a missing size 19 (both as in SGF), and a missing result ``?``. Nodes
+    A missing komi is 0, a missing size 19, and a missing result ``?``. Nodes
     without a move (remarks, markup) are skipped, but the comments of those after a move are added
     to that move's, and of those before the first move to the game's. Stones, komi, handicap and
     player (AB, AW, AE, KM, HA and PL) count up to the node of the first move.
@@ -362,11 +380,13 @@ def _record(game: sgfmill.Sgf_game) -> GameRecord:
         raise ValueError(f"GM[{kind}] is a game other than Go, which is GM[1]")
     first_move = next((i for i, node in enumerate(nodes) if _has_move(node)), len(nodes))
     start = nodes[: first_move + 1]
+    komi = _latest(start, "KM")
     moves, comment, move_comments = _moves(size, nodes)
     black_stones, white_stones = _setup(size, start)
     return GameRecord(
         size=size,
-        komi=_komi(_latest(start, "KM")),
+        komi=_komi(komi),
+        komi_given=bool(komi),
         moves=moves,
         result=_text(root, "RE", "?"),
         black=_text(root, "PB"),
@@ -378,6 +398,7 @@ def _record(game: sgfmill.Sgf_game) -> GameRecord:
         white_stones=white_stones,
         handicap=_handicap(_latest(start, "HA"), len(black_stones)),
         to_play={"B": 0, "W": 1}.get(_latest(start, "PL")[:1].upper()),
+        info=tuple((name, text) for name in INFO if (text := _info(root, name))),
     )
 
 
@@ -465,6 +486,12 @@ def _raw(node: sgfmill.Node, name: str, default: str = "") -> str:
     if not node.has_property(name):
         return default
     return node.get_raw(name).decode("ascii", "replace").strip() or default
+
+
+def _info(root: sgfmill.Node, name: str) -> str:
+    """A property of `INFO` as text, which sgfmill would refuse if it is a damaged number."""
+    raw = root.get_raw(name) if root.has_property(name) else b""
+    return sgf_grammar.text_value(raw).decode("utf-8", "replace")
 
 
 def _text(node: sgfmill.Node, name: str, default: str = "") -> str:

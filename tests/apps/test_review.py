@@ -210,7 +210,10 @@ def test_the_principal_variation_is_the_most_visited_line():
 
 def test_the_summary_names_players_and_mistakes(reviewed):
     text = report.summary(reviewed, 2)
-    assert "quiet: Ann - White, 3x3, B+8.5: Black wins 100.0%, lead B+8.5 after 2 moves" in text
+    assert (
+        "quiet: Ann - White, 3x3, komi 0.5, B+8.5: Black wins 100.0%, lead B+8.5 after 2 moves"
+        in text
+    )
     assert len(text.splitlines()) == 2 + sum(len(game.mistakes(2)) for game in reviewed)
 
 
@@ -247,6 +250,16 @@ def test_the_sgf_keeps_the_game_and_adds_variations(reviewed):
             assert point == (None if best == 9 else (2 - best // 3, best % 3))
     owned = nodes[-1].get("TB")
     assert owned == {(0, 0), (0, 2), (2, 0), (2, 1), (2, 2)}  # sgfmill counts from the bottom left
+
+
+def test_the_sgf_keeps_facts_and_comments(reviewed):
+    facts = (("DT", "2016-03-09"), ("EV", "cup"), ("WR", "9p"))
+    remarks = {"comment": "before", "move_comments": ("first", ""), "info": facts}
+    record = dataclasses.replace(QUIET, **remarks)
+    again = sgf.read(report.annotated([reviewed[1]._replace(record=record)], 0).encode())
+    assert (again.info, again.black) == (facts, "Ann")
+    assert again.comment.startswith("before\nBlack wins ")
+    assert again.move_comments[0].startswith("first\n")
 
 
 def test_the_page_is_one_file_with_all_pictures(reviewed):
@@ -369,6 +382,31 @@ def test_trees_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):
     assert stop.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.match(r"gozero review: \d+ trees of \d+ nodes: .* MiB: lower", last)
+
+
+@pytest.mark.parametrize(
+    ("flags", "komi", "warning"),
+    [
+        (
+            [],
+            [0.5, 0, 0],
+            "two.sgf game 2 and 1 more: no komi (KM); 0 is used, --komi sets another",
+        ),
+        (["--komi", "-6.5"], [-6.5] * 3, ""),
+    ],
+)
+def test_every_game_is_reviewed_with_its_komi_or_that_of_the_flag(
+    tmp_path, capsys, monkeypatch, flags, komi, warning
+):
+    seen = []
+    monkeypatch.setattr(analyse, "analyse", lambda config, games, *_: seen.extend(games) or [])
+    path = tmp_path / "two.sgf"
+    path.write_text("(;SZ[3]KM[0.5];B[aa])(;SZ[3];B[bb])(;SZ[3]KM[];B[cc])")
+    assert cli.main(["review", str(path), *FLAGS, *flags]) == 0
+    assert [name for name, _ in seen] == [f"two.sgf game {i}" for i in (1, 2, 3)]
+    assert [(record.komi, record.komi_given) for _, record in seen] == [(k, True) for k in komi]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "komi" in line]
+    assert lines == ([f"gozero review: {warning}"] if warning else [])
 
 
 def test_the_command_writes_a_report(tmp_path, capsys, reviewed, compiled):

@@ -165,6 +165,23 @@ def test_stones_set_up_before_the_first_move_are_those_of_the_root():
     assert sgf.read(b"(;SZ[5]KM[2];KM[])").komi == 2
 
 
+def test_facts_about_the_game_are_kept():
+    data = "(;SZ[5]DT[2016-03-09]EV[a \\] cup: 杯]RO[2 (final)]BR[9p]TM[two\nhours]XX[no];B[aa])"
+    record = sgf.read(data.encode())
+    assert record.info == (
+        *(("BR", "9p"), ("DT", "2016-03-09"), ("EV", "a ] cup: 杯"), ("RO", "2 (final)")),
+        ("TM", "two\nhours"),
+    )
+    assert sgf.read(sgf.to_sgf(record).encode()) == record
+
+
+@pytest.mark.parametrize(("text", "given"), [("KM[0]", True), ("", False), ("KM[]", False)])
+def test_whether_the_komi_is_given(text, given):
+    record = sgf.read(f"(;SZ[5]{text})".encode())
+    assert (record.komi, record.komi_given) == (0, given)
+    assert ("KM" in sgf.to_sgf(record)) == given
+
+
 def test_comments_between_moves_are_kept():
     record = sgf.read(b"(;SZ[5]C[a];C[b];B[aa]C[c];C[d];W[bb];LB[aa:1])")
     assert (record.comment, record.move_comments) == ("a\nb", ("c\nd", ""))
@@ -358,6 +375,7 @@ def test_damaged_files_raise_value_error():
         ({"moves": ((2, 0),)}, "colour 0 or 1"),
         ({"black_stones": (3, 81)}, "different points from 0 to 80"),
         ({"black_stones": (3, 4), "handicap": 3}, "handicap: 3"),
+        ({"info": (("SZ", "9"),)}, "info: 'SZ' is not one of AN, BR"),
         ({"move_comments": ("x",)}, "1 comments for 0 moves"),
     ],
 )

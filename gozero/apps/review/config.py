@@ -12,7 +12,7 @@ from tyro.conf import Positional
 
 from gozero.apps import sgf
 from gozero.apps.named import AnalystConfig
-from gozero.go.coords import KoRule
+from gozero.go.coords import MAX_KOMI, KoRule
 from gozero.play.player_config import PlayerConfig, TreeName
 from gozero.runs import settings
 from gozero.runs.settings import setting
@@ -29,7 +29,7 @@ class ReviewConfig(AnalystConfig):
     simulations: int = settings.same_as(PlayerConfig, "simulations", 200)
 
     games: Positional[tuple[pathlib.Path, ...]] = setting((), group="review", positional=True)
-    """The games, as SGF files of one board size."""
+    """The games, as SGF files of one board size; every game of a file is reviewed."""
 
     out: pathlib.Path | None = setting(None, unset="a summary on the terminal")
     """The report to write: .html with pictures, .sgf with variations, or .csv of all positions."""
@@ -42,6 +42,11 @@ class ReviewConfig(AnalystConfig):
 
     score_playouts: int = setting(32, least=1, most=2**16)
     """Playouts per position that forecast score and ownership, if the network does not."""
+
+    komi: float | None = setting(
+        None, least=-MAX_KOMI, most=MAX_KOMI, step=0.5, unit="points", unset="that of each game"
+    )
+    """Points for White, in place of those of the games; a game without komi has 0."""
 
     ko: KoRule = setting("positional")
     """Which repeated boards are illegal: that of two moves ago, any earlier one, or any earlier one

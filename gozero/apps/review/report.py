@@ -158,7 +158,8 @@ def curve(
 def _title(game: ReviewedGame) -> str:
     record = game.record
     players = f"{record.black or 'Black'} - {record.white or 'White'}"
-    return f"{game.name}: {players}, {record.size}x{record.size}, {record.result}"
+    board = f"{record.size}x{record.size}, komi {record.komi:g}"
+    return f"{game.name}: {players}, {board}, {record.result}"
 
 
 def _standing(position: ReviewedPosition) -> str:

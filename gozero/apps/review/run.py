@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import pathlib
 import sys
 
 from gozero.apps import flags, runtime, sgf
@@ -22,7 +24,7 @@ def run(config: ReviewConfig) -> int:
     """
     with flags.exit_on_error(PROG):
         _check_out(config)
-        games = [(path.name, sgf.read(path)) for path in config.games]
+        games = [game for path in config.games for game in _games(path, config.komi)]
         if config.is_random:
             print(runtime.random_network_message(), file=sys.stderr)
         size = games[0][1].size
@@ -38,6 +40,28 @@ def run(config: ReviewConfig) -> int:
             write_whole(config.out, text.encode())
             runtime.print_result(f"written: {config.out}")
     return 0
+
+
+def _games(path: pathlib.Path, komi: float | None) -> list[tuple[str, sgf.GameRecord]]:
+    """(name, game) of each game of a file, with this komi; None: its own, or 0 with a warning."""
+    records = sgf.read_all(path)
+    names = sgf.names_of_games(path.name, len(records))
+    missing = [name for name, record in zip(names, records, strict=True) if not record.komi_given]
+    if komi is None and missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        print(
+            f"{PROG}: {missing[0]}{more}: no komi (KM); 0 is used, --komi sets another",
+            file=sys.stderr,
+        )
+    return [
+        (
+            name,
+            dataclasses.replace(
+                record, komi=record.komi if komi is None else komi, komi_given=True
+            ),
+        )
+        for name, record in zip(names, records, strict=True)
+    ]
 
 
 def _check_out(config: ReviewConfig) -> None:
