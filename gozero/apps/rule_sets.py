@@ -65,6 +65,14 @@ PRESETS: dict[str, RuleSet] = {
 }
 """Rule sets by name; a space, an underscore or nothing may stand for each hyphen."""
 
+_SGF_NAMES: dict[tuple[KoRule, bool], str] = {
+    ("simple", False): "Chinese",
+    ("positional", False): "Chinese",
+    ("situational", False): "AGA",
+    ("positional", True): "Tromp-Taylor",
+    ("situational", True): "NZ",
+}
+
 _LETTERS_OF = {name.replace("-", ""): rules for name, rules in PRESETS.items()}
 
 _FIELDS = {
@@ -90,6 +98,12 @@ _CHOICES = {
 def named(name: str) -> RuleSet | None:
     """The rules of this name; None: it is unknown."""
     return _LETTERS_OF.get(re.sub(r"[-_ ]", "", name.strip().lower()))
+
+
+def sgf_name(ko: KoRule, suicide: bool) -> str:
+    """The rules with this ko rule and suicide, counted by area, for SGF's RU: by a usual name, if
+    there is one. (Chinese rules have simple ko in practice, and positional superko in print.)"""
+    return _SGF_NAMES.get((ko, suicide)) or f"area, {ko} ko, suicide"
 
 
 def with_field(rules: RuleSet, name: str, value: Any) -> RuleSet:

@@ -28,9 +28,10 @@ hint           show the move that the analysis would play
 analysis       show win rates, visits, leads and the expected moves
 score          show the score as the board stands, and as expected at the end
 board          show the board again
-save FILE.sgf  write the game, with the moves taken back as variations
-load FILE.sgf  read a game's main line and continue at its end; you play both
-               colours, and "move" lets the engine play
+save FILE.sgf  write the game, with the moves taken back as variations; not over
+               a file that was loaded
+load FILE.sgf  read the main line of a file's first game and continue at its end;
+               you play both colours, and "move" lets the engine play
 new            start a new game with the same settings
 resign, quit"""
 
@@ -81,6 +82,7 @@ class Terminal:
         self._config, self._messages = config, queue.Queue()
         self._session = Session(thinking, self._messages.put)
         self._at: dict[str, Any] = {}
+        self._loaded: set[pathlib.Path] = set()
         self._analyses: dict[int, dict[str, Any]] = {}  # final ones, by node
 
     def new(self) -> None:
@@ -223,6 +225,11 @@ class Terminal:
         runtime.print_result(f"as it stands {current}{expected}")
 
     def _save(self, path: pathlib.Path) -> None:
+        if path.resolve() in self._loaded:
+            raise ValueError(
+                f"save: {path} was loaded, and may contain more than its main line, which would be "
+                "lost; give another name"
+            )
         self._do("save")
         write_whole(path, self._sgf.encode())
         runtime.print_result(f"written: {path}")
@@ -232,6 +239,7 @@ class Terminal:
 
         text = sgf.to_sgf(sgf.read(path))  # checked, in UTF-8
         self._do("load", sgf=text)
+        self._loaded.add(path.resolve())
         self._do("goto", node=len(self._session.tree.nodes) - 1)
         self._show()
 

@@ -40,6 +40,23 @@ def test_a_game_is_played_and_saved(capsys, tmp_path):
     assert "? the game is over; type undo, new or quit" in again
 
 
+def test_a_loaded_file_is_not_overwritten(capsys, tmp_path):
+    path, other = tmp_path / "game.sgf", tmp_path / "other.sgf"
+    text = "(;SZ[5]KM[0.5]EV[cup](;B[aa])(;B[bb]C[better]))"
+    path.write_text(text)
+    (tmp_path / "link.sgf").symlink_to(path)
+    output = play(
+        capsys,
+        f"load {path}\nsave {path}\nsave {tmp_path}/link.sgf\nnew\nsave {path}\n"
+        f"load {path}\nsave {other}\n",
+    )
+    refused = "game.sgf was loaded, and may contain more than its main line"
+    assert output.count("? save: ") == 3
+    assert refused in output
+    assert path.read_text() == text
+    assert sgf.read(other).info == (("EV", "cup"),)
+
+
 def test_invalid_input_is_reported_and_the_game_continues(capsys):
     output = play(
         capsys, "I5\nC3\nC3\nload\nload /none.sgf\ndance\nsave /none/game.sgf\nundo\nundo\nD4"

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gozero.apps import pictures, runtime
+from gozero.apps import pictures, rule_sets, runtime
 from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.clock import GameClock, Increment
 from gozero.apps.gtp.config import GtpConfig
@@ -362,6 +362,7 @@ class Engine:
         return GameRecord(
             size=self.size,
             komi=self.komi,
+            rules=rule_sets.sgf_name(self.ko, self.suicide),
             moves=moves,
             black_stones=tuple(sorted((*self.handicap, *black))),
             white_stones=tuple(sorted(white)),

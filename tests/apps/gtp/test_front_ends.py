@@ -261,6 +261,14 @@ def test_fischers_time_settings(words, response, monkeypatch):
     assert kinds == "= none absolute byoyomi canadian fischer fischer-capped"
 
 
+def test_the_rules_in_use_are_those_of_the_file():
+    used = ["chinese", "aga", "nz", "tromp-taylor", '{"ko":"SIMPLE","suicide":true}']
+    lines = [line for name in used for line in (f"kata-set-rules {name}", "printsgf")]
+    files = responses_to("printsgf", *lines)[::2]
+    names = ["Chinese", "Chinese", "AGA", "NZ", "Tromp-Taylor", "area, simple ko, suicide"]
+    assert [sgf.read(text.removeprefix("= ").encode()).rules for text in files] == names
+
+
 def test_one_rule_is_set():
     lines = ["kata-set-rule ko situational", "kata-set-rule suicide TRUE", "kata-get-rules"]
     lines += ["kata-set-rule suicide false", "kata-set-rule scoring AREA", "kata-get-rules"]
