@@ -25,7 +25,6 @@ from gozero.apps import pictures, rule_sets, runtime
 from gozero.apps.gtp.background import InBackground
 from gozero.apps.gtp.clock import GameClock, Increment
 from gozero.apps.gtp.config import GtpConfig
-from gozero.apps.rule_sets import RuleSet
 from gozero.compile import executables
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
@@ -56,12 +55,14 @@ class _Start(NamedTuple):
     first: int
 
     @classmethod
-    def of(cls, record: GameRecord) -> _Start:
+    def of(cls, record: GameRecord, komi: float) -> _Start:
+        """As in a record, with this komi if it has none."""
+        komi = record.komi if record.komi_given else komi
         black, white = record.black_stones, record.white_stones
         by_handicap = record.handicap == len(black) and not white
         if by_handicap and record.handicap and record.first_player == 1:
-            return cls(record.size, record.komi, black, ((), ()), 0)
-        return cls(record.size, record.komi, (), (black, white), record.first_player)
+            return cls(record.size, komi, black, ((), ()), 0)
+        return cls(record.size, komi, (), (black, white), record.first_player)
 
 
 class _LastSearch(NamedTuple):
@@ -174,7 +175,7 @@ class Engine:
     @property
     def whole_komi(self) -> float:
         """The komi and White's points for handicap stones."""
-        return self.komi + RuleSet(bonus=self.bonus).handicap_points(len(self.handicap))
+        return self.komi + rule_sets.RuleSet(bonus=self.bonus).handicap_points(len(self.handicap))
 
     def _rules(self) -> Rules:
         from gozero.apps.host_game import ample_move_limit
@@ -317,7 +318,8 @@ class Engine:
         self._warm_up()
 
     def load(self, record: GameRecord, num_moves: int) -> None:
-        """Load the board, the komi and the first moves of a record.
+        """Load the board, the komi and the first moves of a record; without a komi, that of the
+        engine stays.
 
         Raises:
           ValueError: the record has more moves than a game may have, its size, komi or stones
@@ -329,7 +331,7 @@ class Engine:
         move_limit_for(record.size, len(moves))
         self._check_size(record.size)
         _check_komi(record.komi)
-        before, start = self._start, _Start.of(record)
+        before, start = self._start, _Start.of(record, self.komi)
         self._start = start
         try:
             game = self._replayed(moves)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.apps import rule_sets
 from gozero.apps.match.config import SIDES, MatchConfig
 from gozero.apps.match.openings import PairOpenings
 from gozero.apps.match.referee import COLOURS, LETTERS, Outcome
@@ -225,6 +226,7 @@ def _result(
         komi=config.komi,
         moves=tuple((ply % 2, action) for ply, action in enumerate(actions)),
         result=outcome.result,
+        rules=rule_sets.sgf_name(rules.ko, rules.suicide),
         black=names[black],
         white=names[1 - black],
         comment="; ".join(

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from gozero.apps import rule_sets
 from gozero.apps.gtp.client import EngineConfused, EngineTimeout, GtpClient, GtpError, shortened
 from gozero.apps.host_game import HostGame, IllegalMove
 from gozero.apps.match.config import CLOCK_TOLERANCE_S
@@ -223,6 +224,7 @@ class Referee:
             komi=self.komi,
             moves=tuple(self.game.moves),
             result=outcome.result,
+            rules=rule_sets.sgf_name(self.game.rules.ko, self.game.rules.suicide),
             black_stones=tuple(sorted(self.game.handicap)),
             handicap=len(self.game.handicap),
             black=black,

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 import jax
 import numpy as np
 
-from gozero.apps import sgf
+from gozero.apps import rule_sets, sgf
 from gozero.apps.selfplay.state import OpenGames
 from gozero.games.registry import NamedGame, result_text
 from gozero.go import coords
@@ -166,7 +166,7 @@ class GameWriter:
             result=coords.result_text(float(last.score)),
             black=self.name,
             white=self.name,
-            rules="Chinese",
+            rules=rule_sets.sgf_name(rules.ko, rules.suicide),
             comment=comment + cut,
         )
 

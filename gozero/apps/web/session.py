@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gozero.apps import sgf
+from gozero.apps import rule_sets, sgf
 from gozero.apps.sgf import GameRecord
 from gozero.apps.web.thinking import OURS, Thinking
 from gozero.go import coords, handicap
@@ -171,12 +171,14 @@ class Session:
         stones = ()
         if message.get("handicap", 0):
             stones = tuple(handicap.fixed(size, _integer(message, "handicap", 2, 9)))
+        config = self._thinking.config
         record = GameRecord(
             size,
             float(komi),
             (),
             black=names[0],
             white=names[1],
+            rules=rule_sets.sgf_name(config.ko, config.suicide),
             black_stones=stones,
             handicap=len(stones),
         )

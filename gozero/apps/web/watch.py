@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gozero.apps import sgf
+from gozero.apps import rule_sets, sgf
 from gozero.apps.gtp.config import GtpConfig
 from gozero.apps.host_game import ample_move_limit
 from gozero.apps.sgf import GameRecord
@@ -126,7 +126,8 @@ class WatchedSelfPlay:
         """A game so far."""
         moves = tuple((i % 2, action) for i, action in enumerate(self._moves[number]))
         size, name = self._rules.size, self._name
-        return GameRecord(size, self._komi, moves, black=name, white=name)
+        rules = rule_sets.sgf_name(self._rules.ko, self._rules.suicide)
+        return GameRecord(size, self._komi, moves, black=name, white=name, rules=rules)
 
 
 class _CachedGame(NamedTuple):

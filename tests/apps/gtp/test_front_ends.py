@@ -114,6 +114,14 @@ def test_files_that_cannot_be_loaded(text, message, tmp_path):
     assert "HA[2]" in responses[7]
 
 
+def test_a_file_without_a_komi_leaves_the_engines(tmp_path):
+    (tmp_path / "with.sgf").write_text("(;SZ[5]KM[0];B[aa])")
+    (tmp_path / "without.sgf").write_text("(;SZ[5];B[aa])")
+    names = [f"loadsgf {tmp_path}/{name}.sgf" for name in ("without", "with")]
+    responses = responses_to("komi 4.5", names[0], "get_komi", names[1], "get_komi")
+    assert responses[2::2] == ["= 4.5", "= 0"]
+
+
 def test_a_file_with_too_many_passes_is_refused_at_once(tmp_path):
     path = tmp_path / "passes.sgf"
     path.write_text("(;SZ[5]" + ";B[];W[]" * 200 + ";B[])")
