@@ -179,8 +179,9 @@ def _genmove(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
     options = parse_options(engine.size, kind, words, interval=math.inf)
     if options.avoid and engine.config.on(engine.size).search in TREELESS:
         raise GtpFailure("cannot avoid moves: the player does not search a tree")
-    talk.begin()
     colour = engine.game.to_play if options.colour is None else options.colour
+    engine.searcher_for(colour, bool(options.avoid))  # may fail, which is answered with "?"
+    talk.begin()
     reports = _reports(engine, kind, options, colour, talk)
     avoid = _avoid(engine, options) if options.avoid else None
     action = engine.genmove(colour, talk, reports, avoid)

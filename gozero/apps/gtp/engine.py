@@ -409,6 +409,20 @@ class Engine:
         self._ponders = self.config.ponder and action is not None
         return action
 
+    def searcher_for(self, colour: int, avoids: bool) -> Searcher | None:
+        """The search of a colour's move, made once; None: the colour passes without a search.
+
+        Args:
+          colour: 0 Black, 1 White.
+          avoids: whether there are moves to avoid.
+
+        Raises:
+          ValueError: as `searcher`; or there are moves to avoid, but the search has no tree.
+        """
+        if self.game.ended or self.game.wins_by_passing(colour):
+            return None
+        return self.searches.avoiding_searcher if avoids else self.searcher
+
     def choose(
         self,
         colour: int,
@@ -418,10 +432,10 @@ class Engine:
     ) -> int | None:
         """Choose an action as `genmove` does, but without playing it or charging the clock."""
         game, self._allotted = self.game, None
-        if game.ended or game.wins_by_passing(colour):
+        searcher = self.searcher_for(colour, avoids=avoid is not None)
+        if searcher is None:
             return game.rules.pass_action
         self._allotted = seconds = self._seconds(colour)
-        searcher = self.searcher if avoid is None else self.searches.avoiding_searcher
         look = None if talk is None else self._look(searcher, colour, seconds, talk, reports)
         if avoid is None:
             move = self._search(colour, seconds, look)

@@ -27,6 +27,7 @@ from gozero.apps.restricted import RestrictedState
 from gozero.go import rules as go
 from gozero.go import symmetry
 from gozero.play import setups
+from gozero.runs import memory
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.puct import Puct
@@ -448,6 +449,16 @@ def test_an_analysis_reports_until_a_line_arrives(engine):
     line = first.splitlines()[1]
     assert len(re.findall("info move", line)) == 10
     assert len(line.partition(" ownership ")[2].split()) == 9
+
+
+@pytest.mark.parametrize("words", ["b", "b avoid b A1 1"])
+def test_a_search_that_cannot_be_made_is_a_failure(words, monkeypatch):
+    """Without the `=` of a success before it."""
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: 1000)
+    one = Engine(GtpConfig(size=3, simulations=40))
+    for kind in ("lz", "kata"):
+        (response,) = run_commands(one, f"7 {kind}-genmove_analyze {words}")
+        assert re.match(r"\?7 a tree of \d+ nodes: .*; but there are only", response)
 
 
 def test_players_without_a_tree_play_without_reports():
