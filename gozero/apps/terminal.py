@@ -44,9 +44,14 @@ class PlayConfig(ThinkingConfig):
     """The colours that you play; none: the engine plays itself."""
 
     handicap: int = setting(0, least=0, most=9, unit="stones")
-    """Black's handicap stones; 0: none."""
+    """Black's handicap stones, two or more; 0: none."""
 
     EXAMPLES = ("gozero play", "gozero play --player fast --size 13 --colour white")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.handicap == 1:
+            raise ValueError("--handicap 1: expected 0, or from 2 to 9")
 
 
 def run(config: PlayConfig, stdin: Any = None) -> int:

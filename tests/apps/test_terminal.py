@@ -10,7 +10,7 @@ import sys
 import pytest
 from sgfmill import sgf as sgfmill
 
-from gozero.apps import sgf, terminal
+from gozero.apps import cli, sgf, terminal
 from gozero.apps.terminal import PlayConfig, Terminal
 from tests.apps.web.boards import Unthinking
 
@@ -22,6 +22,13 @@ def play(capsys, text, *flags):
     terminal.new()
     terminal.take(io.StringIO(text))
     return capsys.readouterr().out
+
+
+def test_a_handicap_of_one_stone_is_refused_as_a_flag(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["play", "--handicap", "1"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "gozero play: --handicap 1: expected 0, or from 2 to 9\n"
 
 
 def test_a_game_is_played_and_saved(capsys, tmp_path):
