@@ -38,7 +38,8 @@ def parse(
     Args:
       config: a frozen dataclass of `settings`, built by its `of_flags` (if it has one) from the
         flags that were given, as is each nested one; or {command: dataclass}: then the first
-        argument is the command, and the result is an instance of that command's class.
+        argument is the command, and the result is an instance of that command's class. Its
+        NO_FLAGS, if any, maps words that users may take for flags to what is right instead.
       argv: the arguments, without the program's name; None for ``sys.argv[1:]``.
       prog: the program's name in help and error messages.
       description: the first lines of the help; None for the dataclass's own docstring.
@@ -155,6 +156,9 @@ def _unknown(config: type, argument: str, prog: str) -> str:
         return f"unexpected argument {argument!r}; every option is a flag, see {prog} --help"
     flag = argument.partition("=")[0]
     word = flag.lstrip("-")
+    no_flags = getattr(config, "NO_FLAGS", {})
+    if word in no_flags:
+        return f"unknown flag {flag}; {no_flags[word]}"
     closest = _closest(_SAME.get(word, word), [name[2:] for name, _ in _flags(config)])
     hint = f"did you mean --{closest}?" if closest else f"see {prog} --help"
     return f"unknown flag {flag}; {hint}"

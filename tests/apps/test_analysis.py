@@ -495,6 +495,8 @@ def test_trees_that_do_not_fit_are_refused(monkeypatch):
     ("arguments", "complaint"),
     [
         ([], "--json: required, because there is no other protocol"),
+        (["--json", "--komi", "7"], 'unknown flag --komi; each query has its own komi, such as "k'),
+        (["--json", "--size=9"], "unknown flag --size; each query has its own size, such as"),
         (["--json", "--trees", "2"], "--trees 2: expected 1; an analysis has one tree a position"),
         (["--json", "--resign", "-0.5"], "--resign -0.5: this command plays no moves"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from typing import Literal
 
 from gozero.apps.named import AnalystConfig
@@ -52,6 +53,14 @@ class AnalyzeConfig(AnalystConfig):
     EXAMPLES = (
         "gozero analyze --json",
         "gozero analyze --json --search rave --simulations 2000 --batch 8",
+    )
+
+    NO_FLAGS = types.MappingProxyType(
+        {
+            "komi": 'each query has its own komi, such as "komi": 7',
+            "rules": 'each query has its own rules, such as "rules": "chinese"',
+            "size": 'each query has its own size, such as "boardXSize": 9, "boardYSize": 9',
+        }
     )
 
     def __post_init__(self):
