@@ -73,6 +73,7 @@ def ask(**fields):
         ({"avoidMoves": ["A1"]}, "avoidMoves", "array of objects"),
         ({"allowMoves": [ALLOW, ALLOW]}, "allowMoves", "more than one entry for the same player"),
         ({"allowMoves": [ALLOW], "avoidMoves": []}, "allowMoves", "both allowMoves and avoid"),
+        ({"overrideSettings": {"maxVisits": 0}}, "overrideSettings", "Must be an integer from 1"),
         ({"overrideSettings": {"maxTime": "long"}}, "overrideSettings", "Must be a number"),
         ({"overrideSettings": {"maxTime": 10**400}}, "overrideSettings", "Must be a number"),
         (
@@ -168,6 +169,7 @@ def test_a_query_of_katrain():
     assert (parsed.ko, parsed.suicide, parsed.mover(0), parsed.mover(2)) == ("simple", False, 1, 1)
     assert parsed.warnings == (
         ("rules", "The score is counted by area; other scoring is not supported"),
+        ("overrideSettings", "wideRootNoise is not supported, it is ignored"),
     )
     assert parsed.avoid == {(1, 18 * 19): 1, (1, 361): 1}
     assert (parsed.max_time, parsed.winrates_as, parsed.visits) == (8.0, "BLACK", 500)
@@ -199,6 +201,47 @@ def test_who_is_to_play(first, stones, moves, movers):
     rules_key = (3, "positional", False, False)
     searched = [positions.Positions().to_search(asked, t, rules_key) for t in range(len(movers))]
     assert [int(x.state.to_play) for x in searched] == movers
+
+
+@pytest.mark.parametrize(
+    ("fields", "visits", "warnings"),
+    [
+        ({"maxVisits": 500}, 500, []),
+        ({"maxVisits": 501}, 501, ["maxVisits"]),
+        ({"overrideSettings": {"maxVisits": 5}}, 5, []),
+        ({"overrideSettings": {"maxVisits": 501}}, 501, ["overrideSettings"]),
+        ({"overrideSettings": {"maxVisits": 501}, "maxVisits": 5}, 5, []),  # as in KataGo
+        ({"overrideSettings": {"maxVisits": 5}, "maxVisits": 501}, 501, ["maxVisits"]),
+    ],
+)
+def test_more_visits_than_the_limit_are_told(fields, visits, warnings):
+    asked = query.read(ask(**fields), 500)
+    assert asked.visits == visits
+    limited = "maxVisits is limited to 500; --simulations sets this limit"
+    assert asked.warnings == tuple((field, limited) for field in warnings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "warnings"),
+    [
+        ({"rootPolicyTemperature": 1.0, "analysisPVLen": 15}, []),
+        ({"includeOwnershipStdev": False, "includeMovesOwnershipStdev": False}, []),
+        ({"includeNoResultValue": False, "overrideSettings": {"wideRootNoise": 0.0}}, []),
+        ({"rootPolicyTemperature": 1.5}, ["rootPolicyTemperature"]),
+        ({"rootFpuReductionMax": 0}, ["rootFpuReductionMax"]),
+        ({"includeOwnershipStdev": True}, ["includeOwnershipStdev"]),
+        ({"includeMovesOwnershipStdev": True}, ["includeMovesOwnershipStdev"]),
+        ({"includeNoResultValue": True}, ["includeNoResultValue"]),
+        ({"analysisPVLen": 16}, ["analysisPVLen"]),
+        ({"overrideSettings": {"maxTime": 3, "wideRootNoise": 0.04}}, ["wideRootNoise"]),
+        ({"overrideSettings": {"rootPolicyTemperature": 1, "foo": 1, "bar": 0}}, ["foo", "bar"]),
+    ],
+)
+def test_what_is_ignored_is_told(fields, warnings):
+    found = query.read(ask(**fields)).warnings
+    fields_of = ["overrideSettings" if "overrideSettings" in fields else name for name in warnings]
+    assert [field for field, _ in found] == fields_of
+    assert [message.split()[0] for _, message in found] == warnings
 
 
 AREA = "The score is counted by area; other scoring is not supported"
@@ -331,7 +374,9 @@ def answers():
 
 def test_every_query_is_answered_once(answers):
     by_id, messages = answers
-    assert len(by_id) == len(messages) == 16
+    assert len(by_id) == len(messages) == 17
+    assert by_id["turns", None]["field"] == "maxVisits"
+    assert by_id["turns", None]["warning"].startswith(f"maxVisits is limited to {VISITS};")
     assert by_id["v", None]["version"] == run.__version__
     assert "Illegal move 1: B2 (B2 is occupied)" in by_id["occupied", None]["error"]
     assert by_id["dead", None]["field"] == "initialStones"

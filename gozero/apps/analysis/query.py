@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gozero.apps import rule_sets
@@ -36,7 +36,23 @@ KNOWN = frozenset(
         "firstReportDuringSearchAfter",
     )
 )
-"""KataGo's fields; those that change the search in ways that ours does not support are ignored."""
+"""KataGo's fields."""
+
+NO_EFFECT = {
+    "rootPolicyTemperature": 1,
+    "rootFpuReductionMax": None,
+    "includeOwnershipStdev": False,
+    "includeMovesOwnershipStdev": False,
+    "includeNoResultValue": False,
+}
+"""The known fields that are ignored, each with the value that asks for nothing; None: none does."""
+
+OVERRIDES = frozenset(("maxVisits", "maxTime", "reportAnalysisWinratesAs"))
+"""The keys of overrideSettings that have an effect."""
+_NO_EFFECT_OVERRIDES = {"rootPolicyTemperature": 1, "wideRootNoise": 0}
+
+MAX_PV = 15
+"""The most moves of a principal variation, after its first."""
 
 
 class QueryError(ValueError):
@@ -125,8 +141,13 @@ def decode(line: bytes | str, is_whole: bool = True) -> dict:
     return value
 
 
-def read(fields: Mapping[str, Any]) -> Query:
+def read(fields: Mapping[str, Any], visits_limit: int | None = None) -> Query:
     """The query in a JSON object.
+
+    Args:
+      fields: the JSON object.
+      visits_limit: the most visits of a search, so that a query for more gets a warning; None: no
+        limit.
 
     Raises:
       QueryError: a field is missing, has the wrong type, or is invalid.
@@ -144,7 +165,14 @@ def read(fields: Mapping[str, Any]) -> Query:
     if winrates_as not in (None, "BLACK", "WHITE", "SIDETOMOVE"):
         message = "reportAnalysisWinratesAs must be BLACK, WHITE or SIDETOMOVE"
         raise QueryError("overrideSettings", message)
-    visits = fields.get("maxVisits")
+    warnings += _ignored(fields, override)
+    visits_field, visits = _visits(fields, override)
+    if visits_limit is not None and visits is not None and visits > visits_limit:
+        limited = f"maxVisits is limited to {visits_limit}; --simulations sets this limit"
+        warnings.append((visits_field, limited))
+    pv_length = _integer("analysisPVLen", fields.get("analysisPVLen", MAX_PV), 1, 1000)
+    if pv_length > MAX_PV:
+        warnings.append(("analysisPVLen", f"analysisPVLen is limited to {MAX_PV}"))
     report_every = _seconds(fields, "reportDuringSearchEvery", 1e9)
     return Query(
         id=_id(fields),
@@ -158,8 +186,8 @@ def read(fields: Mapping[str, Any]) -> Query:
         first=None if first is None else _colour("initialPlayer", first),
         turns=tuple(priorities),
         priorities=tuple(priorities.values()),
-        visits=None if visits is None else _integer("maxVisits", visits, 1, 10**15),
-        pv_length=_integer("analysisPVLen", fields.get("analysisPVLen", 15), 1, 1000) + 1,
+        visits=visits,
+        pv_length=pv_length + 1,
         ownership=_boolean(fields, "includeOwnership"),
         moves_ownership=_boolean(fields, "includeMovesOwnership"),
         policy=_boolean(fields, "includePolicy"),
@@ -171,6 +199,32 @@ def read(fields: Mapping[str, Any]) -> Query:
         report_every=report_every,
         warnings=tuple(warnings),
     )
+
+
+def _ignored(fields: Mapping[str, Any], override: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(field, warning) for each known field and each key of overrideSettings that is ignored,
+    except those whose values ask for nothing."""
+    message = "{} is not supported, it is ignored"
+    for name, no_effect in NO_EFFECT.items():
+        if fields.get(name, no_effect) != no_effect:
+            yield name, message.format(name)
+    for key, value in override.items():
+        if key not in OVERRIDES and (
+            key not in _NO_EFFECT_OVERRIDES or value != _NO_EFFECT_OVERRIDES[key]
+        ):
+            yield "overrideSettings", message.format(key[:40])
+
+
+def _visits(fields: Mapping[str, Any], override: Mapping[str, Any]) -> tuple[str, int | None]:
+    """(the field that sets it, maxVisits): as in KataGo, the query's own comes before that of
+    overrideSettings."""
+    given = {"overrideSettings": override.get("maxVisits"), "maxVisits": fields.get("maxVisits")}
+    visits = [
+        (field, _integer(field, value, 1, 10**15))
+        for field, value in given.items()
+        if value is not None
+    ]
+    return visits[-1] if visits else ("maxVisits", None)
 
 
 def _id(fields: Mapping[str, Any]) -> str:

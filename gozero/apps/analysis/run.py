@@ -172,7 +172,7 @@ class Server:
             if "action" in fields:
                 self._act(fields)
                 return
-            query = queries.read(fields)
+            query = queries.read(fields, self._config.simulations)
             self._positions().check(query, self._checked_rules(query))
         except QueryError as error:
             answer: dict[str, Any] = {"error": str(error)}

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.apps.analysis.query import MAX_PV
 from gozero.apps.forecast import forecast
 from gozero.apps.restricted import RestrictedState, without_avoided
 from gozero.compile import executables
@@ -24,9 +25,6 @@ from gozero.search.variations import lines_below
 
 DETAILED = 12
 """The number of a position's moves that get a line, and that are forecast in one call."""
-
-LINE = 15
-"""The number of moves of a line, after its first."""
 
 
 class Analysis(NamedTuple):
@@ -67,7 +65,7 @@ def analysis_of(settings: SearchConfig, running: searching.Running) -> Analysis:
     actions = jax.lax.top_k(result.visits, min(DETAILED, tree.num_actions))[1]
     repeated = jnp.repeat(actions, num_trees, axis=0)
     nodes = jnp.take_along_axis(edges.nodes, repeated, axis=1)
-    lines, visits = lines_below(tree, nodes, LINE)
+    lines, visits = lines_below(tree, nodes, MAX_PV)
     prior = jnp.nan_to_num(edges.edges.prior[::num_trees], nan=-1.0, neginf=-1.0)
     return Analysis(
         result.visits,
