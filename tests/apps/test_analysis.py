@@ -20,6 +20,7 @@ from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import QueryError
 from gozero.apps.analysis.search import FullAnalysis
 from gozero.apps.restricted import RestrictedState, without_avoided
+from gozero.compile import mode
 from gozero.go import rules as go
 from gozero.runs import memory
 from gozero.search.game import Ancestors
@@ -495,6 +496,39 @@ def test_each_of_a_batch_of_queries_gets_its_own_answer():
     assert found["d"]["rootInfo"]["visits"] == 12
     assert found["d"]["rootInfo"]["currentPlayer"] == "W"
     assert "B2" not in {one["move"] for one in found["d"]["moveInfos"]}
+
+
+@pytest.mark.parametrize(
+    ("platform", "batch", "priorities", "sizes"),
+    [
+        ("cpu", 64, [0], [1]),
+        ("cpu", 64, [0] * 3, [1, 1, 1]),
+        ("cpu", 64, [0] * 4, [4]),  # padded to 8
+        ("cpu", 64, [0] * 20, [8, 8, 4]),
+        ("cpu", 64, [0] * 32, [32]),  # padded to 64
+        ("cpu", 64, [0] * 100, [64, 36]),
+        ("cpu", 64, [-100] * 20 + [1000], [1, 8, 8, 4]),  # a click during a review
+        ("cpu", 64, [0] * 20 + [1] * 5, [5, 8, 8, 4]),
+        ("cpu", 4, [-1] * 7, [4, 3]),
+        ("cpu", 1, [0] * 2, [1, 1]),
+        ("gpu", 64, [-100] * 20 + [1000], [21]),
+    ],
+)
+def test_the_sizes_of_batches(platform, batch, priorities, sizes, monkeypatch):
+    monkeypatch.setattr(mode, "backend", lambda: platform)
+    server = run.Server(AnalyzeConfig(json=True, batch=batch, search="puct"), io.StringIO())
+    for number, priority in enumerate(priorities):
+        asked = query.read(ask(id=str(number), priority=priority))
+        server._waiting.append(run.Job(asked, 0, priority, number, 1))
+    batches = []
+    while server._waiting:
+        batches.append(server._next_batch())
+    assert [len(one) for one in batches] == sizes
+    order = [job.priority for one in batches for job in one]
+    assert order == sorted(priorities, reverse=True)
+    for one in batches if platform == "cpu" else []:
+        size = run._padded_size(len(one), batch)
+        assert size <= 2 * len(one)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,10 @@ class AnalyzeConfig(AnalystConfig):
     """Use KataGo's JSON lines; required, as there is no other protocol."""
 
     batch: int = setting(64, least=1, most=4096, unit="positions")
-    """The most positions searched at once."""
+    """The most positions searched at once. A search that runs is not interrupted. On a CPU, where a
+    search takes time in proportion to its positions, the highest priority is searched without
+    others, in batches of 1, 8 or this many that are at least half full, and a priority below 0 (a
+    review in KaTrain, say) in batches of at most 8. Elsewhere a search takes all that wait."""
 
     report_winrates_as: WinratesAs = setting("BLACK")
     """The player whose winrates, leads and ownership are reported; a query may name another."""

@@ -21,6 +21,7 @@ from gozero.apps import flags, runtime, streams
 from gozero.apps.analysis import query as queries
 from gozero.apps.analysis.config import AnalyzeConfig
 from gozero.apps.analysis.query import Query, QueryError
+from gozero.compile import mode
 from gozero.runs.memory import DoesNotFit
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 PROG = "gozero analyze"
 CHECK_EVERY_S = 0.1
 """About how many seconds pass between two checks for input."""
+SMALL_BATCH = 8
+"""The positions of a small batch."""
 MAX_BUFFERED = 2**25
 """The most bytes of lines read ahead and of waiting positions; beyond that, input must wait."""
 LINE_BYTES = 2**7
@@ -252,11 +255,21 @@ class Server:
             raise QueryError("boardXSize", str(error)) from error
 
     def _next_batch(self) -> list[Job]:
-        """The waiting job of the highest priority, and others under the same rules."""
+        """The waiting job of the highest priority, and others under the same rules.
+
+        On a CPU, where a search takes time in proportion to its positions, the others have the same
+        priority, and batches of a priority below 0 are small, so that jobs which arrive meanwhile
+        wait less.
+        """
         self._waiting.sort(key=lambda job: (-job.priority, job.number))
-        rules = self._rules_of(self._waiting[0].query)
-        same_rules = [job for job in self._waiting if self._rules_of(job.query) == rules]
-        batch = same_rules[: self._config.batch]
+        first, most = self._waiting[0], self._config.batch
+        rules = self._rules_of(first.query)
+        batch = [job for job in self._waiting if self._rules_of(job.query) == rules]
+        if mode.backend() == "cpu":
+            batch = [job for job in batch if job.priority == first.priority]
+            limit = most if first.priority >= 0 else min(most, SMALL_BATCH)
+            most = _cpu_size(len(batch), limit)
+        batch = batch[:most]
         chosen = {job.number for job in batch}
         self._wait_for([job for job in self._waiting if job.number not in chosen])
         return batch
@@ -356,4 +369,11 @@ def _no_results(job: Job) -> dict:
 
 def _padded_size(count: int, most: int) -> int:
     """The size to which a batch of `count` positions is padded: one of few, as each is compiled."""
-    return next((size for size in (1, 8, most) if size >= count and size <= most), most)
+    return next((size for size in (1, SMALL_BATCH, most) if count <= size <= most), most)
+
+
+def _cpu_size(count: int, most: int) -> int:
+    """The size of a CPU's next batch if `count` positions wait: the largest of the sizes to which
+    batches are padded that is at least half full."""
+    sizes = (1, SMALL_BATCH, most)
+    return max(size for size in sizes if size <= min(most, max(1, 2 * count)))
