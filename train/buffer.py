@@ -218,7 +218,11 @@ def num_live(config: BufferConfig, buffer: Buffer) -> jax.Array:
 
 
 def draw(
-    config: BufferConfig, buffer: Buffer, key: jax.Array, batch_size: int
+    config: BufferConfig,
+    buffer: Buffer,
+    key: jax.Array,
+    batch_size: int,
+    num_symmetries: int = symmetry.NUM_SYMMETRIES,
 ) -> tuple[Rows, jax.Array]:
     """Draw rows of the window, with replacement, and a symmetry for each.
 
@@ -236,7 +240,7 @@ def draw(
         slot = (oldest + ago) % config.capacity
     else:
         slot = _by_frequency(buffer.frequency, oldest, live, row_key, batch_size)
-    turns = jax.random.randint(turn_key, (batch_size,), 0, symmetry.NUM_SYMMETRIES)
+    turns = jax.random.randint(turn_key, (batch_size,), 0, num_symmetries)
     return jax.tree.map(lambda x: indexing.take(x, slot), buffer.rows), turns
 
 

@@ -22,11 +22,13 @@ from jax import lax
 from gozero import struct
 from gozero.compile import mode
 from gozero.go.rules import Rules
+from gozero.go.symmetry import NUM_SYMMETRIES
 from gozero.nets import network
 from gozero.nets.features import Inputs
 from gozero.nets.network import NetworkConfig
+from gozero.play.player import as_game
 from gozero.play.rows import Rows
-from gozero.search.game import Game
+from gozero.search.game import Game, symmetries_of
 from train import buffer as buffers
 from train import losses, optimizer, replay
 from train.buffer import Buffer, BufferConfig
@@ -283,13 +285,16 @@ def take_steps(
       axis: None, or the mapped axis over which every device has a buffer of its own, see `update`.
       fraction_done: as for `optimizer.learning_rate`.
     """
+    symmetries = symmetries_of(as_game(rules))
+    count = symmetries.count if symmetries is not None else 1
+    turns = count if NUM_SYMMETRIES % count else NUM_SYMMETRIES  # the same draws for most games
 
     def step(state: TrainState, drawn: tuple[Rows, jax.Array]) -> tuple[TrainState, Metrics]:
         return update(config, state, *batch_of(rules, config, *drawn), axis, fraction_done)
 
     def draw(key: jax.Array) -> tuple[Rows, jax.Array]:
         own_key = key if axis is None else jax.random.fold_in(key, lax.axis_index(axis))
-        return buffers.draw(ring, buffer, own_key, batch_size)
+        return buffers.draw(ring, buffer, own_key, batch_size, turns)
 
     split = lambda key, _: tuple(jax.random.split(key))
     if num_steps == 1:  # a scan of one step would still be a loop: see `steps_per_call`

@@ -68,6 +68,7 @@ _NOT_OF_TD = (
     "rave_legal expert_bonus expert_visits final_move backup prove nodes expand_after priors "
     "prior_strengths temperature widening pruning score_utility"
 )
+_NO_INITIAL = "then an unvisited action has its all-moves-as-first value alone"
 _BY_VISITS = "they need the counts of true visits only"
 _OF_RAVE = (
     "rave_bias rave_k rave_per_action rave_mean rave_initial rave_bonus rave_colours "
@@ -244,11 +245,13 @@ class PlayerConfig:
 
     final_move: FinalMove | None = setting(
         None,
-        unset="bound with a KataGo network or --search katago and one tree, else visits",
+        unset="with a KataGo network or --search katago and one tree KataGo's choice, else visits",
         effective="effective_final_move",
     )
     """Which move is played: the one with the most visits, the highest value, the highest lower
-    confidence bound of its value (bound), or the highest score without the rule's bonus (eval)."""
+    confidence bound of its value (bound), or the highest score without the rule's bonus (eval).
+    Values and bounds are those of results, without a score utility. KataGo's choice is a bound of
+    its own, which includes the utility."""
 
     backup: BackupName = setting("mean")
     """A node's value: the mean of its simulations, the best of its children (max), or something
@@ -349,6 +352,8 @@ class PlayerConfig:
         Conflict("rave_k", "rave_bias", "give only one schedule"),
         Conflict("rave_mean", "rave_k", "it belongs to the schedule of --rave-bias"),
         Conflict("rave_per_action", "!rave_k", "the other schedule always counts them"),
+        Conflict("rave_initial", "!rave_k", _NO_INITIAL),
+        Conflict("rave_initial", "rave_per_action", _NO_INITIAL),
         Conflict(
             "rave_k rave_mean rave_initial exploration", "rave_above", "its mean has no such term"
         ),

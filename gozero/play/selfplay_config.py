@@ -203,6 +203,11 @@ def _check_search(search: SearchConfig, batch: int) -> None:
         raise ValueError(
             "search: early_stop is only for playing: it distorts the policy targets; omit it"
         )
+    if search.prune and search.overflows:
+        raise ValueError(
+            "search: prune is only for playing: policy targets would lack the visits of dropped "
+            "actions; omit it, or raise the capacity"
+        )
     if search.prove:
         raise ValueError(
             "search: prove is only for playing: policy targets are visits, which do not show what "

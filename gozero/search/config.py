@@ -312,8 +312,8 @@ class SearchConfig:
         (`rules.gumbel.GumbelRoot`).
       root_temperature: softens the root's priors before noise is added; see `root.soften`.
       dirichlet_fraction: weight of the Dirichlet noise in the root's priors; 0 for none.
-      dirichlet_alpha: its concentration; None: scaled to the number of actions, see
-        `root.board_alpha`.
+      dirichlet_alpha: its concentration, if there is noise; None: scaled to the number of actions,
+        see `root.board_alpha`.
       transpositions: positions of a tree that look the same to the evaluator share one evaluation:
         True, or `Transpositions`, which defines "the same". With several leaves a step, only
         leaves that need the evaluator wait for it; those with a known evaluation do not.
@@ -321,9 +321,10 @@ class SearchConfig:
         the root's rule chooses the action to play.
       final_move: the criterion for the action at temperature 0, which is the action with the most
         "visits", the highest "value", the highest lower confidence "bound" of its value, see
-        `move_choice.by_value`, or the highest "eval", the rule's score without its exploration
-        term, see `SelectionRule.evaluation`. With RAVE, "eval" is the mixture of both values, also
-        for actions that were only played later. It includes a heuristic's counts.
+        `move_choice.by_value` (both are of results alone, without a score utility), or the highest
+        "eval", the rule's score without its exploration term, see `SelectionRule.evaluation`. With
+        RAVE, "eval" is the mixture of both values, also for actions that were only played later. It
+        includes a heuristic's counts. Not used if the root's rule chooses the action to play.
       early_stop: end the search when in no tree the most visited action can still be overtaken;
         see `root.decided`. For play: the most visited action stays the same, but visits, values
         and policy targets change, and so may a choice by anything else: another `final_move`, or a

@@ -392,5 +392,6 @@ def add_dirichlet(key: jax.Array, prior: jax.Array, alpha: float, fraction: floa
 
 
 def board_alpha(num_points: int) -> float:
-    """The Dirichlet alpha for a board: 0.03 * 361 / num_points, AlphaGo Zero's 0.03 on 19x19."""
+    """The Dirichlet alpha for a board: 0.03 * 361 / num_points, AlphaGo Zero's 0.03 on 19x19. (Of
+    num_points = 362, which counts the pass, 0.0299.)"""
     return 0.03 * 361 / num_points

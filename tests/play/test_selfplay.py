@@ -257,6 +257,9 @@ def test_rows_need_whole_searches():
         with_search(search=SearchConfig(early_stop=True))
     with pytest.raises(ValueError, match="search: prove"):
         with_search(search=SearchConfig(prove=True))
+    with pytest.raises(ValueError, match="search: prune"):
+        with_search(search=SearchConfig(8, capacity=4, prune=True))
+    with_search(search=SearchConfig(8, prune=True))  # has room for all
     with pytest.raises(ValueError, match=r"^tree: .*GumbelRoot"):
         with_search(search=SearchConfig(root_select=GumbelRoot()), reuse_subtree=True)
     with pytest.raises(ValueError, match="reuse_subtree: the search has room for its own nodes"):

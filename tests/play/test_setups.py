@@ -77,8 +77,14 @@ RULES = Rules(3)
         ),
         ({"search": "rave", "rave_mean": "mixture"}, Rave(MinimumMse(0.01, "mixture"))),
         (
-            {"search": "rave", "rave_initial": 0.5, "rave_bonus": "plain", "exploration": 0.1},
-            Rave(MinimumMse(), 0.1, initial=0.5, bonus="plain"),
+            {
+                "search": "rave",
+                "rave_k": 9.0,
+                "rave_initial": 0.5,
+                "rave_bonus": "plain",
+                "exploration": 0.1,
+            },
+            Rave(HandSelected(9.0), 0.1, initial=0.5, bonus="plain"),
         ),
     ],
 )
@@ -148,6 +154,11 @@ def test_forms_of_the_paper():
         ({"rave_initial": 0.5}, "--rave-initial 0.5: only with --search rave"),
         ({"search": "rave", "rave_bonus": "plain"}, "--rave-bonus plain: only with --exploration"),
         ({"search": "rave", "rave_per_action": True}, "--rave-per-action: only with --rave-k"),
+        ({"search": "rave", "rave_initial": 0.5}, "--rave-initial 0.5: only with --rave-k"),
+        (
+            {"search": "rave", "rave_initial": 0.5, "rave_k": 9.0, "rave_per_action": True},
+            "--rave-initial 0.5: not with --rave-per-action",
+        ),
         ({"backup": "max", "leaves": 4}, "--leaves 4: not with --backup"),
         ({"final_move": "eval", "trees": 2}, "--final-move eval: not with --trees"),
         ({"evaluator": "network", "first_action": True}, "--first-action: only with --evaluator"),

@@ -231,6 +231,12 @@ def test_prove_first():
     assert np.isfinite(scores[:3]).all()
     assert rule.rank_untried(prior).tolist() == [0.0] * 4
     assert not rule.needs.raw_value
+    plain = prove_first.ProveFirst(lambda edges: jnp.where(edges.q == 0, jnp.nan, edges.q))
+    padded = drawn._replace(prior=jnp.array([0.5, 0.3, 0.2, -np.inf]), q=edges.q - 1.0)
+    scores = plain(padded._replace(q=padded.q.at[3].set(5.0)))  # of an illegal action
+    assert np.argmax(scores) == 2
+    assert scores[3] == -np.inf
+    assert not np.isnan(plain(drawn)).any()
 
 
 def test_proofs_by_hand():

@@ -11,6 +11,7 @@ from gozero.compile import mode
 from gozero.go.rules import Rules
 from gozero.nets import network
 from gozero.play.rows import policy_shares
+from gozero.search.game import Symmetries
 from tests.train import synthetic
 from train import buffer as buffers
 from train import learner, losses, replay
@@ -52,6 +53,24 @@ def train(rows, calls, learning_rate=1e-2, num_steps=1, seed=0):
     for _ in range(calls):
         state, metrics = step(*of(state, rows))
     return state, metrics
+
+
+@pytest.mark.parametrize(("count", "turns"), [(6, 6), (3, 3), (1, 8), (2, 8), (8, 8)])
+def test_each_symmetry_is_drawn_as_often(count, turns, rows, monkeypatch):
+    """The replay takes a drawn number modulo their count."""
+
+    class DrawnError(Exception):
+        pass
+
+    def draw(ring, buffer, key, batch_size, num_symmetries):
+        raise DrawnError(num_symmetries)
+
+    monkeypatch.setattr(learner, "symmetries_of", lambda game: Symmetries(count, None, None))
+    monkeypatch.setattr(buffers, "draw", draw)
+    params, key = network.init(SHAPE, jax.random.key(0)), jax.random.key(1)
+    state = learner.start(LearnerConfig(SHAPE), params, key)
+    with pytest.raises(DrawnError, match=f"^{turns}$"):
+        learner.take_steps(RULES, LearnerConfig(SHAPE), *of(state, rows)[:1], 4, 1, state, None)
 
 
 def evaluate(params, rows):

@@ -33,7 +33,7 @@ class ProveFirst(SelectionRule):
         check_inner(self.rule)
 
     def __call__(self, edges: Edges) -> jax.Array:
-        scores = self.rule(edges)
+        scores = as_rule(self.rule)(edges)
         if edges.proven is None:
             return scores
         return jnp.where(edges.proven == proofs.DRAW, proofs.LEAST / 2, scores)

@@ -135,8 +135,9 @@ class Rave(SelectionRule):
         1 - beta like any other Q. With a beta that depends on the node's visits, Eq. 19,
         all-moves-as-first values then do little more than order the untried actions. With a value
         above 1, as in MoGo's first-play urgency, all actions are tried once all-moves-as-first
-        values have little weight. None: the score of an action without visits is its
-        all-moves-as-first value alone.
+        values have little weight. It has no effect with schedules that are 1 for an action without
+        visits: the others here, and Eq. 19 by the action's own visits. None: the score of an action
+        without visits is its all-moves-as-first value alone.
       bonus: "plain": c sqrt(log N(s) / N), Eq. 18, infinite before the first visit: untried
         actions come first, ordered by their mixture. "finite": with 1 + N instead of N.
 
