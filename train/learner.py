@@ -287,7 +287,8 @@ def take_steps(
     """
     symmetries = symmetries_of(as_game(rules))
     count = symmetries.count if symmetries is not None else 1
-    turns = count if NUM_SYMMETRIES % count else NUM_SYMMETRIES  # the same draws for most games
+    # The replay takes a drawn number modulo `count`: any multiple of it gives each as often.
+    turns = count if NUM_SYMMETRIES % count else NUM_SYMMETRIES
 
     def step(state: TrainState, drawn: tuple[Rows, jax.Array]) -> tuple[TrainState, Metrics]:
         return update(config, state, *batch_of(rules, config, *drawn), axis, fraction_done)

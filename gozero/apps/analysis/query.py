@@ -104,8 +104,7 @@ class Query:
 
     def handicap_bonus(self, turn: int) -> int:
         """White's points, besides the komi, for the handicap stones after `turn` moves."""
-        stones = self._handicap(turn)
-        return {"0": 0, "N": stones, "N-1": max(0, stones - 1)}[self.bonus]
+        return RuleSet(bonus=self.bonus).handicap_points(self._handicap(turn))
 
     def _handicap(self, turn: int) -> int:
         """The number of handicap stones, 0 or at least 2: Black's initial stones, if White has

@@ -27,7 +27,7 @@ from gozero.apps.gtp.clock import GameClock, Increment
 from gozero.apps.gtp.config import GtpConfig
 from gozero.compile import executables
 from gozero.go import coords, handicap
-from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
+from gozero.go.coords import KOMI_EXPECTED, MAX_KOMI, MAX_SIZE, MIN_SIZE, is_komi
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,8 +174,9 @@ class Engine:
 
     @property
     def whole_komi(self) -> float:
-        """The komi and White's points for handicap stones."""
-        return self.komi + rule_sets.RuleSet(bonus=self.bonus).handicap_points(len(self.handicap))
+        """The komi and White's points for handicap stones, at most `MAX_KOMI`."""
+        points = rule_sets.RuleSet(bonus=self.bonus).handicap_points(len(self.handicap))
+        return min(self.komi + points, MAX_KOMI)
 
     def _rules(self) -> Rules:
         from gozero.apps.host_game import ample_move_limit
@@ -313,7 +314,8 @@ class Engine:
         except ValueError:
             self.ko, self.suicide, self.bonus = previous
             raise
-        self._by_size.clear()
+        if (ko, suicide) != previous[:2]:
+            self._by_size.clear()
         self.forget()
         self._warm_up()
 

@@ -306,6 +306,8 @@ def test_white_gets_points_for_handicap_stones():
     assert json.loads(responses[6][2:])["whiteHandicapBonus"] == "N"
     assert responses[7] == "= 1"
     assert responses[9::2] == ["= B+22", "= B+22.5", "= B+24.5", "= W+0.5"]
+    responses = responses_to("komi 1000", *start[1:], "showboard")  # the highest komi
+    assert responses[-1].startswith("=\n")
 
 
 def test_other_rules_compile_before_the_clock_runs(monkeypatch):
