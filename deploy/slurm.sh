@@ -16,7 +16,7 @@
 # Without this each process would use one GPU only, the one with its number on the node.
 export JAX_LOCAL_DEVICE_IDS=0,1,2,3,4,5,6,7
 srun --kill-on-bad-exit=1 \
-  python -m train --preset 9x9-gpu --out /shared/run --coordinator auto --workers --iterations 1000000
+  python -m train --preset 9x9-gpu --out /shared/run --coordinator auto --workers
 status=$?
 # 143: the time limit came before the last iteration.
 if [ $status = 143 ]; then scontrol requeue "$SLURM_JOB_ID"; fi

@@ -248,7 +248,7 @@ class TrainConfig:
 
     workers: bool = setting(False)
     """Also learn from what `python -m train worker` plays for this run. What is learnt then depends
-    on when that arrives."""
+    on when that arrives. Workers get new weights with each checkpoint (--checkpoint-every)."""
 
     coordinator: str | None = setting(None, unset="one host")
     """For a run on several hosts, with the same command on each: HOST:PORT of the first host, with
@@ -265,7 +265,7 @@ class TrainConfig:
     0.55 in AlphaGo Zero. Both are moving averages, of --ema-decay."""
 
     gate_every: int = setting(10, least=1)
-    """Iterations between these matches."""
+    """Iterations between these matches; there is also one after the last."""
 
     gate_games: int = setting(100, least=2, step=2)
     """Games in each of these matches, with --evaluate-simulations for each move."""

@@ -18,7 +18,8 @@ class Cost(NamedTuple):
     """What the remaining time of a run depends on, by the iterations done."""
 
     simulations: Callable[[int], int]  # the sum, over the iterations to go, of a full search's
-    evaluations: Callable[[int], int]  # the number of evaluations to go
+    matches: dict[str, Callable[[int], int]]
+    """The number to go of the matches whose duration a line has by this name, as evaluation_s."""
 
 
 class Display(Progress):
@@ -34,7 +35,7 @@ class Display(Progress):
     def __init__(self, name: str, num_iterations: int, before: Iterable[dict], cost: Cost):
         self.cost, self.rated = cost, None
         self._timed: deque[dict] = deque(maxlen=_RECENT)  # the last lines with times
-        self._evaluated, self._evaluation_s = 0, 0.0  # the evaluations so far, and their time
+        self._durations: dict[str, list[float]] = {name: [] for name in cost.matches}  # so far
         self._last: dict = {"iteration": 0}
         for line in before:
             self._take(line)
@@ -52,26 +53,29 @@ class Display(Progress):
             self._timed.pop()
         if line.keys() >= _TIMED and line["simulations"] > 0:
             self._timed.append(line)
-        if "evaluation_s" in line and not (is_same and "evaluation_s" in self._last):
-            self._evaluated += 1
-            self._evaluation_s += line["evaluation_s"]
+        for name, durations in self._durations.items():
+            if name in line and not (is_same and name in self._last):
+                durations.append(line[name])
         self._last, self.rated = line, line if "elo" in line else self.rated
 
     def to_go(self) -> float:
         """The estimated seconds of the iterations to go: from the medians of the last ones for
-        playing (per simulation) and learning, and the mean of all evaluations; nan before the
-        first."""
+        playing (per simulation) and learning, and the means of all evaluations and of all the
+        gate's matches; nan before the first."""
         done, timed = self._last["iteration"], self._timed
         if not timed:
             return math.nan
         # Not the mean: the program may have been suspended during one of them.
         playing = statistics.median(line["playing_s"] / line["simulations"] for line in timed)
         learning = statistics.median(line["learning_s"] for line in timed)
-        evaluation = self._evaluation_s / max(self._evaluated, 1)
+        of_matches = sum(
+            sum(durations) / max(len(durations), 1) * self.cost.matches[name](done)
+            for name, durations in self._durations.items()
+        )
         return (
             playing * self.cost.simulations(done)
             + learning * max(self.total - done, 0)
-            + evaluation * self.cost.evaluations(done)
+            + of_matches
         )
 
     def _cells(self, numbers: dict) -> dict[str, str]:

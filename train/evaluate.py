@@ -24,7 +24,7 @@ from gozero.nets import weights
 from gozero.nets.network import NetworkConfig
 from gozero.play.player import Player, as_game
 from gozero.play.player_config import needs_past_boards
-from gozero.runs import files, settings, statistics
+from gozero.runs import arrays, files, settings, statistics
 from gozero.runs import folder as folders
 from gozero.runs.progress import Progress
 from gozero.runs.settings import Conflict, setting
@@ -178,7 +178,8 @@ def _terms(config: EvaluateConfig) -> Terms:
 
 
 def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
-    """The networks of the run, the oldest first.
+    """The networks of the run, the oldest first; one that is the same as that before it, which a
+    gate kept, is left out.
 
     Raises:
       ValueError: there are none, or one cannot be read.
@@ -187,7 +188,21 @@ def snapshots(config: EvaluateConfig, terms: Terms) -> list[Contender]:
     if not paths:
         raise ValueError(f"--out {config.out}: there are no networks in its folder weights")
     chosen = paths[::-1][:: config.every][::-1]
-    return [_contender(terms, path, int(path.stem), path.stem) for path in chosen]
+    return [_contender(terms, path, int(path.stem), path.stem) for path in _different(chosen)]
+
+
+def _different(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
+    """Those whose weights differ from those before. Files of earlier versions count as different,
+    because they do not tell."""
+    digests = [arrays.describe(path, "weights").get("digest") for path in paths]
+    chosen = zip(paths, digests, [None, *digests[:-1]], strict=True)
+    kept = [path for path, one, before in chosen if one is None or one != before]
+    if same := len(paths) - len(kept):
+        print(
+            f"{same} of {len(paths)} networks are the same as the one before, and not rated",
+            file=sys.stderr,
+        )
+    return kept
 
 
 def _contender(

@@ -23,7 +23,7 @@ import sys
 from typing import Any
 
 from gozero.nets import weights
-from gozero.runs import files, settings, store
+from gozero.runs import arrays, files, settings, store
 from gozero.runs import folder as folders
 from gozero.runs.folder import RunFolder
 from train import checkpoint
@@ -36,7 +36,7 @@ KIND = "training run"
 _MOST_BYTES = 2**20
 """The largest size of config.json, and of a line of records."""
 
-_TIMES = dict.fromkeys(("playing_s", "learning_s", "evaluation_s"), float)
+_TIMES = dict.fromkeys(("playing_s", "learning_s", "evaluation_s", "gate_s"), float)
 _GAMES = dict.fromkeys(("won", "drawn", "lost"), int)
 _MATCH = {"iteration": int, "opponent": str, "simulations": int, **_GAMES}
 _TYPES: dict[str, dict[str, type]] = {
@@ -320,7 +320,7 @@ def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) 
         "preset": plan.config.preset,
         "game": plan.config.game,
         "iteration": iteration,
-        "random": iteration == 0 and plan.config.weights is None,
+        "random": _is_random(plan.config, params, iteration),
         "komi": list(plan.config.komi),
         "seed": plan.config.seed,
     }
@@ -330,3 +330,17 @@ def write_weights(plan: Plan, params: dict, iteration: int, command: list[str]) 
     for old in (".npz", ".json"):  # of an earlier version: its name now means the new file
         (folder / NEWEST).with_suffix(old).unlink(missing_ok=True)
     return paths[0]
+
+
+def _is_random(config: TrainConfig, params: dict, iteration: int) -> bool:
+    """Whether the network that plays is still the random one that the run began with, as it is in a
+    run with a gate until a newer one passes."""
+    if config.weights is not None or (iteration and config.gate is None):
+        return False
+    if iteration == 0:
+        return True
+    try:
+        about = arrays.describe(weights_file(config.folder, stem(0)), "weights")
+    except ValueError:
+        return False
+    return about.get("random") is True and about.get("digest") == weights.digest(params)

@@ -157,8 +157,8 @@ class Loop:
     def _gate(self) -> dict:
         """If a match of the gate is due, play the newest network against that of self-play; if it
         passes, self-play uses it from now on."""
-        config, state = self.plan.config, self.state
-        if config.gate is None or self.iteration % config.gate_every:
+        state = self.state
+        if not matches.gate_due(self.plan.config, self.iteration):
             return {}
         self.phase("playing the gate's match")
         result: dict = {}

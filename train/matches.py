@@ -112,6 +112,22 @@ def num_due(config: TrainConfig, iteration: int) -> int:
     return last // every - iteration // every + (last % every > 0)
 
 
+def gate_due(config: TrainConfig, iteration: int) -> bool:
+    """Whether the gate's match is played after this many iterations: regularly, and after the last,
+    so that no run ends without having considered its newest network."""
+    if config.gate is None:
+        return False
+    return iteration % config.gate_every == 0 or iteration == config.iterations
+
+
+def num_gates_due(config: TrainConfig, iteration: int) -> int:
+    """The number of the gate's matches after this many iterations."""
+    every, last = config.gate_every, config.iterations
+    if config.gate is None or iteration >= last:
+        return 0
+    return last // every - iteration // every + (last % every > 0)
+
+
 class _Stopped(Exception):
     """A match was stopped before its end."""
 
@@ -186,10 +202,10 @@ def gate(
       stop: called at each ply; whether to stop there. The match can be played later.
 
     Returns:
-      {"gate": [won, drawn, lost], "gate_passed": whether the newest is to play}, for the metrics.
-      Empty if it was stopped.
+      {"gate": [won, drawn, lost], "gate_passed": whether the newest is to play, "gate_s": its
+      duration in seconds}, for the metrics. Empty if it was stopped.
     """
-
+    started = time.perf_counter()
     config, network = run.config, run.learner.network
     terms = dataclasses.replace(Terms.of(config, run.rules), games=config.gate_games)
     first, second = (network_player(terms, network, jax.device_get(x)) for x in (newest, player))
@@ -200,7 +216,8 @@ def gate(
     line = line_of(match, terms)
     counts = [line[name] for name in ("won", "drawn", "lost")]
     assert config.gate is not None
-    return {"gate": counts, "gate_passed": line["score"] > config.gate}
+    passed, seconds = line["score"] > config.gate, round(time.perf_counter() - started, 3)
+    return {"gate": counts, "gate_passed": passed, "gate_s": seconds}
 
 
 def _settled(lines: list[dict], terms: Terms) -> set[str]:

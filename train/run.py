@@ -48,8 +48,8 @@ PROG = "python -m train"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if training stopped at a nan or a full disk, 2 for bad input,
-    130 for Ctrl-C, 143 if SIGTERM ended it before its last iteration. After `--minutes` it is 0. In
-    all these cases the same command resumes it."""
+    130 for Ctrl-C, 143 if SIGTERM ended it before its last iteration or the matches after it. After
+    `--minutes` it is 0. In all these cases the same command resumes it."""
     config = parse(sys.argv[1:] if argv is None else argv)
     with flags.exit_on_error(PROG):
         on_cores = config.coordinator is None and runtime.cores_as_devices()
@@ -261,7 +261,9 @@ class End(enum.IntEnum):
 def _display(plan: Plan) -> Display:
     config = plan.config
     earlier_lines = folder.read_lines(config.folder / folder.METRICS)
-    cost = Cost(plan.simulations_to_go, functools.partial(matches.num_due, config))
+    to_go = {"evaluation_s": matches.num_due, "gate_s": matches.num_gates_due}
+    counts = {name: functools.partial(count, config) for name, count in to_go.items()}
+    cost = Cost(plan.simulations_to_go, counts)
     return Display(f"train {config.preset}", config.iterations, earlier_lines, cost)
 
 
@@ -298,10 +300,11 @@ class _Session:
             stop.requested = False  # so that one more signal does not interrupt the save
             self.save()
             self.settle()
+        is_done = self._is_done()
         if hosts.is_first():
-            runtime.print_result(self._summary())
-        if self.loop.iteration >= self.config.iterations:
-            return runtime.STOPPED if end == End.INTERRUPTED else 0
+            runtime.print_result(self._summary(is_done))
+        if end != End.INTERRUPTED and is_done:
+            return 0
         return {End.INTERRUPTED: runtime.STOPPED, End.TERMINATED: runtime.TERMINATED}.get(end, 0)
 
     @contextlib.contextmanager
@@ -551,11 +554,14 @@ class _Session:
             remaining += "; run the same command again once the disk can be written"
         flags.fail(PROG, f"{error}; {remaining}", status=1)
 
-    def _summary(self) -> str:
+    def _is_done(self) -> bool:
+        """Whether nothing is left to do: no iteration, and no match after the last one."""
+        lacks = hosts.greatest(hosts.is_first() and self._lacks_evaluation())
+        return self.loop.iteration >= self.config.iterations and not (lacks or self.loop.gate_due)
+
+    def _summary(self, is_done: bool) -> str:
         loop, config = self.loop, self.config
-        done = loop.iteration >= config.iterations and not self._lacks_evaluation()
-        done = done and not loop.gate_due
-        stopped = "" if done else "; run the same command again to continue"
+        stopped = "" if is_done else "; run the same command again to continue"
         return (
             f"{loop.iteration} of {config.iterations} iterations, {loop.games:,} games, "
             f"{loop.steps:,} steps in {loop.seconds:.0f} s; weights in "

@@ -150,22 +150,26 @@ def _newest_line(
         return {}, {}
     line: dict[str, Any] = {}
     before: dict[str, Any] = {}
+    last: dict[str, Any] = {}
+    pause = 0.0  # seconds of matches between the last two lines
     for data_line in data.split(b"\n")[:-1]:
         try:
-            before, line = line, line | dict(files.parse_json(data_line))
+            parsed = dict(files.parse_json(data_line))
         except (ValueError, TypeError):  # torn, or cut where the reading began
             continue
+        pause, last = sum(last.get(name, 0.0) for name in ("evaluation_s", "gate_s")), parsed
+        before, line = line, line | parsed
     if has_elo and "elo" not in line and len(data) == most:
         return _newest_line(shared, has_elo, 4 * most)
-    return line, _rates(before, line)
+    return line, _rates(before, line, pause)
 
 
-def _rates(before: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
+def _rates(before: dict[str, Any], line: dict[str, Any], pause: float) -> dict[str, float]:
     if "shards_rows" not in before:
         return {}
     late, read = line.get("shards_late", 0), line["shards_read"]  # absent in older runs
     rows = line["shards_rows"] - before["shards_rows"]
-    seconds = max(line["seconds"] - before["seconds"], 1e-9)
+    seconds = max(line["seconds"] - before["seconds"] + pause, 1e-9)
     return {
         "rows read a second": round(rows / seconds, 1),
         "share of shards too late": round(late / max(late + read, 1), 4),

@@ -30,8 +30,9 @@ score          show the score as the board stands, and as expected at the end
 board          show the board again
 save FILE.sgf  write the game, with the moves taken back as variations; not over
                a file that was loaded
-load FILE.sgf  read the main line of a file's first game and continue at its end;
-               you play both colours, and "move" lets the engine play
+load FILE.sgf  read the main line of a file's first game, with the komi of the flags if
+               it has none, and continue at its end; you play both colours, and "move"
+               lets the engine play
 new            start a new game with the same settings
 resign, quit"""
 

@@ -62,7 +62,7 @@ class Shapes:
 
     @property
     def num_windows(self) -> int:
-        """P: the number of windows, and of active features (those of empty windows included)."""
+        """P: the number of windows, and of active entries (those of empty windows included)."""
         return sum((self.size - side + 1) ** 2 for side in range(1, self.largest + 1))
 
 

@@ -8,7 +8,8 @@ toward the present value, or toward the result if the game has ended:
     delta = V(s') - V(s)            V = logistic(sum of the weights of the active features)
     weights += alpha delta phi(s) / |phi(s)|
 
-where phi(s) are the active features and |phi(s)| is their number. (The derivative of V does not
+where phi(s) are the active features that have a weight, which empty windows have not, and |phi(s)|
+is their number, of both kinds if locations also share weights. (The derivative of V does not
 appear: this descends the cross-entropy of V(s') and V(s).) `update` says how a batch is combined.
 """
 
@@ -229,14 +230,14 @@ def choose(
       key: consumed.
     """
     count, num_actions = allowed.shape
-    which, dice = jax.random.bits(key, (2, count), jnp.uint32)
+    tie_bits, explore_bits = jax.random.bits(key, (2, count), jnp.uint32)
     sign = jnp.where(positions.to_play == go.WHITE, -1.0, 1.0)[:, None]
     scores = jnp.where(allowed, sign * logits, -jnp.inf)
-    explores = dice < np.uint32(min(round(epsilon * 2**32), 2**32 - 1))
+    explores = explore_bits < np.uint32(min(round(epsilon * 2**32), 2**32 - 1))
     least = jnp.where(explores[:, None], -jnp.inf, jnp.max(scores, axis=1, keepdims=True))
     # A random order of the actions, by a hash; the eligible action that comes last is taken.
     number = jnp.arange(num_actions, dtype=jnp.uint32)[None]
-    order = mix(which[:, None] + number * np.uint32(0x9E3779B9)) >> np.uint32(1)
+    order = mix(tie_bits[:, None] + number * np.uint32(0x9E3779B9)) >> np.uint32(1)
     order = jnp.where(allowed & (scores >= least), order.astype(jnp.int32), -1)
     last = order == jnp.max(order, axis=1, keepdims=True)
     actions = jnp.arange(num_actions, dtype=jnp.int32)[None]

@@ -216,6 +216,24 @@ def test_a_stone_is_worth_its_windows_by_hand():
     assert float(local_shape.value(chosen, local_shape.table(chosen, weights), position)) == 0.5
 
 
+def test_one_stone_by_hand():
+    """Black's corner stone has a 1x1 and a 2x2 window; White's the opposites of the same."""
+    chosen = Shapes(3, largest=2, anywhere=False)
+    share = shapes.sharing(chosen)
+    weights = np.zeros(share.num_weights + 1, np.float32)
+    boards = [parse("X.. ... ..."), parse("O.. ... ...")]
+    black, white = (
+        jax.tree.map(lambda x, i=i: x[i], positions_of(3, boards, [BLACK] * 2)) for i in (0, 1)
+    )
+    table_of = lambda: local_shape.table(chosen, weights)
+    active = np.asarray(local_shape.entries(chosen, black.black, black.white))
+    index = share.weight_index[0][active]
+    weights[np.abs(index[index != 0])] = np.sign(index[index != 0]) * np.array([1.0, 0.5])
+    win = 1 / (1 + np.exp(-1.5))
+    assert float(local_shape.value(chosen, table_of(), black)) == pytest.approx(win)
+    assert float(local_shape.value(chosen, table_of(), white)) == pytest.approx(1 - win)
+
+
 def test_windows_larger_than_the_board_are_refused():
     with pytest.raises(ValueError, match="largest: 3 is not from 1 to 2"):
         Shapes(2)

@@ -16,7 +16,10 @@ from train.plan import make_plan
 
 SIMULATIONS = (16, 16, 32, 32)
 """Of each iteration; an evaluation follows every second one."""
-COST = Cost(lambda done: sum(SIMULATIONS[done:]), lambda done: 2 - done // 2)
+COST = Cost(
+    lambda done: sum(SIMULATIONS[done:]),
+    {"evaluation_s": lambda done: 2 - done // 2, "gate_s": lambda done: 4 - done},
+)
 
 
 def numbers(iteration, **more):
@@ -68,6 +71,7 @@ def test_the_remaining_time_counts_simulations_and_matches():
     assert to_go(numbers(1), evaluated) == 2 * 20 + 2 * 4 + 100
     assert to_go(numbers(1), numbers(2), evaluated, evaluated) == 2 * 20 + 2 * 4 + 100
     assert to_go(numbers(1), evaluated, numbers(4)) == 0
+    assert to_go(numbers(1, gate_s=7.0), numbers(2, gate_s=9.0)) == 2 * 20 + 2 * 4 + 2 * 8
 
 
 def test_a_pause_is_not_counted():
@@ -79,7 +83,8 @@ def test_the_cost_of_a_line_does_not_depend_on_the_length_of_the_run():
     config = tiny.config(iterations=10**6, evaluate_every=10)
     plan = make_plan(config)
     lines = [numbers(1) | {"iteration": i} for i in range(1, 100)]
-    cost = Cost(plan.simulations_to_go, functools.partial(matches.num_due, config))
+    counts = {"evaluation_s": functools.partial(matches.num_due, config)}
+    cost = Cost(plan.simulations_to_go, counts)
     one = Display("zero long", config.iterations, lines, cost)
     started = time.perf_counter()
     assert one.to_go() > 0
@@ -90,12 +95,16 @@ def test_the_cost_of_a_line_does_not_depend_on_the_length_of_the_run():
 @pytest.mark.parametrize(("iterations", "every"), [(1, 1), (7, 3), (12, 4), (13, 0), (40, 7)])
 def test_what_is_to_go_is_the_sum_over_the_iterations(iterations, every):
     more = {"first_simulations": 2, "simulations": 13, "evaluate_every": every}
+    more |= {"gate": 0.55, "gate_every": every} if every else {}
     config = tiny.config(iterations=iterations, **more)
     plan = make_plan(config)
     for done in range(iterations + 2):
         todo = range(done, iterations)
         assert plan.simulations_to_go(done) == sum(map(plan.simulations, todo))
         assert matches.num_due(config, done) == sum(matches.due(config, i + 1) for i in todo)
+        due = [matches.gate_due(config, i + 1) for i in todo]
+        assert matches.num_gates_due(config, done) == sum(due)
+        assert not due or due[-1] == (every > 0)  # after the last iteration, too
 
 
 def test_lines_are_printed_occasionally_and_at_an_elo(one, monkeypatch, capsys):

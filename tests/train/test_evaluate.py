@@ -74,6 +74,16 @@ def refused(capsys, *argv):
     return error
 
 
+def test_a_network_that_a_gate_kept_is_rated_once(out, capsys):
+    """000002, twice itself, 000004, 000005 and this again."""
+    for iteration, seed in ((3, 2), (6, 5)):
+        save(out / "weights" / f"{iteration:06d}.npz", seed)
+    config = evaluate.EvaluateConfig(out=out)
+    rated = evaluate.snapshots(config, evaluate._terms(config))
+    assert [one.name for one in rated] == ["000002", "000004", "000005"]
+    assert "2 of 5 networks are the same as the one before" in capsys.readouterr().err
+
+
 @pytest.mark.thorough
 def test_all_networks_play_anchors_and_neighbours(out, capsys, monkeypatch):
     run(out, *SMALL)

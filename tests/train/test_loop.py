@@ -97,8 +97,8 @@ def test_an_iteration_has_the_simulations_of_its_stage(made):
 
 
 def test_a_gate_accepts_networks_that_score_more(made, monkeypatch):
-    """At every second iteration; a network that passed plays until another passes."""
-    scores = iter([0.55, 0.56, 0.5])
+    """At every second iteration and after the last; who passed plays until another passes."""
+    scores = iter([0.55, 0.56, 0.5, 0.7])
 
     def play(terms, first, second, numbers, progress):
         met.append((int(first.params), int(second.params), terms.games, tuple(numbers)))
@@ -110,18 +110,18 @@ def test_a_gate_accepts_networks_that_score_more(made, monkeypatch):
     met: list = []
     monkeypatch.setattr(matches, "play", play)
     monkeypatch.setattr(matches, "line_of", line_of)
-    plan = make_plan(tiny.config(iterations=6, gate=0.55, gate_every=2, gate_games=20))
+    plan = make_plan(tiny.config(iterations=7, gate=0.55, gate_every=2, gate_games=20))
     loop = loop_of(plan)
     loop.state = RunState(types.SimpleNamespace(ema=None), None, jnp.int32(0))
     players, passed = [], []
-    for i in range(1, 7):
+    for i in range(1, 8):
         loop.state.learner.ema = jnp.int32(i)
         passed.append(loop.iterate().get("gate_passed"))
         players.append(int(loop.state.play_params))
-    assert [one[:3] for one in met] == [(2, 0, 20), (4, 0, 20), (6, 4, 20)]
-    assert len({one[3] for one in met}) == 3
-    assert passed == [None, False, None, True, None, False]
-    assert players == [0, 0, 0, 4, 4, 4]
+    assert [one[:3] for one in met] == [(2, 0, 20), (4, 0, 20), (6, 4, 20), (7, 4, 20)]
+    assert len({one[3] for one in met}) == 4
+    assert passed == [None, False, None, True, None, False, True]
+    assert players == [0, 0, 0, 4, 4, 4, 7]
 
 
 def test_the_learning_rate_falls_with_the_iterations(made, monkeypatch):

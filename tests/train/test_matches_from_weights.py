@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 
 import jax
 import pytest
 
 from gozero.nets import network
-from gozero.runs import statistics
+from gozero.runs import arrays, statistics
 from tests.train import tiny
 from train import folder, matches
 from train.matches import RANDOM, UNIFORM
@@ -58,3 +59,18 @@ def test_ratings_are_relative_to_the_initial_weights(tmp_path, monkeypatch):
     assert [line["elo"] for line in found] == pytest.approx([step, 2 * step], abs=2)
     low, high = found[0]["elo_interval"]
     assert high - low < 200
+
+
+def test_what_a_gate_keeps_of_a_random_start_is_random(tmp_path):
+    """Until another network plays, whatever the iteration; with initial weights none is."""
+    config = tiny.config(tmp_path / "run", gate=0.55)
+    plan = make_plan(config)
+    start, later = (network.init(plan.learner.network, jax.random.key(i)) for i in range(2))
+    found = []
+    for iteration, params in ((0, start), (10, start), (20, later), (30, start)):
+        path = folder.write_weights(plan, params, iteration, [])
+        found.append(arrays.describe(path, "weights")["random"])
+    assert found == [True, True, False, True]
+    given = dataclasses.replace(config, weights=pathlib.Path("given.npz"), out=tmp_path / "given")
+    path = folder.write_weights(make_plan(given), start, 0, [])
+    assert arrays.describe(path, "weights")["random"] is False

@@ -64,6 +64,19 @@ def test_a_run_of_an_earlier_version_without_late_counts(tmp_path):
     assert (report["rows read a second"], report["share of shards too late"]) == (9.0, 0.0)
 
 
+def test_the_time_of_matches_counts_where_rows_are_read(tmp_path):
+    """Workers play on during the match after the second line, but the one before is over."""
+    config = worker_runs.config_in(tmp_path / "run")
+    lines = [
+        {"seconds": 10.0 * i, "shards_read": 2 * i, "shards_rows": 900 * i} | more
+        for i, more in enumerate(({"evaluation_s": 500.0}, {"gate_s": 80.0}, {"gate_s": 70.0}), 1)
+    ]
+    (config.folder / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    (tmp_path / "weights").write_bytes(b"1")
+    exchange.publish(config.shared, tmp_path / "weights", 10)
+    assert status.status(config.folder)["rows read a second"] == 10.0
+
+
 def test_only_the_end_of_long_metrics_is_read(tmp_path, monkeypatch):
     config = worker_runs.config_in(tmp_path / "run", evaluate_every=100)
     lines = [{"iteration": i, "games": 10 * i} for i in range(1, 2001)]

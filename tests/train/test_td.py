@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gozero.td import weights as shape_weights
+from train.classical import checkpoints
 from train.classical import td_training as command
 from train.classical.td import TdFlags
 
@@ -39,11 +40,12 @@ def test_it_resumes_where_it_stopped(tmp_path):
     again = TdFlags(tmp_path / "again.safetensors", size=5, games=32, steps=200, seed=3)
     config = command.config_of(again)
     task = command.task_of(config, again.komi)
-    state = command.begin(again, config, task)
+    initial = command.initial_weights(again, config)
+    state = command.begin(again, initial, config, task)
     run = command.make_run(config, again.steps, again.rate)
     state, _ = run(task, state, jax.random.key(again.seed))
     assert int(state.taken) == 100
-    command.save_checkpoint(again, state)
+    checkpoints.save(again.checkpoint, initial.made_with(again), state)
     assert command.main([*SMALL, "--out", str(again.out), "--resume"]) == 0
     np.testing.assert_array_equal(
         shape_weights.read(again.out).weights, shape_weights.read(out).weights
@@ -54,7 +56,8 @@ def test_checkpoints_of_this_and_earlier_versions_are_read(tmp_path):
     settings = TdFlags(tmp_path / "w.safetensors", size=3, games=2, seed=3, resume=True)
     config = command.config_of(settings)
     task = command.task_of(config, settings.komi)
-    fresh = command.begin(dataclasses.replace(settings, resume=False), config, task)
+    initial = command.initial_weights(settings, config)
+    fresh = command.begin(dataclasses.replace(settings, resume=False), initial, config, task)
     state = fresh._replace(taken=fresh.taken + 7)
     leaves = {f"leaf_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
 
@@ -62,16 +65,33 @@ def test_checkpoints_of_this_and_earlier_versions_are_read(tmp_path):
         with settings.checkpoint.open("wb") as file:
             np.savez(file, flags=flags, **leaves)
 
-    for write in (lambda: command.save_checkpoint(settings, state), lambda: old(settings.same)):
+    new = lambda: checkpoints.save(settings.checkpoint, initial.made_with(settings), state)
+    for write in (new, lambda: old(settings.same)):
         write()
-        restored = command.begin(settings, config, task)
+        restored = command.begin(settings, initial, config, task)
         jax.tree.map(np.testing.assert_array_equal, restored, state)
     old("other")
     with pytest.raises(ValueError, match="was made with other"):
-        command.begin(settings, config, task)
+        command.begin(settings, initial, config, task)
     settings.checkpoint.write_bytes(settings.checkpoint.read_bytes()[:-40])
     with pytest.raises(ValueError, match="damaged or not checkpoint"):
-        command.begin(settings, config, task)
+        command.begin(settings, initial, config, task)
+
+
+def test_a_run_from_weights_names_them_and_resumes_from_no_others(tmp_path):
+    """The closing matches are of weights that have learnt one step."""
+    one, other, out = (str(tmp_path / f"{name}.safetensors") for name in ("one", "other", "out"))
+    flags = ["--size", "3", "--games", "2", "--steps", "1"]
+    for path, seed in ((one, "1"), (other, "2")):
+        assert command.main([*flags, "--seed", seed, "--out", path]) == 0
+        assert shape_weights.read(path).about["initial_weights_sha256"] is None
+    assert command.main([*flags, "--weights", one, "--out", out]) == 0
+    digest = shape_weights.read(one).about["sha256"]
+    assert shape_weights.read(out).about["initial_weights_sha256"] == digest
+    for more in ([], ["--weights", other]):
+        with pytest.raises(SystemExit, match="2"):
+            command.main([*flags, *more, "--out", out, "--resume"])
+    assert command.main([*flags, "--weights", one, "--out", out, "--resume"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -131,7 +151,7 @@ def test_weights_are_saved_before_the_closing_match(tmp_path, monkeypatch):
     def interrupted(config, task, weights, key):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_learn", lambda flags, config, task, state, stop: state)
+    monkeypatch.setattr(command, "_learn", lambda flags, initial, config, task, state, stop: state)
     monkeypatch.setattr(command, "wins_against_random", interrupted)
     out = tmp_path / "new" / "w.safetensors"
     with pytest.raises(KeyboardInterrupt):
@@ -141,11 +161,11 @@ def test_weights_are_saved_before_the_closing_match(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_one_line_and_status_1(tmp_path, monkeypatch, capsys):
-    def full(flags, state):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(flags.checkpoint))
+    def full(path, made_with, state):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr(command, "_learn", lambda flags, config, task, state, stop: state)
-    monkeypatch.setattr(command, "save_checkpoint", full)
+    monkeypatch.setattr(command, "_learn", lambda flags, initial, config, task, state, stop: state)
+    monkeypatch.setattr(checkpoints, "save", full)
     with pytest.raises(SystemExit) as stop:
         command.main([*SMALL, "--out", str(tmp_path / "w.safetensors")])
     assert stop.value.code == 1

@@ -71,5 +71,5 @@ def placed(plan: Plan, mesh: AbstractMesh) -> steps.RunState:
 def untimed(numbers: dict) -> dict:
     """A line of metrics.jsonl without what depends on time."""
     clocked = {"seconds", "games_per_s", "simulations_per_s", "positions_per_s"}
-    clocked |= {"playing_s", "learning_s", "evaluation_s"}
+    clocked |= {"playing_s", "learning_s", "evaluation_s", "gate_s"}
     return {name: value for name, value in numbers.items() if name not in clocked}

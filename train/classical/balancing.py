@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import Literal
 
 from gozero.apps import runtime
-from gozero.runs import arrays
-from gozero.runs.settings import Conflict, check, seed_setting, setting
+from gozero.go.coords import MAX_KOMI
+from gozero.runs.settings import Conflict, seed_setting, setting
+from train.classical.output import OutputFlags
 
 PROG = "python -m train.classical.balancing"
+Feature = Literal["shape", "contiguity", "capture", "extension", "self_atari"]
 
 
 @dataclasses.dataclass(frozen=True)
-class BalancingConfig:
+class BalancingConfig(OutputFlags):
     """Balance playouts: make their mean results equal to the values that search finds."""
 
     out: pathlib.Path = setting(help="The new .safetensors file to write the strengths to.")
@@ -32,11 +35,24 @@ class BalancingConfig:
         least=2,
         most=25,
     )
+    komi: float | None = setting(
+        None,
+        "Points for White in games of --sgf that do not say so.",
+        least=-MAX_KOMI,
+        most=MAX_KOMI,
+        step=0.5,
+        unit="points",
+        unset="such games are skipped",
+    )
     start: str | None = setting(
         None,
         "Initial strengths: a file, or mm_9, balanced_9, mm_atari_9 or balanced_atari_9 of the "
         "package.",
         unset="all 1",
+    )
+    features: tuple[Feature, ...] = setting(
+        ("shape", "contiguity", "capture", "extension", "self_atari"),
+        "The kinds of features to balance; the others keep the strengths of --start.",
     )
     positions: int = setting(512, "The number of positions to draw.", least=2)
     simulations: int = setting(
@@ -65,19 +81,21 @@ class BalancingConfig:
         below=1,
     )
     seed: int = seed_setting("The random seed.")
-    CONFLICTS = (Conflict("size", "data", "the run tells its board's size", True),)
+    CONFLICTS = (
+        Conflict("size", "data", "the run tells its board's size", True),
+        Conflict("komi", "data", "the run's games have their komi", True),
+    )
     EXAMPLES = (
         f"{PROG} --sgf runs/match/games --start mm_9 --out balanced.safetensors",
         f"{PROG} --data runs/selfplay --steps 100 --out balanced.safetensors",
     )
 
     def __post_init__(self):
-        check(self)
+        super().__post_init__()
         if (self.data is None) == (self.sgf is None):
             raise ValueError(
                 "give either --data, a folder of self-play, or --sgf, a folder of games"
             )
-        arrays.check_new(self.out)
 
 
 if __name__ == "__main__":

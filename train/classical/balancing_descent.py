@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.apps import flags
+from gozero.apps.sgf import GameRecord
 from gozero.games.go import go_game
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
@@ -33,7 +35,9 @@ from train.classical.balancing import PROG, BalancingConfig
 from train.classical.balancing_gradient import Sets, Valued
 
 _SEARCHES = 64  # at a time
-_SELF_ATARI = np.log(np.array([softmax.LEAST_ACCEPTED, 0.95], np.float32))  # lowest and highest
+_SELF_ATARI = np.log(np.array([softmax.LEAST_ACCEPTED, 0.95], np.float32))
+"""The lowest and the highest logarithm of self-atari's strength: at 1, which rejects none, nothing
+is learnt about it (`balancing_gradient`)."""
 _MEASURE_PLAYOUTS = 256  # half the number of playouts of each held-out position
 
 
@@ -48,23 +52,26 @@ def balance(
     rules: Rules,
     start: Strengths,
     valued: Valued,
-    seed: int,
+    key: jax.Array,
     steps: int,
     batch: int,
     rate: float,
     sets: Sets,
+    features: Sequence[str] = strengths.OF_PLAYOUTS,
 ) -> Iterator[DescentStep]:
     """Take gradient steps, each on some of the positions; the rate falls linearly to 0.
 
     Args:
       rules: the rules; only their size counts.
-      start: strengths to begin with; that of self-atari is kept from 2^-10 to 0.95.
+      start: strengths to begin with; that of self-atari, if it is balanced, is kept from 2^-10 to
+        0.95.
       valued: the positions and their values.
-      seed: of the positions drawn and of the playouts.
+      key: consumed; of the positions drawn and of the playouts.
       steps: the number of steps.
       batch: positions in a step.
       rate: the initial factor of the gradient by the logarithms of the strengths.
       sets: the numbers of playouts for each position and step.
+      features: the kinds to balance, of `strengths.OF_PLAYOUTS`; the others stay as they are.
 
     Yields:
       The `DescentStep` after each.
@@ -73,19 +80,27 @@ def balance(
       ValueError: as `check_start`.
     """
     check_start(start)
-    cap, rng = engine.move_cap(rules), np.random.default_rng(seed)
+    cap, count = engine.move_cap(rules), len(valued.values)
+    positions_key, playouts_key = jax.random.split(key)
+
+    def balanced(old: Strengths, new: Strengths) -> Strengths:
+        chosen = {name: x for name, x in new._asdict().items() if name in features}
+        if "self_atari" in chosen:
+            chosen["self_atari"] = jnp.clip(chosen["self_atari"], *_SELF_ATARI)
+        return old._replace(**chosen)
 
     @jax.jit
     def descend(logs, valued, key, rate):
         slope, error = gradient.bias_gradient(rules, logs, valued, key, sets, cap)
-        logs = _some_rejected(jax.tree.map(lambda x, y: x - rate * y, logs, slope))
+        logs = balanced(logs, jax.tree.map(lambda x, y: x - rate * y, logs, slope))
         return logs, jnp.sqrt(jnp.mean(error**2))
 
-    logs = _some_rejected(_logs(start))
+    logs = balanced(_logs(start), _logs(start))
     for step in range(steps):
-        chosen = rng.choice(len(valued.values), min(batch, len(valued.values)), replace=False)
-        key = jax.random.fold_in(jax.random.key(seed), step)
-        logs, bias = descend(logs, choices_of.take(valued, chosen), key, rate * (1 - step / steps))
+        order = jax.random.permutation(jax.random.fold_in(positions_key, step), count)
+        drawn = choices_of.take(valued, np.asarray(order[:batch]))
+        step_key = jax.random.fold_in(playouts_key, step)
+        logs, bias = descend(logs, drawn, step_key, rate * (1 - step / steps))
         yield DescentStep(jax.tree.map(jnp.exp, logs), float(bias))
 
 
@@ -103,9 +118,11 @@ def check_start(start: Strengths) -> None:
             )
 
 
-def measure(rules: Rules, strengths: Strengths, valued: Valued, seed: int, count: int) -> float:
+def measure(
+    rules: Rules, strengths: Strengths, valued: Valued, key: jax.Array, count: int
+) -> float:
     """The mean squared bias, from 2 * count playouts of each position; see `squared_bias`."""
-    return float(_measure(rules, count)(_logs(strengths), valued, jax.random.key(seed)))
+    return float(_measure(rules, count)(_logs(strengths), valued, key))
 
 
 @functools.cache
@@ -120,11 +137,6 @@ def _logs(strengths: Strengths) -> Strengths:
     return jax.tree.map(lambda x: jnp.log(jnp.asarray(x)), strengths)
 
 
-def _some_rejected(logs: Strengths) -> Strengths:
-    """With a strength of self-atari that rejects some: see `balancing_gradient`."""
-    return logs._replace(self_atari=jnp.clip(logs.self_atari, *_SELF_ATARI))
-
-
 # --- values ---------------------------------------------------------------------------
 
 
@@ -134,7 +146,7 @@ def search_values(
     komi: jax.Array,
     policy: Softmax,
     simulations: int,
-    seed: int,
+    key: jax.Array,
 ) -> jax.Array:
     """f32[P]: the values of positions for Black, as found by MC-RAVE.
 
@@ -144,10 +156,10 @@ def search_values(
       komi: f32[P].
       policy: of the playouts.
       simulations: of each search.
-      seed: of all random draws.
+      key: consumed; of all random draws.
     """
     run = _search(rules, simulations)
-    return run(jax.tree.map(jnp.asarray, policy), positions, komi, jax.random.key(seed))
+    return run(jax.tree.map(jnp.asarray, policy), positions, komi, key)
 
 
 @functools.cache
@@ -167,7 +179,7 @@ def _search(rules: Rules, simulations: int) -> Callable:
     return jax.jit(run)
 
 
-def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths) -> Valued:
+def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths, key) -> Valued:
     """The positions with the values that search finds, `_SEARCHES` at a time."""
     policy = softmax.softmax_policy(start, rules.size)
     count, parts = len(komi), []
@@ -176,8 +188,8 @@ def _valued(config: BalancingConfig, rules, positions, komi, start: Strengths) -
         for first in range(0, count, _SEARCHES):
             index = np.arange(first, first + _SEARCHES) % count
             part, its_komi = choices_of.take((positions, komi), index)
-            seed = config.seed + first
-            values = search_values(rules, part, its_komi, policy, config.simulations, seed)
+            part_key = jax.random.fold_in(key, first)
+            values = search_values(rules, part, its_komi, policy, config.simulations, part_key)
             parts.append(np.asarray(values))
             progress.show(min(first + _SEARCHES, count))
     return Valued(positions, komi, jnp.asarray(np.concatenate(parts)[:count]))
@@ -222,17 +234,30 @@ def _positions_of_games(config: BalancingConfig) -> Drawn:
     assert config.sgf is not None
     rules = Rules(config.size, ko="simple")
     games, played = choices_of.of_folder(config.sgf, config.size)
-    chosen, is_held_out = _draw(config, played.game)
-    komi = []
+    of_game = np.array([_komi_of(game, config.komi) for game in games])
+    has_komi = np.isfinite(of_game)
+    if not has_komi.all():
+        count = np.sum(~has_komi)
+        print(f"skipped: {count} games without komi; give it with --komi", file=sys.stderr)
+    usable = np.flatnonzero(has_komi[played.game])
+    chosen, is_held_out = _draw(config, played.game[usable])
+    chosen, komi = usable[chosen], []
     for game, number in zip(played.game[chosen], played.number[chosen], strict=True):
         white = games[game].moves[number - 1][0]
-        komi.append(-games[game].komi if white else games[game].komi)
+        komi.append(-of_game[game] if white else of_game[game])
     choices = choices_of.take(played.choices, chosen)
     unpack = jax.vmap(functools.partial(bb.unpack, rules.layout))
     stones = unpack(choices.own).astype(jnp.int8) - unpack(choices.opponent).astype(jnp.int8)
     stones = stones.reshape(-1, rules.size, rules.size)
     positions = jax.jit(jax.vmap(lambda x: setup.from_stones(rules, x).position))(stones)
     return Drawn(rules, positions, jnp.asarray(komi, jnp.float32), is_held_out)
+
+
+def _komi_of(game: GameRecord, otherwise: float | None) -> float:
+    """The komi of a game, which may be given otherwise; NaN if neither tells it."""
+    if game.komi_given:
+        return game.komi
+    return math.nan if otherwise is None else otherwise
 
 
 def _draw(config: BalancingConfig, game: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -244,13 +269,19 @@ def _draw(config: BalancingConfig, game: np.ndarray) -> tuple[np.ndarray, np.nda
       config: the flags.
       game: i32[N]: the game of each position.
     """
+    count, source = len(np.unique(game)), config.sgf or config.data
+    if count < 2:
+        raise ValueError(
+            f"{source}: usable positions are of {count} game{'s' * (count != 1)}; expected at "
+            "least 2 games, one of which is held out"
+        )
     rng = np.random.default_rng(config.seed)
     chosen = rng.permutation(len(game))[: config.positions]
     games = np.unique(game[chosen])
     if len(games) < 2:
         raise ValueError(
-            f"--positions {config.positions}: the positions drawn are of {len(games)} games; "
-            "expected at least 2, one of which is held out"
+            f"--positions {config.positions}: the positions drawn are all of one game; expected at "
+            "least 2 games, one of which is held out; draw more"
         )
     count = max(1, int(config.holdout_fraction * len(games)))
     return chosen, np.isin(game[chosen], rng.permutation(games)[:count])
@@ -262,14 +293,26 @@ def _draw(config: BalancingConfig, game: np.ndarray) -> tuple[np.ndarray, np.nda
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if the strengths cannot be written, or 2 for bad input."""
     config = flags.parse(BalancingConfig, argv, prog=PROG)
-    with flags.exit_on_error(PROG):
-        start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]
-        check_start(start)
-        rules, positions, komi, is_held_out = _positions(config)
-    valued = _valued(config, rules, positions, komi, start)
+    with flags.exit_on_error(PROG), config.locked():
+        print(_balance(config, [PROG, *(sys.argv[1:] if argv is None else argv)]))
+    return 0
+
+
+def _balance(config: BalancingConfig, command: list[str]) -> str:
+    """Do what `main` does; returns a line that tells the result.
+
+    Raises:
+      ValueError: strengths to start from that playouts do not learn, or as `_positions`.
+      OSError: the strengths cannot be written.
+    """
+    start = strengths.uniform() if config.start is None else strengths.load(config.start)[0]
+    check_start(start)
+    rules, positions, komi, is_held_out = _positions(config)
+    searches, descent_key, measures = jax.random.split(jax.random.key(config.seed), 3)
+    valued = _valued(config, rules, positions, komi, start, searches)
     held_out, train_set = (choices_of.take(valued, x) for x in (is_held_out, ~is_held_out))
     measure_held_out = functools.partial(
-        measure, rules, valued=held_out, seed=config.seed + 1, count=_MEASURE_PLAYOUTS
+        measure, rules, valued=held_out, key=measures, count=_MEASURE_PLAYOUTS
     )
     sets = Sets(config.value_playouts, config.gradient_playouts)
     with Progress("balancing", config.steps, "steps") as progress:
@@ -277,7 +320,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         before = measure_held_out(start)
         numbers = {"squared bias held out, at the start": f"{before:.4f}"}
         descent = balance(
-            rules, start, train_set, config.seed, config.steps, config.batch, config.rate, sets
+            *(rules, start, train_set, descent_key, config.steps, config.batch, config.rate, sets),
+            config.features,
         )
         for number, step in enumerate(descent, start=1):
             progress.show(number, numbers | {"root mean square error": f"{step.bias:.4f}"})
@@ -285,7 +329,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         after = measure_held_out(step.strengths)
     about = {"size": rules.size, "positions": len(komi)}
     about |= {"squared_bias_before": before, "squared_bias": after}
-    with flags.exit_on_error(PROG):
-        strengths.save(config.out, step.strengths, command=[PROG, *sys.argv[1:]], **about)
-    print(f"held out: squared bias {before:.4f} -> {after:.4f}; strengths in {config.out}")
-    return 0
+    strengths.save(config.out, step.strengths, command=command, **about)
+    return f"held out: squared bias {before:.4f} -> {after:.4f}; strengths in {config.out}"

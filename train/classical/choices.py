@@ -126,7 +126,8 @@ class GameChoices(NamedTuple):
 
 
 def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], GameChoices]:
-    """The games of a board size, and their choices. Files that are skipped are printed to stderr.
+    """The games of a board size, and their choices; a file may have several games. What is skipped
+    is printed to stderr.
 
     Args:
       path: a folder with *.sgf in it or below it, or one such file.
@@ -138,16 +139,17 @@ def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], GameChoi
     paths = [path] if path.is_file() else sorted(path.rglob("*.sgf"))
     if not paths:
         raise ValueError(f"--sgf {path}: there is no *.sgf file; give a folder of games")
-    files, games = [], []
+    names, games = [], []
     for file in paths:
         try:
-            record = sgf.read(file)
+            records = sgf.read_all(file)
         except ValueError as error:
             print(f"skipped: {error}", file=sys.stderr, flush=True)
             continue
-        if record.size == size:
-            files.append(file)
-            games.append(record)
+        for name, record in zip(sgf.names_of_games(str(file), len(records)), records, strict=True):
+            if record.size == size:
+                names.append(name)
+                games.append(record)
     if not games:
         raise ValueError(
             f"--sgf {path}: {len(paths)} files, but none with a game on {size}x{size}; give the "
@@ -155,7 +157,7 @@ def of_folder(path: pathlib.Path, size: int) -> tuple[list[GameRecord], GameChoi
         )
     choices = of_games(go.Rules(size, ko="simple"), games)
     for game, move in choices.illegal.items():
-        print(f"skipped: {files[game]}: move {move} is illegal", file=sys.stderr, flush=True)
+        print(f"skipped: {names[game]}: move {move} is illegal", file=sys.stderr, flush=True)
     return games, choices
 
 

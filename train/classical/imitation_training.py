@@ -3,13 +3,14 @@
 A network plays games against itself in lockstep. In each position s of them the weights w of the
 local shapes descend by Adam, in all games together,
 
-    loss = T H(p, softmax(l(s, .) / T)) + c H(v, logistic(l(s)))
+    loss = T D(p, softmax(l(s, .) / T)) + c H(v, logistic(l(s)))
 
-where H is the cross-entropy, p the network's policy, v its value as Black's probability of winning,
-l(s, a) the logit of the value after move a for the player to move, and l(s) that of s for Black.
-The policy ranks moves, which is what a heuristic is for; the value fixes the scale. The policies
-are those of placements that fill no own eye and remove no stones. The network's moves are drawn
-from its policy, and some at random; of games that it thinks decided, a tenth ends at each step.
+where D is the Kullback-Leibler divergence and H the cross-entropy, p the network's policy, v its
+value as Black's probability of winning, l(s, a) the logit of the value after move a for the player
+to move, and l(s) that of s for Black. The policy ranks moves, which is what a heuristic is for; the
+value fixes the scale. The policies are those of placements that fill no own eye and remove no
+stones. The network's moves are drawn from its policy, and some at random; of games that it thinks
+decided, a tenth ends at each step.
 """
 
 from __future__ import annotations

@@ -10,15 +10,15 @@ import pathlib
 from typing import Literal
 
 from gozero.apps import runtime
-from gozero.runs import arrays
-from gozero.runs.settings import check, seed_setting, setting
+from gozero.runs.settings import seed_setting, setting
+from train.classical.output import OutputFlags
 
 PROG = "python -m train.classical.mm"
 Feature = Literal["shape", "contiguity", "capture", "extension", "self_atari", "line", "distance"]
 
 
 @dataclasses.dataclass(frozen=True)
-class MmConfig:
+class MmConfig(OutputFlags):
     """Fit the strengths of moves' features to the games of a folder."""
 
     sgf: pathlib.Path = setting(help="An SGF file, or a folder of them and its subfolders.")
@@ -51,10 +51,6 @@ class MmConfig:
         f"{PROG} --sgf runs/selfplay/games --out priors.safetensors --features shape contiguity "
         "capture extension self_atari line distance",
     )
-
-    def __post_init__(self):
-        check(self)
-        arrays.check_new(self.out)
 
 
 if __name__ == "__main__":

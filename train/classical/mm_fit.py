@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -147,10 +147,22 @@ def _sums(lay: bb.Layout, strengths: Strengths, choices: Choices, is_real: jax.A
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if the strengths cannot be written, or 2 for bad input."""
     config = flags.parse(MmConfig, argv, prog=PROG)
-    with flags.exit_on_error(PROG):
-        training, holdout, num_games = _prepare(config)
+    with flags.exit_on_error(PROG), config.locked():
+        print(_fit(config, [PROG, *(sys.argv[1:] if argv is None else argv)]))
+    return 0
+
+
+def _fit(config: MmConfig, command: list[str]) -> str:
+    """Do what `main` does; returns a line that tells the result.
+
+    Raises:
+      ValueError: no games, or no move in them that counts.
+      OSError: the strengths cannot be written.
+    """
+    training, holdout, num_games = _prepare(config)
     lay, total = Rules(config.size).layout, len(config.features) * config.iterations
-    about = {"games": num_games, "choices": len(training.played), "size": config.size}
+    about: dict[str, Any] = {"games": num_games, "choices": len(training.played)}
+    about["size"] = config.size
     numbers = {name: str(about[name]) for name in ("games", "choices")}
     with Progress("mm", total, "updates") as progress:
         progress.phase("compiling")
@@ -163,11 +175,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     about["quality"] = quality._asdict()
     if holdout is not None:
         about["held_out"] = measure(lay, holdout, strengths)._asdict()
-    with flags.exit_on_error(PROG):
-        strength.save(config.out, strengths, command=[PROG, *sys.argv[1:]], **about)
+    strength.save(config.out, strengths, command=command, **about)
     label = "held out" if holdout is not None else "learnt from"
-    print(f"{total} updates; {label} {numbers[label]}; strengths in {config.out}")
-    return 0
+    return f"{total} updates; {label} {numbers[label]}; strengths in {config.out}"
 
 
 def _prepare(config: MmConfig) -> tuple[Choices, Choices | None, int]:
@@ -179,8 +189,13 @@ def _prepare(config: MmConfig) -> tuple[Choices, Choices | None, int]:
     _, played = choices_of.of_folder(config.sgf, config.size)
     is_counted = played.number >= config.first_move
     games = np.unique(played.game[is_counted])
-    if not len(games):
+    if not len(played.game):
         raise ValueError(f"--sgf {config.sgf}: no move in its games is a choice to learn from")
+    if not len(games):
+        raise ValueError(
+            f"--first-move {config.first_move}: the last choice in the games of {config.sgf} is "
+            f"move {played.number.max()}"
+        )
     order = np.random.default_rng(config.seed).permutation(games)
     held_games = order[: int(config.holdout_fraction * len(games))]
     is_held_out = np.isin(played.game, held_games)

@@ -12,37 +12,22 @@ from gozero.runs import folder as folders
 from gozero.runs.settings import check
 
 
-class ResumableFlags:
-    """A base of the flags of commands that write weights and resume: dataclasses with these
-    fields."""
+class OutputFlags:
+    """A base of the flags of commands that write one file: dataclasses with this field."""
 
     out: pathlib.Path
-    resume: bool
-    steps: int
-    games: int
-    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("out", "resume")
-    """The flags that may differ from those of the run that wrote the checkpoint."""
 
     def __post_init__(self):
         check(self)
         self.check_out()
 
     def check_out(self) -> None:
-        """Refuse to overwrite weights, or without --resume the checkpoint of a killed run.
+        """Refuse to overwrite a file.
 
         Raises:
-          ValueError: an --out of another suffix, or one with such files.
+          ValueError: an --out of another suffix, one that exists, or one that cannot be written.
         """
-        arrays.check_name(self.out, "--out")
-        if self.resume:
-            return
-        if self.out.exists():
-            raise ValueError(f"--out {self.out} already exists; name a new file, or give --resume")
-        if self.checkpoint.exists():
-            raise ValueError(
-                f"--out {self.out}: {self.checkpoint} is the checkpoint of a run that was killed; "
-                "give --resume to continue it, or name a new file"
-            )
+        arrays.check_new(self.out)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -62,6 +47,34 @@ class ResumableFlags:
                     yield
                 finally:
                     path.unlink(missing_ok=True)
+
+
+class ResumableFlags(OutputFlags):
+    """A base of the flags of commands that write weights and resume: dataclasses with these
+    fields, too."""
+
+    resume: bool
+    steps: int
+    games: int
+    MAY_DIFFER: ClassVar[tuple[str, ...]] = ("out", "resume")
+    """The flags that may differ from those of the run that wrote the checkpoint."""
+
+    def check_out(self) -> None:
+        """Refuse to overwrite weights, or without --resume the checkpoint of a killed run.
+
+        Raises:
+          ValueError: an --out of another suffix, or one with such files.
+        """
+        arrays.check_name(self.out, "--out")
+        if self.resume:
+            return
+        if self.out.exists():
+            raise ValueError(f"--out {self.out} already exists; name a new file, or give --resume")
+        if self.checkpoint.exists():
+            raise ValueError(
+                f"--out {self.out}: {self.checkpoint} is the checkpoint of a run that was killed; "
+                "give --resume to continue it, or name a new file"
+            )
 
     @property
     def checkpoint(self) -> pathlib.Path:

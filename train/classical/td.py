@@ -42,8 +42,7 @@ class TdFlags(ResumableFlags):
     )
     weights: pathlib.Path | None = setting(
         None,
-        "Initial weights: a file written by this command. A resumed run continues from its "
-        "checkpoint instead.",
+        "Initial weights: a file written by this command. With --resume, the same again.",
         unset="zeros",
     )
     seed: int = seed_setting("The seed of the games.")

@@ -58,10 +58,11 @@ def run(options: TdFlags, command: list[str]) -> int:
     config = config_of(options)
     task = task_of(config, options.komi)
     with options.locked():
-        state = begin(options, config, task)
+        initial = initial_weights(options, config)
+        state = begin(options, initial, config, task)
         with runtime.StopRequest() as stop:
-            state = _learn(options, config, task, state, stop)
-        save_checkpoint(options, state)
+            state = _learn(options, initial, config, task, state, stop)
+        checkpoints.save(options.checkpoint, initial.made_with(options), state)
         save = functools.partial(
             shape_weights.save,
             options.out,
@@ -72,9 +73,13 @@ def run(options: TdFlags, command: list[str]) -> int:
             steps=int(state.taken),
             games_in_lockstep=options.games,
             seed=options.seed,
+            initial_weights_sha256=initial.sha256,
         )
         save()  # before the match, which takes long
-        wins = wins_against_random(config, task, state.weights, jax.random.key(options.seed))
+        match_key = jax.random.fold_in(
+            jax.random.key(options.seed), options.steps
+        )  # after the last
+        wins = wins_against_random(config, task, state.weights, match_key)
         save(wins_against_random=wins)
     print(f"{int(state.taken)} steps; {wins:.1%} against random moves; weights in {options.out}")
     return runtime.STOPPED if stop.requested else 0
@@ -94,7 +99,9 @@ def task_of(config: TdConfig, komi: float) -> td.Task:
 # --- learning -------------------------------------------------------------------------
 
 
-def _learn(options: TdFlags, config: TdConfig, task: td.Task, state: TdState, stop) -> TdState:
+def _learn(
+    options: TdFlags, initial: Initial, config: TdConfig, task: td.Task, state: TdState, stop
+) -> TdState:
     run = make_run(config, options.steps, options.rate)
     key, total = jax.random.key(options.seed), None
 
@@ -104,7 +111,7 @@ def _learn(options: TdFlags, config: TdConfig, task: td.Task, state: TdState, st
         total = stats if total is None else jax.tree.map(jnp.add, total, stats)
         return state, _numbers(total)
 
-    return learning.learn("td", options, options.same, state, advance, stop)
+    return learning.learn("td", options, initial.made_with(options), state, advance, stop)
 
 
 def make_run(config: TdConfig, steps: int, rate: float):
@@ -159,26 +166,41 @@ def wins_against_random(
 # --- checkpoints ----------------------------------------------------------------------
 
 
-def begin(options: TdFlags, config: TdConfig, task: td.Task) -> TdState:
+class Initial(NamedTuple):
+    """The weights before the first step."""
+
+    weights: np.ndarray  # f32[K + 1]
+    sha256: str | None  # of their file; None: there is none, and they are zeros
+
+    def made_with(self, options: TdFlags) -> str:
+        """The text by which a checkpoint knows what made it."""
+        return options.same if self.sha256 is None else f"{options.same}, weights {self.sha256}"
+
+
+def initial_weights(options: TdFlags, config: TdConfig) -> Initial:
+    """Those of --weights, or zeros.
+
+    Raises:
+      ValueError: the file is missing or damaged, or its weights are of other shapes.
+    """
+    if options.weights is None:
+        return Initial(np.zeros(local.sharing(config.shapes).num_weights + 1, np.float32), None)
+    read = shape_weights.read(options.weights)
+    if read.shapes != config.shapes:
+        raise ValueError(
+            f"--weights {options.weights} are of {read.shapes}; expected {config.shapes}"
+        )
+    return Initial(read.weights, read.about["sha256"])
+
+
+def begin(options: TdFlags, initial: Initial, config: TdConfig, task: td.Task) -> TdState:
     """The state to start from: the checkpoint's, or a new one.
 
     Raises:
-      ValueError: --resume without a checkpoint, or with one made with other flags; bad --weights.
+      ValueError: --resume without a checkpoint, or with one made with other flags or weights.
     """
-    weights = np.zeros(local.sharing(config.shapes).num_weights + 1, np.float32)
-    if options.weights is not None:
-        initial = shape_weights.read(options.weights)
-        if initial.shapes != config.shapes:
-            raise ValueError(
-                f"--weights {options.weights} are of {initial.shapes}; expected {config.shapes}"
-            )
-        weights = initial.weights
     lanes = td.start(config, task.root, options.games)
-    state = TdState(jnp.int32(0), lanes, jnp.asarray(weights))
+    state = TdState(jnp.int32(0), lanes, jnp.asarray(initial.weights))
     if not options.resume:
         return state
-    return checkpoints.load(options.checkpoint, options.same, state)
-
-
-def save_checkpoint(options: TdFlags, state: TdState) -> None:
-    checkpoints.save(options.checkpoint, options.same, state)
+    return checkpoints.load(options.checkpoint, initial.made_with(options), state)

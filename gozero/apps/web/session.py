@@ -2,16 +2,18 @@
 
 Messages are JSON objects. From the board, by ``do``: ``new`` (size, komi, black, white, handicap),
 ``play`` (at), ``undo``, ``goto`` (node), ``resign``, ``move`` (the engine plays), ``pause``,
-``analyse`` (on), ``review``, ``load`` (sgf), ``save``, ``watch`` (what, player, size, games),
-``unwatch``, ``open`` (game: of those watched), ``hello``. To the board, by ``tell``: ``hello``,
-``game`` (all nodes), ``node`` (a new one), ``at`` (the current position), ``analysis``, ``busy``,
-``sgf``, ``games``, ``error``. `Session.take` handles the former, `Session.tell` sends the latter.
+``analyse`` (on), ``review``, ``load`` (sgf; without a komi, that of the flags), ``save``,
+``watch`` (what, player, size, games), ``unwatch``, ``open`` (game: of those watched), ``hello``. To
+the board, by ``tell``: ``hello``, ``game`` (all nodes), ``node`` (a new one), ``at`` (the current
+position), ``analysis``, ``busy``, ``sgf``, ``games``, ``error``. `Session.take` handles the former,
+`Session.tell` sends the latter.
 Actions are numbers, row-major from the top left, and size * size is the pass; wins and leads are
 Black's.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import pathlib
@@ -190,7 +192,11 @@ class Session:
         text = message.get("sgf")
         if not isinstance(text, str):
             raise BadMessage("sgf: expected the text of a file")
-        self._begin(sgf.read(text.encode("utf-8", "replace"), "UTF-8"), (YOU, YOU))
+        record = sgf.read(text.encode("utf-8", "replace"), "UTF-8")
+        if not record.komi_given:
+            komi = self._thinking.config.komi
+            record = dataclasses.replace(record, komi=komi, komi_given=True)
+        self._begin(record, (YOU, YOU))
         self._show_position()
 
     def _begin(self, record: GameRecord, names: tuple[str, str]) -> None:

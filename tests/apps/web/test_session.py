@@ -128,6 +128,16 @@ def test_the_text_of_a_file_is_already_decoded(board):
     assert board.last("game")["black"] == "\u672c"
 
 
+def test_a_file_without_komi_has_that_of_the_flags(board):
+    board.request("hello")
+    board.request("load", sgf="(;SZ[5];B[cc])")
+    assert board.last("game")["komi"] == board.last("hello")["komi"] != 0
+    board.request("save")
+    assert "KM[" in board.last("sgf")["text"]
+    board.request("load", sgf="(;SZ[5]KM[0];B[cc])")
+    assert board.last("game")["komi"] == 0
+
+
 def test_two_engines_play_to_the_end(board):
     messages = board.new("random", "fast")
     assert board.last("at")["ended"]

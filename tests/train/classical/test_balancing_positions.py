@@ -8,6 +8,7 @@ from gozero.apps import sgf
 from gozero.go import bitboard as bb
 from gozero.go import rules as go
 from gozero.go import setup
+from gozero.playouts.policies.softmax import strengths
 from train.classical import choices
 from train.classical.balancing import BalancingConfig
 from train.classical.balancing_descent import _draw, _positions, main
@@ -55,8 +56,41 @@ def test_whole_games_are_held_out(tmp_path):
     assert len(set(chosen)) == 30
     held, others = set(game[chosen][is_held_out]), set(game[chosen][~is_held_out])
     assert (len(held), held & others) == (2, set())
-    with pytest.raises(ValueError, match="--positions 2: the positions drawn are of 1 games"):
+    with pytest.raises(ValueError, match="usable positions are of 1 game; expected at least 2"):
         _draw(config_of(tmp_path, sgf=tmp_path, positions=2), np.zeros(9, int))
+    with pytest.raises(ValueError, match="--positions 2: the positions drawn are all of one game"):
+        _draw(config_of(tmp_path, sgf=tmp_path, positions=2), np.array([0] * 99 + [1]))
+
+
+def test_games_without_komi_are_skipped_or_take_the_given_one(tmp_path, capsys):
+    (tmp_path / "a.sgf").write_text(
+        "(;SZ[3]KM[1.5];B[aa];W[bb])(;SZ[3];B[aa];W[bb])(;SZ[3]KM[0];B[ba])"
+    )
+    drawn = _positions(config_of(tmp_path, sgf=tmp_path, size=3))
+    assert sorted(np.abs(drawn.komi).tolist()) == [0, 1.5, 1.5]
+    assert "skipped: 1 games without komi; give it with --komi" in capsys.readouterr().err
+    drawn = _positions(config_of(tmp_path, sgf=tmp_path, size=3, komi=0.5))
+    assert sorted(drawn.komi.tolist()) == [-1.5, -0.5, 0, 0.5, 1.5]
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.thorough
+def test_the_command_balances_the_named_features(tmp_path, capsys):
+    for number in range(4):
+        game = sgf.GameRecord(size=3, komi=0.5, moves=MOVES[: 2 + number % 3])
+        sgf.write(tmp_path / f"{number}.sgf", game)
+    out = tmp_path / "out.safetensors"
+    flags = f"--sgf {tmp_path} --size 3 --simulations 8 --steps 2 --value-playouts 8"
+    flags += f" --gradient-playouts 8 --features shape contiguity --start mm_9 --out {out}"
+    assert main(flags.split()) == 0
+    assert "held out: squared bias" in capsys.readouterr().out
+    start, (found, about) = strengths.load("mm_9")[0], strengths.load(out)
+    assert about["command"] == ["python -m train.classical.balancing", *flags.split()]
+    changed = {
+        name for name in found._fields if (getattr(found, name) != getattr(start, name)).any()
+    }
+    assert changed == {"shape", "contiguity"}
+    assert found.self_atari == 1
 
 
 def test_invalid_flags(tmp_path):

@@ -17,8 +17,8 @@ from tests.playouts.positions import allowed
 from tests.reference import mm as reference
 from tests.reference import softmax_policy
 from tests.reference.go import ReferenceGame
+from train.classical import balancing, mm
 from train.classical import choices as choice
-from train.classical import mm
 from train.classical import mm_fit as fit
 from train.classical.mm import MmConfig
 
@@ -236,6 +236,8 @@ def test_the_command_writes_strengths_and_reports_their_quality(tmp_path, capsys
     for number in range(20):
         sgf.write(tmp_path / f"{number}.sgf", random_record(number))
     (tmp_path / "bad.sgf").write_text("(;GM[1]SZ[5];B[zz])")
+    game = sgf.to_sgf(random_record(20))
+    (tmp_path / "two.sgf").write_text(game + game)
     out = tmp_path / "strengths.safetensors"
     flags = ["--sgf", str(tmp_path), "--out", str(out), "--size", "5", "--iterations", "2"]
     assert fit.main(flags) == 0
@@ -245,7 +247,8 @@ def test_the_command_writes_strengths_and_reports_their_quality(tmp_path, capsys
     assert "10 updates; held out log-likelihood" in captured.out
     found, about = strengths.load(out)
     assert found.shape.std() > 0
-    assert about["games"] == 20
+    assert about["games"] == 22
+    assert about["command"] == [mm.PROG, *flags]
     assert about["held_out"]["log_likelihood"] < 0
     assert np.all(found.line == 1)
     assert np.all(found.distance == 1)
@@ -266,7 +269,20 @@ def test_the_features_of_priors_are_learnt_if_named(tmp_path):
     assert len(np.unique(found.distance)) > 4
 
 
+def test_learning_begins_at_the_first_move_given(tmp_path, capsys):
+    sgf.write(tmp_path / "a.sgf", GameRecord(SIZE, 7.0, ((0, 6), (1, 7), (0, 12))))
+    out = tmp_path / "strengths.safetensors"
+    flags = ["--sgf", str(tmp_path), "--out", str(out), "--size", "5", "--iterations", "1"]
+    assert fit.main([*flags, "--first-move", "3"]) == 0
+    assert strengths.load(out)[1]["choices"] == 1
+    out.unlink()
+    with pytest.raises(SystemExit, match="2"):
+        fit.main([*flags, "--first-move", "4"])
+    assert "--first-move 4: the last choice in the games of" in capsys.readouterr().err
+
+
 def test_the_features_are_those_of_strengths():
+    assert typing.get_args(balancing.Feature) == strengths.OF_PLAYOUTS
     assert typing.get_args(mm.Feature) == strengths.Strengths._fields
     assert MmConfig.__dataclass_fields__["features"].default == strengths.OF_PLAYOUTS
 

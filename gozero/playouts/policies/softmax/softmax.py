@@ -142,11 +142,11 @@ def _choose(lay: bb.Layout, policy: Softmax, lanes: AtariLanes) -> tuple[jax.Arr
     """(a move drawn from the points that may be played, packed u32[B]; no rule)."""
 
     now = lanes.now
-    around = stages.once(functools.partial(_look_around, lay, policy), now)
+    boards = stages.once(functools.partial(_feature_boards, lay, policy), now)
     # A stage of its own: fused into the lookup, XLA would compute each code from its flat index,
     # which takes five times as long if the number of lanes is not a power of 2.
-    codes = stages.once(functools.partial(_codes, lay), around)
-    weights = stages.once(functools.partial(_weights, lay), around, codes, policy)
+    codes = stages.once(functools.partial(_codes, lay), boards)
+    weights = stages.once(functools.partial(_weights, lay), boards, codes, policy)
     move = stages.once(functools.partial(draw, lay), weights, engine.random_bits(lanes.clock))
     return move, jnp.zeros_like(move)
 
@@ -171,7 +171,7 @@ def as_policy(policy: Softmax) -> PlayoutPolicy:
 # --- weights --------------------------------------------------------------------------
 
 
-class _Around(NamedTuple):
+class _FeatureBoards(NamedTuple):
     """All that the weights depend on; each word is a row of the board."""
 
     own: jax.Array  # u32[size + 2, B], framed
@@ -199,8 +199,8 @@ def weights(policy: Softmax, lay: bb.Layout, now: Situation) -> jax.Array:
 
     They leave out self-atari, which `_reject` accounts for. `now.atari` must be exact.
     """
-    around = _look_around(lay, policy, now)
-    return _weights(lay, around, _codes(lay, around), policy)
+    boards = _feature_boards(lay, policy, now)
+    return _weights(lay, boards, _codes(lay, boards), policy)
 
 
 class LogStrengths(NamedTuple):
@@ -229,9 +229,9 @@ def logits(
     `last` is i32[B], the last moves; the positions' `atari` must be exact.
     """
     lay = rules.layout
-    around = _look_around(lay, logs, atari_lanes.situation(rules, positions, last))
-    sums = functools.reduce(jnp.add, _factors(lay, around, _codes(lay, around), logs))
-    sums = jnp.where(_has(lay, around.candidates), jnp.maximum(sums, 0.0), 0.0)
+    boards = _feature_boards(lay, logs, atari_lanes.situation(rules, positions, last))
+    sums = functools.reduce(jnp.add, _factors(lay, boards, _codes(lay, boards), logs))
+    sums = jnp.where(_has(lay, boards.candidates), jnp.maximum(sums, 0.0), 0.0)
     points = jnp.moveaxis(sums, -1, 0).reshape(last.shape[0], lay.num_points)
     return jnp.pad(points, ((0, 0), (0, 1)))
 
@@ -242,7 +242,9 @@ def may_be_played(lay: bb.Layout, now: Situation) -> bb.Board:
     return bb.difference(atari_lanes.legal_points(lay, now), eyes)
 
 
-def _look_around(lay: bb.Layout, policy: Softmax | LogStrengths, now: Situation) -> _Around:
+def _feature_boards(
+    lay: bb.Layout, policy: Softmax | LogStrengths, now: Situation
+) -> _FeatureBoards:
     now = stacked.words(now)
     rows = functools.partial(neighbourhoods.rows, lay)
     beside, diagonal = contiguous(lay, now.last)
@@ -253,7 +255,7 @@ def _look_around(lay: bb.Layout, policy: Softmax | LogStrengths, now: Situation)
     if policy.extension is not None:
         points = bb.beside(lay, bb.intersection(now.own, now.atari))
         extensions = _Extensions(rows(points), rows(bb.beside(lay, now.endangered)))
-    return _Around(
+    return _FeatureBoards(
         own=neighbourhoods.framed(lay, rows(now.own)),
         opponent=neighbourhoods.framed(lay, rows(now.opponent)),
         candidates=rows(may_be_played(lay, now)),
@@ -296,9 +298,9 @@ def contiguous(lay: bb.Layout, move: jax.Array) -> tuple[bb.Board, bb.Board]:
     return bb.neighbours(lay, point), on_board
 
 
-def _codes(lay: bb.Layout, around: _Around) -> jax.Array:
+def _codes(lay: bb.Layout, boards: _FeatureBoards) -> jax.Array:
     """i32[size, size, B]: the codes of the 3x3 shapes."""
-    return neighbourhoods.codes(lay, around.own, around.opponent).astype(jnp.int32)
+    return neighbourhoods.codes(lay, boards.own, boards.opponent).astype(jnp.int32)
 
 
 def _has(lay: bb.Layout, rows: jax.Array) -> jax.Array:
@@ -307,34 +309,36 @@ def _has(lay: bb.Layout, rows: jax.Array) -> jax.Array:
 
 
 def _factors(
-    lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax | LogStrengths
+    lay: bb.Layout, boards: _FeatureBoards, codes: jax.Array, policy: Softmax | LogStrengths
 ) -> list[jax.Array]:
     """f32[size, size, B] for each feature: the strengths, or their logarithms."""
     has, contiguity = functools.partial(_has, lay), policy.contiguity
-    beside, diagonal = has(around.beside), has(around.diagonal)
+    beside, diagonal = has(boards.beside), has(boards.diagonal)
     factors = [
         policy.shape.at[codes].get(mode="promise_in_bounds"),
         jnp.where(beside, contiguity[1], jnp.where(diagonal, contiguity[2], contiguity[0])),
     ]
-    if around.captures is not None and policy.capture is not None:
+    if boards.captures is not None and policy.capture is not None:
         none, when_endangered, otherwise = policy.capture
-        factor = jnp.where(around.captures.any_endangered, when_endangered, otherwise)[None, None]
-        factors.append(jnp.where(has(around.captures.points), factor, none))
-    if around.extensions is not None and policy.extension is not None:
+        factor = jnp.where(boards.captures.any_endangered, when_endangered, otherwise)[None, None]
+        factors.append(jnp.where(has(boards.captures.points), factor, none))
+    if boards.extensions is not None and policy.extension is not None:
         none, of_endangered, of_another = policy.extension
-        factor = jnp.where(has(around.extensions.endangered), of_endangered, of_another)
-        factors.append(jnp.where(has(around.extensions.points), factor, none))
+        factor = jnp.where(has(boards.extensions.endangered), of_endangered, of_another)
+        factors.append(jnp.where(has(boards.extensions.points), factor, none))
     if policy.line is not None:
         factors.append(policy.line[lines(lay.size)][:, :, None])
-    if around.distances is not None and policy.distance is not None:
-        factors.append(policy.distance.at[around.distances].get(mode="promise_in_bounds"))
+    if boards.distances is not None and policy.distance is not None:
+        factors.append(policy.distance.at[boards.distances].get(mode="promise_in_bounds"))
     return factors
 
 
-def _weights(lay: bb.Layout, around: _Around, codes: jax.Array, policy: Softmax) -> jax.Array:
-    product = functools.reduce(jnp.multiply, _factors(lay, around, codes, policy))
+def _weights(
+    lay: bb.Layout, boards: _FeatureBoards, codes: jax.Array, policy: Softmax
+) -> jax.Array:
+    product = functools.reduce(jnp.multiply, _factors(lay, boards, codes, policy))
     weight = jnp.round(product).astype(jnp.uint32)
-    return jnp.where(_has(lay, around.candidates), jnp.maximum(weight, np.uint32(1)), np.uint32(0))
+    return jnp.where(_has(lay, boards.candidates), jnp.maximum(weight, np.uint32(1)), np.uint32(0))
 
 
 # --- the draw -------------------------------------------------------------------------
