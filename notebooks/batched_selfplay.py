@@ -106,8 +106,8 @@ for lanes in sorted({1, 8, GAMES}):
     print(f"{lanes:4} lanes: {rate:8,.0f} moves/s, {rate * SIMULATIONS:10,.0f} simulations/s")
 
 # %% [markdown]
-# A few cores are soon busy, and then more lanes gain little. A GPU or TPU has room for thousands
-# of lanes.
+# On two cores all the lanes gain about a factor of two. A GPU or TPU has room for thousands of
+# lanes.
 #
 # ## Whole games
 #

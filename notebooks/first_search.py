@@ -61,6 +61,12 @@ print(f"gozero {gozero.__version__} on {jax.devices()[0].device_kind}")
 # %% [markdown]
 # ## A thousand boards
 #
+# Go in brief: Black and White take turns to put a stone on an empty point. Connected stones of one
+# colour are captured together, and taken off the board, when their last *liberty*, an empty point
+# next to them, is filled. No move may repeat an earlier position of the board (*superko*). After
+# two passes in a row the larger area wins: stones, and empty points that only they surround. White
+# adds *komi*, some points for moving second.
+#
 # `gozero.init`, `legal_actions` and `play` work on one game. `jax.vmap` applies them to a
 # batch, and `jax.jit` compiles the whole loop into one program. Actions number the points row
 # by row from the top left; the last action, `rules.pass_action`, is the pass. Here a player
@@ -125,9 +131,11 @@ games = [after(""), after(FIGHT + " G8"), after(FIGHT)]
 positions = jax.tree.map(lambda *leaves: jnp.stack(leaves), *games)
 
 # %% [markdown]
-# A search needs an evaluator of positions. `playout_evaluator` plays each position to the end
-# at random and scores the result; `network_evaluator` can take its place, with a policy and value
-# network. All trees grow in lockstep, by one simulation each at a time.
+# A search needs an evaluator of positions. `playout_evaluator` plays each position to the end at
+# random and scores the result; `network_evaluator` can take its place, with a policy and value
+# network. A *simulation* goes down the tree from the root, adds a position, evaluates it, and
+# counts its value at each position on the path. All trees grow in lockstep, by one simulation at a
+# time.
 #
 # `select` is the rule that chooses actions in the tree: it weighs the value of an action against
 # how rarely it was tried. Each evaluator has a rule that suits it. Playouts have no policy, so
@@ -177,8 +185,8 @@ def draw(i):
 draw(0)
 
 # %% [markdown]
-# On the empty board nothing stands out. The visits are spread over many points, because random
-# playouts hardly distinguish one opening from another; a network learns to.
+# On the empty board no move has even a fifth of the visits. They are spread over many points,
+# because random playouts hardly distinguish one opening from another; a network learns to.
 
 # %%
 draw(1)

@@ -78,9 +78,9 @@ print(f"{record.black} against {record.white}, {record.result}, {len(record.move
 # %% [markdown]
 # ## Look at every position
 #
-# Each position of the game is the root of a search, and all searches run in lockstep, so sixty
-# positions take hardly longer than a few. On 9x9 and 7x7 the network that comes with the package
-# evaluates the positions; on other sizes playouts do.
+# Each position of the game is the root of a search, and all searches run in lockstep: on two cores
+# about twice as fast as one after the other, and a GPU or TPU has room for many more. On 9x9 and
+# 7x7 the network that comes with the package evaluates the positions; on other sizes playouts do.
 
 # %%
 config = ReviewConfig.of_flags(
@@ -102,14 +102,14 @@ report.curve(wins, 0, 100, "Black wins, in percent, after each move", marks=wors
 
 # %%
 leads = [position.lead for position in positions]
-most = max(10.0, *(abs(lead) for lead in leads))
+most = float(np.ceil(max(10.0, *(abs(lead) for lead in leads))))
 report.curve(leads, -most, most, "Black's lead in points, komi counted", marks=worst)
 
 # %% [markdown]
 # ## The moves that cost the most
 #
-# Each board is the position *before* the mistake. The cross is the move that was played. The
-# numbered stones are what the search expects to be played instead.
+# Each board is the position *before* the mistake. The cross is the move that was played (a pass has
+# none). The numbered stones are what the search expects to be played instead.
 
 
 # %%

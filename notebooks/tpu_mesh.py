@@ -112,7 +112,8 @@ print(f"{games} games, {MOVES} moves each: {games * MOVES / seconds:,.0f} moves/
 # `all-gather` or `collective-permute`.
 
 # %%
-COLLECTIVE = r"\b(all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
+KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter"
+COLLECTIVE = rf"\b({KINDS})(?:-start)?\("  # some devices start and end an exchange separately
 found = re.findall(COLLECTIVE, compiled.as_text())
 print(f"self-play: {len(found)} exchanges between devices")
 

@@ -102,18 +102,20 @@ def board(result, title):
 #
 #     mean(a) + c * sqrt(ln N / N(a))
 #
-# A move that was never tried has an infinite bound, so each of the more than forty moves is tried
-# once before any is tried twice. The values come from *playouts*: games played to the end at
-# random.
+# Here `N(a)` is how often move `a` was tried, `N` the sum over all moves, and `mean(a)` the share
+# of its simulations that were won, from 0 to 1. A move that was never tried has an infinite bound,
+# so each of the more than forty moves is tried once before any is tried twice. The values come from
+# *playouts*: games played to the end at random.
 
 # %%
 uct = search(gozero.playout_evaluator(rules), select=Ucb1(c=0.25))
 board(uct, f"UCT, {SIMULATIONS} simulations")
 
 # %% [markdown]
-# The numbers are each move's percentage of wins, and below it how often it was tried. Most of the
-# simulations went into trying everything. The tree shows the same: it has the few most visited
-# moves, with the best answers to them, and no branch is thick.
+# The numbers are each move's percentage of wins, and below it how often it was tried. More than a
+# fifth of the simulations went into trying every move once, and most of the others followed a few
+# lucky playouts: with this seed UCT prefers B3 to the capture. The tree shows the most visited
+# moves, each with four replies. No branch is thick, so the values of the replies mean little.
 
 # %%
 tree_svg(uct.tree, name=name, depth=2, width=4, title="UCT")
@@ -126,7 +128,10 @@ tree_svg(uct.tree, name=name, depth=2, width=4, title="UCT")
 # first. This gives the *all-moves-as-first* value, `amaf(a)`. Every move has one after a handful
 # of simulations, but it is biased, so it counts less the more often the move itself was tried:
 #
-#     (1 - beta) * mean(a) + beta * amaf(a),   beta = N' / (N + N' + 4 N N' b^2)
+#     (1 - beta) * mean(a) + beta * amaf(a),   beta = N'(a) / (N(a) + N'(a) + 4 N(a) N'(a) b^2)
+#
+# Here `N'(a)` is the number of simulations in `amaf(a)`, and `b` the bias that it is assumed to
+# have, 0.01.
 
 # %%
 rave = search(gozero.playout_evaluator(rules, first_plays=True), select=Rave(), amaf=Amaf())
@@ -144,10 +149,12 @@ tree_svg(rave.tree, name=name, depth=2, width=4, title="MC-RAVE")
 # PUCT (Silver et al., 2017) takes a *prior* `P(a)` from a network: how likely a good player is to
 # play there. The bonus is proportional to it:
 #
-#     mean(a) + c * P(a) * sqrt(N) / (1 + N(a))
+#     mean(a) + c * P(a) * sqrt(1 + N) / (1 + N(a))
 #
-# The network's estimate of who is ahead replaces the playout. The package comes with a network for
-# 7x7 that learnt by playing against itself. Before any search its prior is this:
+# Now values lie between -1 (lost) and +1 (won), and an untried move counts as 0. (The paper has `N`
+# in place of `1 + N`.) The network's estimate of who is ahead replaces the playout. The package
+# comes with a network for 7x7 that learnt by playing against itself. Before any search its prior is
+# this:
 
 # %%
 config, params, _ = weights.load(players.NETWORKS[SIZE])
@@ -155,11 +162,16 @@ network = gozero.network_evaluator(rules, config, params)
 puct = search(network, select=Puct())
 look = jax.tree.map(lambda x: x[None], network.observe(state, state.position, None))
 said = network.evaluate(network.params, jax.random.key(0), look)
-policy = jax.nn.softmax(said.prior_logits[0])
+legal = gozero.legal_actions(rules, state)  # a search leaves out illegal moves, too
+policy = jax.nn.softmax(jnp.where(legal, said.prior_logits[0], -jnp.inf))
 board_svg(stones, policy=policy, title=f"The network's prior; its value is {said.value[0]:+.2f}")
 
 # %%
 board(puct, f"PUCT, {SIMULATIONS} simulations")
+
+# %% [markdown]
+# PUCT tried only the capture: its prior and its value are so high that no other move's bonus makes
+# up for them.
 
 # %%
 tree_svg(puct.tree, name=name, depth=2, width=4, title="PUCT")
@@ -176,11 +188,12 @@ for title, result in [("UCT", uct), ("MC-RAVE", rave), ("PUCT", puct)]:
     best = int(visits.argmax())
     print(
         f"{title:8} plays {name(best)}, {visits[best] / visits.sum():.0%} of its simulations; "
-        f"{np.count_nonzero(visits)} moves tried; value {float(result.value[0]):+.2f}"
+        f"moves tried: {np.count_nonzero(visits)}; value {float(result.value[0]):+.2f}"
     )
 
 # %% [markdown]
-# UCT and MC-RAVE need no training, and with many simulations both find good moves:
+# With this seed and 200 simulations UCT misses the capture, which MC-RAVE and PUCT find. UCT and
+# MC-RAVE need no training, and with many simulations both find good moves:
 # `experiments/against_gnugo` measures how good they are. PUCT needs a network, but then far fewer
 # simulations. To see the differences shrink, raise `SIMULATIONS` to 2000; to see where RAVE's bias
 # hurts, look for a position in which the order of the moves matters.

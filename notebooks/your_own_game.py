@@ -162,8 +162,7 @@ print(f"1,000 random games: {float(plies.mean()):.1f} moves on average, {drawn:.
 def show(board, visits=None, black_to_move=True, title=""):
     sign = 1 if black_to_move else -1
     stones = sign * (np.asarray(board.own, int) - np.asarray(board.other, int))
-    counts = None if visits is None else np.append(visits, 0)  # no pass in this game
-    return board_svg(stones, visits=counts, title=title)
+    return board_svg(stones, visits=visits, title=title)
 
 
 board = init(None)
@@ -189,6 +188,7 @@ show(swapped, result.visits[0], False, f"White to move: value {float(result.valu
 # ## A match
 #
 # The search plays against random moves, all games at once; each player moves first in half of them.
+# Each pair of games begins with the same two random moves, so that games differ.
 
 # %%
 player = search_player(game, evaluator, config)

@@ -138,7 +138,7 @@ def write(points: Sequence[Point], out: pathlib.Path) -> None:
 def table(points: Sequence[Point]) -> str:
     """The points as a Markdown table."""
     formats = {
-        "spoilt": "{0.control}",
+        "control": "{0.control}",
         "seed": "{0.seed}",
         "seconds": "{0.seconds:.0f}",
         "games": "{0.games:,}",

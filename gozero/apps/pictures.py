@@ -41,7 +41,8 @@ def board_svg(
 ) -> Svg:
     """Draw one board.
 
-    There are A = size * size + 1 actions; the pass, the last one, is written below the board.
+    There are A = size * size + 1 actions; the pass, the last one, is written below the board. In
+    games without a pass there are A = size * size.
 
     Args:
       stones: int[size, size]; +1 Black, -1 White, 0 empty; row 0 at the top.
@@ -65,7 +66,8 @@ def board_svg(
       ValueError: an argument does not fit a board of 1 to 25; the message names it.
     """
     stones, size = _check_board(stones, last_move)
-    num_actions = size * size + 1
+    without_pass = any(np.shape(x) == (size * size,) for x in (visits, policy))
+    num_actions = size * size + (not without_pass)
     visits = _check_array("visits", visits, (num_actions,))
     values = _check_array("values", values, (num_actions,))
     policy = _check_array("policy", policy, (num_actions,))
@@ -81,7 +83,7 @@ def board_svg(
     for name, actions in (("variation", variation), ("crossed", crossed)):
         for action in actions:
             if not 0 <= action < num_actions:
-                raise ValueError(f"{name}: {action} is not an action from 0 to {size * size}")
+                raise ValueError(f"{name}: {action} is not an action from 0 to {num_actions - 1}")
     top = cell * (1.75 if title else 1)
     pass_lines = list(_pass_words(visits, policy, last_move, size))
     width, height = cell * (size + 1), top + cell * (size + (1 if pass_lines else 0.2))
@@ -227,9 +229,9 @@ def _stones(stones: np.ndarray, cell: int) -> Iterator[str]:
 
 def _visits(visits: np.ndarray, values: np.ndarray | None, size: int, cell: int) -> Iterator[str]:
     """A circle on each visited point, opaque at the most visited; with its value and visits."""
-    for action in np.flatnonzero(visits[:-1] > 0):
+    for action in np.flatnonzero(visits[: size**2] > 0):
         row, col = divmod(int(action), size)
-        share = visits[action] / visits[:-1].max()
+        share = visits[action] / visits[: size**2].max()
         attributes = f'class="visits" fill="{BLUE}" fill-opacity="{0.15 + 0.85 * share:.2f}"'
         yield circle(row, col, cell, 0.43, attributes)
         lines = [_short_count(int(visits[action]))]
@@ -244,9 +246,9 @@ def _visits(visits: np.ndarray, values: np.ndarray | None, size: int, cell: int)
 
 def _policy(policy: np.ndarray, size: int, cell: int) -> Iterator[str]:
     """A square on each point of 1% or more, opaque at the greatest; with the percentage."""
-    for action in np.flatnonzero(policy[:-1] >= 0.01):
+    for action in np.flatnonzero(policy[: size**2] >= 0.01):
         row, col = divmod(int(action), size)
-        share = policy[action] / policy[:-1].max()
+        share = policy[action] / policy[: size**2].max()
         attributes = f'class="policy" fill="{BLUE}" fill-opacity="{0.15 + 0.85 * share:.2f}"'
         yield square(row, col, cell, 0.9, attributes)
         colour = WHITE if share > 0.4 else BLACK
@@ -307,9 +309,9 @@ def _pass_words(
 ) -> Iterator[str]:
     if last_move == size * size:
         yield "last move: pass"
-    if visits is not None:
+    if visits is not None and len(visits) > size * size:
         yield f"pass: {int(visits[-1])} of {int(np.sum(visits))} visits"
-    if policy is not None:
+    if policy is not None and len(policy) > size * size:
         yield f"pass: {_percent(policy[-1])}"
 
 

@@ -68,6 +68,16 @@ def test_visits_are_shaded_and_counted():
     assert {"10", "1.2k", "pass: 7 of 1251 visits"} <= set(texts(root))
 
 
+def test_a_game_may_have_no_pass():
+    """As 9x9 with a pass of no visits, but nothing is said of it."""
+    visits = np.zeros(81, int)
+    visits[[1, 80]] = 10, 30
+    root = draw(visits=visits, policy=visits / 40, cell=10)
+    assert circles(root, "visits") == [(20, 0), (90, 80)]
+    assert {"10", "30", "25%", "75%"} <= set(texts(root))
+    assert not [one for one in texts(root) if "pass" in one]
+
+
 def test_values_are_percentages_of_wins_above_the_visits():
     visits, values = np.zeros(82, int), np.zeros(82)
     visits[[1, 3]], values[[1, 3]] = (10, 20), (-1.0, 0.5)
@@ -176,7 +186,13 @@ def test_a_notebook_displays_it():
         (np.zeros(9), {}, "stones: shape"),
         (np.zeros((26, 26)), {}, "stones: shape"),
         (np.full((3, 3), 2), {}, "stones: expected"),
-        (STONES, {"visits": np.zeros(81)}, r"visits: shape \(81,\), expected \(82,\)"),
+        (STONES, {"visits": np.zeros(80)}, r"visits: shape \(80,\), expected \(82,\)"),
+        (
+            STONES,
+            {"visits": np.zeros(81), "policy": np.zeros(82)},
+            r"policy: shape \(82,\), expected \(81,\)",
+        ),
+        (STONES, {"policy": np.zeros(81), "crossed": [81]}, "crossed: 81 is not .* 0 to 80"),
         (STONES, {"last_move": 82}, "last_move: 82"),
         (STONES, {"values": np.zeros(82)}, "values: shown only with visits"),
         (STONES, {"policy": np.full(82, np.nan)}, "policy: expected finite numbers"),

@@ -238,7 +238,8 @@ def _positions_of_games(config: BalancingConfig) -> Drawn:
     has_komi = np.isfinite(of_game)
     if not has_komi.all():
         count = np.sum(~has_komi)
-        print(f"skipped: {count} games without komi; give it with --komi", file=sys.stderr)
+        which = "a game" if count == 1 else f"{count} games"
+        print(f"skipped: {which} without komi; give it with --komi", file=sys.stderr)
     usable = np.flatnonzero(has_komi[played.game])
     chosen, is_held_out = _draw(config, played.game[usable])
     chosen, komi = usable[chosen], []

@@ -66,7 +66,7 @@ class ImitationState(NamedTuple):
     stats: ImitationStats
 
 
-class Lesson(NamedTuple):
+class Targets(NamedTuple):
     """What the network says of B positions."""
 
     positions: go.Position  # [B]
@@ -193,13 +193,13 @@ def make_run(
 
     def one(params: Any, sharing: jax.Array, key: jax.Array, state: ImitationState):
         key = jax.random.fold_in(key, state.taken)
-        lesson, value = _ask(evaluator, params, key, state.games, observe_root)
+        targets, value = _targets_of(evaluator, params, key, state.games, observe_root)
         gradient, stats = jax.grad(functools.partial(loss, rules, shapes, options), has_aux=True)(
-            state.weights, sharing, lesson
+            state.weights, sharing, targets
         )
         change, adam = optimizer.update(gradient, state.optimizer)
         weights = jnp.asarray(optax.apply_updates(state.weights, change)).at[0].set(0.0)
-        games = _advance(options, rules, key, state.games, lesson.policy_logits)
+        games = _advance(options, rules, key, state.games, targets.policy_logits)
         games = _restart(key, games, fresh, value)
         return ImitationState(state.taken + 1, games, weights, adam, stats)
 
@@ -227,7 +227,7 @@ def loss(
     options: ImitationFlags,
     weights: jax.Array,
     sharing: jax.Array,
-    lesson: Lesson,
+    targets: Targets,
 ) -> tuple[jax.Array, ImitationStats]:
     """(f32[], its parts): the mean loss of B positions, see this file's docstring.
 
@@ -237,9 +237,9 @@ def loss(
       options: the temperature T and the value's weight c.
       weights: f32[K + 1].
       sharing: i32[S, E], from `shapes.Sharing`.
-      lesson: of B positions.
+      targets: of B positions.
     """
-    positions, lay, temperature = lesson.positions, rules.layout, options.temperature
+    positions, lay, temperature = targets.positions, rules.layout, options.temperature
     table = local.expand(sharing, weights)
     logits = local_shape.placement_logits(rules, shapes, table, positions)
     removes = jax.vmap(functools.partial(bb.unpack, lay))(
@@ -248,22 +248,24 @@ def loss(
     allowed = td.candidates(rules, positions)[:, :-1] & ~removes
     sign = jnp.where(positions.to_play == go.WHITE, -1.0, 1.0)[:, None]
     own = jnp.where(allowed, sign * logits[:, :-1] / temperature, _NEVER)
-    target = jnp.where(allowed, lesson.policy_logits[:, :-1], _NEVER)
+    target = jnp.where(allowed, targets.policy_logits[:, :-1], _NEVER)
     counts = jnp.any(allowed, axis=1).astype(jnp.float32)
     gap = jnp.where(allowed, jax.nn.log_softmax(target) - jax.nn.log_softmax(own), 0.0)
     divergence = jnp.sum(jax.nn.softmax(target) * gap, axis=1) * counts
-    value_loss = optax.sigmoid_binary_cross_entropy(logits[:, -1], lesson.black_wins)
+    value_loss = optax.sigmoid_binary_cross_entropy(logits[:, -1], targets.black_wins)
     same = (jnp.argmax(own, axis=1) == jnp.argmax(target, axis=1)) * counts
     stats = ImitationStats(jnp.mean(divergence), jnp.mean(value_loss), jnp.mean(same))
     return temperature * stats.divergence + options.value_weight * stats.value_loss, stats
 
 
-def _ask(evaluator: Evaluator, params, key, games: go.GameState, observe) -> tuple[Lesson, Any]:
-    """(the lesson, the value f32[B] for the player to move in [-1, 1])."""
+def _targets_of(
+    evaluator: Evaluator, params, key, games: go.GameState, observe
+) -> tuple[Targets, Any]:
+    """(the targets, the value f32[B] for the player to move in [-1, 1])."""
     evaluation = evaluator.evaluate(params, key, jax.vmap(observe)(games))
     value = evaluation.value
     black = jnp.where(games.position.to_play == go.WHITE, -value, value)
-    return Lesson(games.position, evaluation.prior_logits, (1.0 + black) / 2), value
+    return Targets(games.position, evaluation.prior_logits, (1.0 + black) / 2), value
 
 
 def _advance(options: ImitationFlags, rules: go.Rules, key, games, policy_logits) -> go.GameState:

@@ -282,8 +282,8 @@ class TreeSearcher(Searcher):
 class TdSearcher(Searcher):
     """Temporal-difference search: no tree, but weights that are learnt from the simulations.
 
-    With a time limit, the simulations are run in chunks, each of which continues from the weights
-    that the previous one learnt.
+    With a time limit, the simulations are run in whole chunks, each of which continues from the
+    weights that the previous one learnt: at most the largest multiple of a chunk within the limit.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ def test_games_without_komi_are_skipped_or_take_the_given_one(tmp_path, capsys):
     )
     drawn = _positions(config_of(tmp_path, sgf=tmp_path, size=3))
     assert sorted(np.abs(drawn.komi).tolist()) == [0, 1.5, 1.5]
-    assert "skipped: 1 games without komi; give it with --komi" in capsys.readouterr().err
+    assert "skipped: a game without komi; give it with --komi" in capsys.readouterr().err
     drawn = _positions(config_of(tmp_path, sgf=tmp_path, size=3, komi=0.5))
     assert sorted(drawn.komi.tolist()) == [-1.5, -0.5, 0, 0.5, 1.5]
     assert not capsys.readouterr().err

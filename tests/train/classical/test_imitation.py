@@ -22,7 +22,7 @@ from tests.go.boards import parse, positions_of, random_boards
 from tests.reference.go import BLACK, WHITE, ReferenceGame
 from train.classical import imitation_training as command
 from train.classical.imitation import ImitationFlags
-from train.classical.imitation_training import Lesson
+from train.classical.imitation_training import Targets
 
 RULES = go.Rules(size=5, ko="simple")
 SHAPES = Shapes(5)
@@ -52,10 +52,10 @@ def test_without_weights_the_loss_is_by_hand(options):
     """25 moves are equal; the network prefers one, with 24 times the odds of each other."""
     positions = positions_of(5, [[0] * 25] * 2, [BLACK, WHITE])
     policy = jnp.zeros((2, 26)).at[0, 12].set(math.log(24))
-    lesson = Lesson(positions, policy, jnp.array([0.5, 1.0]))
+    targets = Targets(positions, policy, jnp.array([0.5, 1.0]))
     weights = jnp.zeros(SHARING.num_weights + 1)
     total, stats = command.loss(
-        RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight_index), lesson
+        RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight_index), targets
     )
     divergence = math.log(25) - (0.5 * math.log(2) + 0.5 * math.log(48))
     assert float(stats.divergence) == pytest.approx(divergence / 2, rel=1e-5)
@@ -82,9 +82,9 @@ def test_the_loss_is_that_of_a_plain_reference(options):
         divergence.append(float(np.sum(np.exp(theirs) * (theirs - own))) if moves else 0.0)
         chance = 1 / (1 + math.exp(-row[25]))
         value_loss.append(-win * math.log(chance) - (1 - win) * math.log(1 - chance))
-    lesson = Lesson(positions, jnp.asarray(policy), jnp.asarray(wins))
+    targets = Targets(positions, jnp.asarray(policy), jnp.asarray(wins))
     total, stats = command.loss(
-        RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight_index), lesson
+        RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight_index), targets
     )
     assert float(stats.divergence) == pytest.approx(np.mean(divergence), rel=1e-3)
     assert float(stats.value_loss) == pytest.approx(np.mean(value_loss), rel=1e-3)
@@ -111,12 +111,12 @@ def log_softmax(x):
 def test_the_gradient_is_the_loss_s_slope(options):
     """Along random directions; the moves that capture do not hide in it."""
     board = parse("XXO.. OOX.. .OX.. .O... .....")
-    lesson = Lesson(
+    targets = Targets(
         positions_of(5, [board], [BLACK]), 2.0 * jnp.arange(26.0)[None] % 7, jnp.array([0.8])
     )
     loss = jax.jit(
         lambda weights: command.loss(
-            RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight_index), lesson
+            RULES, SHAPES, options, weights, jnp.asarray(SHARING.weight_index), targets
         )[0]
     )
     weights = 0.1 * random_weights(6)
