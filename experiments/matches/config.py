@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import ClassVar
 
 from experiments.command import ExperimentConfig
 from gozero.apps.match.config import MatchConfig, Side
+from gozero.compile import mode
 from gozero.play.players import settings_of
 from gozero.runs.settings import check, seed_setting, setting
 
@@ -111,7 +111,7 @@ class MatchesConfig(ExperimentConfig):
     def _games_at_once(self, match: Match) -> int:
         if match.main_time is None:
             return self.parallel
-        return min(self.parallel, os.cpu_count() or 1)
+        return min(self.parallel, mode.cores())
 
     def match(self, name: str) -> MatchConfig:
         """The flags of a match; its player is the side that is measured."""

@@ -180,7 +180,7 @@ def learn(options: TerritoryFlags) -> int:
     about: dict[str, Any] = {"steps": steps_taken, "loss": losses[-1:]}
     about |= {} if options.weights is None else {"begun_with": options.weights.name}
     weights.save(options.out, state.params, config, command=[PROG, *sys.argv[1:]], **about)
-    return runtime.STOPPED if stop.requested else 0
+    return stop.status if stop.requested else 0
 
 
 if __name__ == "__main__":

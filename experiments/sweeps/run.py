@@ -39,13 +39,14 @@ def command(config: type[SweepConfig], play: Callable[..., int], name: str) -> i
     runtime.cores_as_devices()
     with folders.removed_if_empty(settings.out), flags.exit_on_error(prog):
         status = play(settings)
-    if status == runtime.STOPPED:
-        runtime.end_at_once()
+    if status in (runtime.STOPPED, runtime.TERMINATED):
+        runtime.end_at_once(status)
     return status
 
 
 def run(sweep: Sweep, config: SweepConfig) -> int:
-    """Plays the remaining pieces; returns the exit status: 0, or 130 if stopped before the end.
+    """Plays the remaining pieces; returns the exit status: 0, or if stopped before the end 130
+    (Ctrl-C) or 143 (SIGTERM).
 
     Every point plays a piece before any plays its next, so an interrupted sweep has all points,
     with fewer games.
@@ -65,9 +66,9 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
     against_programs = anchors.matches(sweep, config)
     with SweepFolder(sweep, config) as folder:
         print(text, file=sys.stderr)
-        complete = _play(rules, sweep, config, folder)
+        status = _play(rules, sweep, config, folder)
         for match in against_programs.values():
-            complete = complete and anchors.play(match) == 0
+            status = status or anchors.play(match)
         rows = _write(sweep, config, folder)
     rated = ratings.rated(sweep, rows) if sweep.ladder else []
     if rated:
@@ -80,9 +81,9 @@ def run(sweep: Sweep, config: SweepConfig) -> int:
         if rated:
             runtime.print_result("\n" + ratings.table(rated))
         commands.print_results(config.out)
-    if not complete:
+    if status:
         runtime.print_result("stopped; run the same command again to play the missing games")
-    return 0 if complete else runtime.STOPPED
+    return status
 
 
 COMPILING_S, SIMULATIONS_PER_S = 25.0, 25_000.0
@@ -101,8 +102,8 @@ def minutes(sweep: Sweep, config: SweepConfig) -> float:
     return seconds / 60
 
 
-def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> bool:
-    """Plays the remaining pieces; returns whether all were played."""
+def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) -> int:
+    """Plays the remaining pieces; returns 0 if all were played, else the exit status."""
     todo = [
         (point, piece)
         for piece in range(config.num_pieces)
@@ -124,8 +125,8 @@ def _play(rules: Rules, sweep: Sweep, config: SweepConfig, folder: SweepFolder) 
                 folder.add(play_piece(rules, config, players, point, number, show))
                 _write(sweep, config, folder)
         except KeyboardInterrupt:
-            return False
-    return True
+            return stop.status
+    return 0
 
 
 def _show(

@@ -63,7 +63,7 @@ def program() -> None:
         if not isinstance(stop.code, int):
             raise
         status = stop.code
-    if status == runtime.STOPPED or threading.active_count() > 1:
+    if status in (runtime.STOPPED, runtime.TERMINATED) or threading.active_count() > 1:
         runtime.end_at_once(status)
     sys.exit(status)
 

@@ -277,6 +277,11 @@ class StopRequest:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    @property
+    def status(self) -> int:
+        """The exit status of a program that this stopped before its end."""
+        return TERMINATED if self.number == signal.SIGTERM else STOPPED
+
     def _handle(self, number: int, frame: Any) -> None:
         del frame
         if self.finishing:

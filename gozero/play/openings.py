@@ -14,6 +14,9 @@ from jax import lax
 
 from gozero.search.game import NO_ACTION, Game, positions_of, where_games
 
+_TRIES = 1000
+"""Openings of a pair that may end the game before `of_pair` gives up."""
+
 _ROUND = 512
 """Openings that `distinct` draws at once. If none of them is new, it stops drawing."""
 
@@ -117,12 +120,27 @@ def rewind(game: Game, where: jax.Array, earlier: Any, states: Any) -> Any:
 
 def of_pair(game: Game, plies: int, seed: int, pair: int) -> tuple[int, ...]:
     """The opening of a pair of games in a match, computed on the host: random legal actions without
-    passes; fewer than `plies` actions if no play is legal.
+    passes; fewer than `plies` actions if no play is legal. One that ends the game is drawn again.
 
     The same arguments give the same opening on any machine and after a restart. It is drawn with
     NumPy, as in earlier versions, so that matches begun by those can be resumed.
+
+    Raises:
+      ValueError: so many plies end every game.
     """
-    rng, play, legal = np.random.default_rng([seed, pair]), *_compiled(game)
+    rng = np.random.default_rng([seed, pair])
+    for _ in range(_TRIES):
+        actions, ended = _random_plays(game, plies, rng)
+        if not ended:
+            return tuple(actions)
+    raise ValueError(
+        f"openings: {plies} random plies end the game, in {_TRIES} of {_TRIES} tries; give fewer"
+    )
+
+
+def _random_plays(game: Game, plies: int, rng: np.random.Generator) -> tuple[list[int], bool]:
+    """(the plays, up to an end of the game, whether they end it)."""
+    play, legal, ended = _compiled(game)
     state, actions = game.init(jax.random.key(0)), []
     while len(actions) < plies:
         plays = np.flatnonzero(np.asarray(legal(state))[: -1 if game.points else None])
@@ -130,12 +148,16 @@ def of_pair(game: Game, plies: int, seed: int, pair: int) -> tuple[int, ...]:
             break
         actions.append(int(rng.choice(plays)))
         state = play(state, np.int32(actions[-1]))
-    return tuple(actions)
+        if ended(state):
+            return actions, True
+    return actions, False
 
 
 @functools.cache
-def _compiled(game: Game) -> tuple[Callable, Callable]:
-    return jax.jit(game.play), jax.jit(game.legal)
+def _compiled(game: Game) -> tuple[Callable, Callable, Callable]:
+    """(play, legal, whether a state has ended), jitted."""
+    one = lambda state: is_over(game, jax.tree.map(lambda x: x[None], state))[0]
+    return jax.jit(game.play), jax.jit(game.legal), jax.jit(one)
 
 
 def distinct(game: Game, plies: int, key: jax.Array, most: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import IO, Any
 
 import gozero
-from gozero.runs import files
+from gozero.runs import files, store
 
 CONFIG, MANIFEST = "config.json", "manifest.json"
 PROBE = ".probe"
@@ -261,27 +261,31 @@ def claim(path: pathlib.Path, allowed: Collection[str] = ()) -> None:
       allowed: names of files that it may contain.
 
     Raises:
-      ValueError: it is not empty, is a file, or cannot be written.
+      ValueError: it is not empty, is a file, a URL, or cannot be written.
     """
+    if store.is_url(path):
+        raise ValueError(
+            f"out: {path} is a URL; only python -m train writes to buckets, so give a folder"
+        )
     try:
         parents = [folder.parent for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
         for parent in parents:
             files.sync(parent)
-        if any(file.name not in allowed for file in path.iterdir()):
+        if any(file.name not in {PROBE, *allowed} for file in path.iterdir()):
             raise ValueError(
                 f"out: {path} is not empty, and nothing is overwritten; name a new folder"
             )
         probe = path / PROBE
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise ValueError(_cannot_write(path, error)) from error
 
 
 def leftover_files(path: pathlib.Path, lock: str) -> set[str]:
     """Files that a run killed at its start may leave behind: the lock, a partial config.json."""
-    leftovers = {lock, PROBE, files.part_of(path / CONFIG).name}
+    leftovers = {lock, files.part_of(path / CONFIG).name}
     return leftovers if files.is_empty(path / lock) else set()
 
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Protocol
 
 from gozero.runs import files
 
-_URL = re.compile(r"([a-z][a-z0-9]*):/{1,3}(.*)")
+_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9]*):/{1,3}(.*)")
 SCHEMES = ("file", "gs", "s3", "az", "memory")
 _PARTIAL = re.compile(r"\.[0-9a-f]{16}\.part(\.part)?")  # see `Folder._partial`
 _LONGEST_WRITE_S = 3600
@@ -104,7 +104,7 @@ def is_url(place: str | os.PathLike) -> bool:
 
 def _scheme(place: str | os.PathLike) -> str | None:
     match = _URL.fullmatch(os.fspath(place))
-    return match[1] if match else None
+    return match[1].lower() if match else None
 
 
 def at(place: str | os.PathLike) -> Store:

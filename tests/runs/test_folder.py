@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import pathlib
 
 import pytest
 
@@ -78,10 +79,22 @@ def test_an_invalid_manifest_is_named(tmp_path, facts):
 
 
 def test_a_folder_is_resumed_after_a_kill_during_its_creation(tmp_path):
-    for name in ("run.lock", "config.json.part"):
-        (tmp_path / name).touch()
-    with opened(tmp_path, games=2) as run_folder:
-        assert run_folder.before is None
+    for names in ((".probe",), ("run.lock", "config.json.part", ".probe")):
+        path = tmp_path / str(len(names))
+        path.mkdir()
+        for name in names:
+            (path / name).touch()
+        with opened(path, games=2) as run_folder:
+            assert run_folder.before is None
+        assert not (path / ".probe").exists()
+
+
+def test_a_url_is_not_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for url in ("s3://bucket/run", "GS://bucket/run"):
+        with pytest.raises(ValueError, match="is a URL; only python -m train writes to buckets"):
+            folders.claim(pathlib.Path(url))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_while_opening_releases_and_names_the_folder(tmp_path):

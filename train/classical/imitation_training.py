@@ -76,7 +76,7 @@ class Targets(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if something cannot be read or written, 2 for bad input, 130
-    for Ctrl-C."""
+    for Ctrl-C, 143 for SIGTERM."""
     options = flags.parse(ImitationFlags, argv, prog=PROG)
     with flags.exit_on_error(PROG):
         return run(options, [PROG, *(sys.argv[1:] if argv is None else argv)])
@@ -121,7 +121,7 @@ def run(options: ImitationFlags, command: list[str]) -> int:
             **{name: round(float(mean), 4) for name, mean in state.stats._asdict().items()},
         )
     print(f"{int(state.taken)} steps; weights in {options.out}")
-    return runtime.STOPPED if stop.requested else 0
+    return stop.status if stop.requested else 0
 
 
 def begin(

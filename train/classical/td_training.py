@@ -42,7 +42,7 @@ class TdState(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 if something cannot be read or written, 2 for bad input, 130
-    for Ctrl-C."""
+    for Ctrl-C, 143 for SIGTERM."""
     options = flags.parse(TdFlags, argv, prog=PROG)
     with flags.exit_on_error(PROG):
         return run(options, [PROG, *(sys.argv[1:] if argv is None else argv)])
@@ -82,7 +82,7 @@ def run(options: TdFlags, command: list[str]) -> int:
         wins = wins_against_random(config, task, state.weights, match_key)
         save(wins_against_random=wins)
     print(f"{int(state.taken)} steps; {wins:.1%} against random moves; weights in {options.out}")
-    return runtime.STOPPED if stop.requested else 0
+    return stop.status if stop.requested else 0
 
 
 def config_of(options: TdFlags) -> TdConfig:

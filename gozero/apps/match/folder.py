@@ -25,6 +25,7 @@ from gozero.runs.files import add_line, cut_torn_line, read_lines, sync, write_w
 from gozero.runs.folder import RunFolder
 
 RESULTS = "results.jsonl"
+SUMMARY = "summary.json"
 FAILURES = "failures.jsonl"
 """The file with the reasons why each attempt so far was void, for games to be replayed."""
 
@@ -136,7 +137,7 @@ def _must_agree(path: pathlib.Path, before: dict, requested: dict) -> None:
 
 def _check_files(path: pathlib.Path, before: dict, current: dict) -> None:
     """Refuse files whose contents have changed, including those that come with the package."""
-    for side, name in itertools.product(current, FILES):
+    for side, name in itertools.product(current, (*FILES, "priors")):
         about, field = current[side], f"{name}_sha256"
         digest = about.get(field)
         recorded = before.get(side, {}).get(field, digest)  # old manifests may lack it

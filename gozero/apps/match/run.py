@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from gozero.apps import flags, runtime
 from gozero.apps.match import score as match_score
 from gozero.apps.match.config import SIDES, MatchConfig, Side
-from gozero.apps.match.folder import MatchFolder
+from gozero.apps.match.folder import SUMMARY, MatchFolder
 from gozero.apps.match.gtp_opponent import allow_open_files, player_names
 from gozero.games import registry
 from gozero.runs import files
@@ -138,17 +139,19 @@ class _Match:
             "openings_sha256": self.openings.sha256,
         }
         if todo:
+            (config.out / SUMMARY).unlink(missing_ok=True)  # of fewer games
             facts = folders.with_sessions(facts, folder.manifest, len(folder.games))
             folder.write_manifest({**facts, "state": "running"})
-            self._play(todo)
+            status = self._play(todo)
         else:
+            status = 0
             facts |= folder.manifest
         summary = match_score.summarise(folder.games.values(), self.config.paired)
         num_left = sum(self._is_open(number) for number in range(config.games))
         state = "stopped" if num_left else "complete"
         folder.write_manifest({**facts, "state": state})
         names = dict(zip(SIDES, self.names, strict=True))
-        files.write_json(config.out / "summary.json", {"state": state, **names, **summary})
+        files.write_json(config.out / SUMMARY, {"state": state, **names, **summary})
         colours = ("Black", "White") if config.game == "go" else ("first", "second")
         lines = [match_score.table(summary, self.names, colours)]
         if num_left:
@@ -156,7 +159,7 @@ class _Match:
             if summary["games"]:
                 lines.append("short games end first, so this score and its interval are biased")
         runtime.print_result("\n".join([*lines, f"games in {config.out / 'games'}"]))
-        return runtime.STOPPED if num_left else 0
+        return status if num_left else 0
 
     def _is_open(self, number: int) -> bool:
         """Whether a game is still to be played, or was void when --retries was lower."""
@@ -165,7 +168,8 @@ class _Match:
             return True
         return game.points is None and 1 + len(game.failures) <= self.config.retries
 
-    def _play(self, todo: list[int]) -> None:
+    def _play(self, todo: list[int]) -> int:
+        """Play these games; returns the exit status if a signal has stopped them."""
         config, folder, total = self.config, self.folder, self.config.games
         before = total - len(todo)
         if config.player == config.opponent:
@@ -193,10 +197,9 @@ class _Match:
             done: list[int] = []
             numbers: dict[str, str] = {}
             score = match_score.LiveScore(self.config.paired)
-            try:
+            with contextlib.suppress(KeyboardInterrupt):
                 play(finished=finished, playing=playing, stop=stop)
-            except KeyboardInterrupt:
-                stop.requested = True
+        return stop.status
 
     def _player(self, config: MatchConfig, todo: list[int]) -> Callable[..., None]:
         """The compiled function that plays the games: on the device, or with programs."""

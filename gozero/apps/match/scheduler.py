@@ -27,6 +27,10 @@ _POLL_S = 0.2
 
 _LEAST_PATIENCE_S = 1.0
 
+_STOP_GRACE_S = 0.3
+"""Seconds after a program's death in which a stop tells that it did not crash: a stop may be sent
+to all processes of a job, programs included."""
+
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds before a program that could not be started is tried again; if no game is in play, the
 match ends after the last pause."""
@@ -113,7 +117,7 @@ class _Scheduler:
                 self._search(self.ours, due)
             elif not self.thinking and not todo:
                 return
-            self._collect(todo, 0.0 if due is not None else _POLL_S)
+            self._collect(todo, 0.0 if due is not None else _POLL_S, stop)
 
     def _start_games(self, todo: deque[int]) -> None:
         if time.monotonic() < self.paused_until:
@@ -130,7 +134,9 @@ class _Scheduler:
     def _step(self, worker: GameWorker, step: Callable[..., None], *args) -> None:
         try:
             step(*args)
-            if worker.over:
+            if worker.failure is not None:
+                time.sleep(_STOP_GRACE_S)  # recorded by `_collect`, unless there is a stop
+            elif worker.over:
                 self._record(worker)
         finally:
             if worker.done:
@@ -141,8 +147,6 @@ class _Scheduler:
         with self.recording:
             failures = self.failures[worker.number]
             if worker.failure is not None:
-                if worker.abandoned:
-                    return
                 loses, crashes = self.config.crash == "loss", worker.crashes(failures)
                 if (crashes - 1 if loses else len(failures)) < self.config.retries:
                     failures.append(worker.failure)
@@ -186,8 +190,11 @@ class _Scheduler:
         for lane, worker in lanes.items():
             self._submit(lane, worker, worker.play, actions[lane - first_lane], seconds)
 
-    def _collect(self, todo: deque[int], timeout: float) -> None:
-        """Handle the steps that are done; the lanes of games that are over become free."""
+    def _collect(self, todo: deque[int], timeout: float, stop: StopRequest) -> None:
+        """Handle the steps that are done; the lanes of games that are over become free.
+
+        A program's death is recorded here, as this thread runs the handlers of signals first.
+        """
         if not self.thinking:
             time.sleep(timeout)
         done, _ = concurrent.futures.wait(
@@ -198,6 +205,8 @@ class _Scheduler:
             lane = self.thinking.pop(future)
             worker = self.workers[lane]
             assert worker is not None
+            if worker.failure is not None and not stop.requested:
+                self._record(worker)
             if worker.done:
                 self.workers[lane] = None
                 if worker.number not in self.recorded:

@@ -233,7 +233,8 @@ class _Run:
                 raise
             stop.finishing = True
             try:
-                return self._finish(lanes if is_complete else None)
+                self._finish(lanes if is_complete else None)
+                return 0 if self.writer.num_games == self.config.games else stop.status
             except OSError:
                 self._save_partial()
                 raise
@@ -286,9 +287,9 @@ class _Run:
             "simulations_per_s": round(simulations / seconds, 1),
         }
 
-    def _finish(self, lanes: selfplay.SelfPlayLanes | None) -> int:
+    def _finish(self, lanes: selfplay.SelfPlayLanes | None) -> None:
         """Write the rest, with the state of `lanes` if the run can resume from it."""
-        self.writer.flush()
+        self.writer.sync()
         complete = self.writer.num_games == self.config.games
         numbers, results = self._numbers(), dict(self.writer.results)
         if lanes is not None and not complete:
@@ -298,7 +299,6 @@ class _Run:
         if complete:
             (self.config.out / states.STATE).unlink(missing_ok=True)
         runtime.print_result(self._summary(numbers))
-        return 0 if complete else runtime.STOPPED
 
     def _summary(self, numbers: dict) -> str:
         results, out, games = self.writer.results, self.config.out, numbers["games"]

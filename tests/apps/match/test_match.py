@@ -19,6 +19,7 @@ import pytest
 from gozero.apps import cli, sgf
 from gozero.apps.host_game import HostGame
 from gozero.apps.match import gtp_opponent, referee
+from gozero.games.connect_four import connect_four_game
 from gozero.games.go import go_game
 from gozero.go.rules import Rules
 from gozero.play import openings
@@ -221,6 +222,21 @@ def test_two_matches_cannot_share_a_folder(troubled, tmp_path, capsys):
     assert "is being played by another process" in capsys.readouterr().err
     assert json.loads((out / "config.json").read_text())["games"] == 2
     assert match(out, scripted(), scripted(), "--games", "2") == 0
+
+
+def test_an_opening_does_not_end_the_game():
+    """In Connect Four, ten plies often do."""
+    game = connect_four_game()
+    lines = [openings.of_pair(game, 10, 0, pair) for pair in range(30)]
+    assert {len(line) for line in lines} == {10}
+    for line in lines:
+        state = game.init(jax.random.key(0))
+        for action in line:
+            assert not game.outcome(state)[0]
+            state = game.play(state, action)
+        assert not game.outcome(state)[0]
+    with pytest.raises(ValueError, match="42 random plies end the game, in 1000 of 1000 tries"):
+        openings.of_pair(game, 42, 0, 0)
 
 
 def test_openings_are_shared_by_a_pair(tmp_path):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
+import signal
 import sys
 
 import pytest
@@ -14,6 +16,7 @@ from gozero.apps.gtp.client import GtpClient
 from gozero.apps.match import gtp_opponent, scheduler
 from gozero.apps.match.config import MatchConfig, Side
 from gozero.apps.match.folder import MatchFolder
+from gozero.apps.match.referee import Referee
 from gozero.apps.match.worker import GameWorker
 from tests.apps.match.match_runs import ENGINE, match, results, scripted
 
@@ -61,6 +64,40 @@ def test_failed_attempts_count_after_a_stop(tmp_path, monkeypatch):
     game = results(out)[0]
     assert game["why"].startswith("White died 3 times; White died: Scripted 1: ended at")
     assert (game["result"], game["attempts"], len(game["failures"])) == ("B+F", 3, 2)
+
+
+def test_a_program_that_a_stop_ends_has_not_crashed(tmp_path, monkeypatch):
+    """SIGTERM goes to all processes of a job: the program is dead first, and our handler runs
+    once this thread wakes up."""
+    out, void = tmp_path / "run", Referee.void
+
+    def stopped(self, reason):
+        void(self, reason)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    flags = ["--games", "2", "--openings", "0", "--retries", "0"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Referee, "void", stopped)
+        assert match(out, scripted(), scripted("0:DIE"), *flags) == runtime.TERMINATED
+    assert results(out).get(0) is None
+    assert not (out / "failures.jsonl").exists() or not (out / "failures.jsonl").read_text()
+    assert match(out, scripted(), scripted("0:DIE"), *flags) == 0
+    assert results(out)[0]["result"] == "B+F"
+
+
+def test_a_summary_of_fewer_games_does_not_remain(tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    assert match(out, scripted(), scripted(), "--games", "2") == 0
+
+    def interrupted(self, game, record):
+        raise OSError("the machine is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MatchFolder, "add", interrupted)
+        assert match(out, scripted(), scripted(), "--games", "4") == 1
+    assert not (out / "summary.json").exists()
+    assert match(out, scripted(), scripted(), "--games", "4") == 0
+    assert json.loads((out / "summary.json").read_text())["games"] == 4
 
 
 @pytest.mark.parametrize(
