@@ -270,11 +270,11 @@ def _draw(config: BalancingConfig, game: np.ndarray) -> tuple[np.ndarray, np.nda
       config: the flags.
       game: i32[N]: the game of each position.
     """
-    count, source = len(np.unique(game)), config.sgf or config.data
-    if count < 2:
+    num_games, source = len(np.unique(game)), config.sgf or config.data
+    if num_games < 2:
         raise ValueError(
-            f"{source}: usable positions are of {count} game{'s' * (count != 1)}; expected at "
-            "least 2 games, one of which is held out"
+            f"{source}: usable positions are of {num_games} game{'s' * (num_games != 1)}; expected "
+            "at least 2 games, one of which is held out"
         )
     rng = np.random.default_rng(config.seed)
     chosen = rng.permutation(len(game))[: config.positions]

@@ -76,9 +76,8 @@ def run(options: TdFlags, command: list[str]) -> int:
             initial_weights_sha256=initial.sha256,
         )
         save()  # before the match, which takes long
-        match_key = jax.random.fold_in(
-            jax.random.key(options.seed), options.steps
-        )  # after the last
+        # Steps have the numbers below.
+        match_key = jax.random.fold_in(jax.random.key(options.seed), options.steps)
         wins = wins_against_random(config, task, state.weights, match_key)
         save(wins_against_random=wins)
     print(f"{int(state.taken)} steps; {wins:.1%} against random moves; weights in {options.out}")
