@@ -13,6 +13,7 @@ import time
 import numpy as np
 import pytest
 
+from gozero.apps import runtime
 from gozero.apps.selfplay import play as app
 from gozero.apps.selfplay import state as states
 from gozero.apps.selfplay import writer
@@ -134,7 +135,7 @@ def test_an_invalid_state_is_refused_in_one_line(whole, tmp_path, monkeypatch, c
 
     with monkeypatch.context() as patch:
         patch.setattr(app._Run, "_report", stopped)
-        assert selfplay(out) == 130
+        assert selfplay(out) == runtime.TERMINATED
     path = out / states.STATE
     kept, (held, about) = path.read_bytes(), arrays.read(path, states.KIND)
     for name in ("open", "counted"):
