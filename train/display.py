@@ -35,7 +35,7 @@ class Display(Progress):
     def __init__(self, name: str, num_iterations: int, before: Iterable[dict], cost: Cost):
         self.cost, self.rated = cost, None
         self._timed: deque[dict] = deque(maxlen=_RECENT)  # the last lines with times
-        self._durations: dict[str, list[float]] = {name: [] for name in cost.matches}  # so far
+        self._played = dict.fromkeys(cost.matches, (0, 0.0))  # their number so far, and seconds
         self._last: dict = {"iteration": 0}
         for line in before:
             self._take(line)
@@ -53,9 +53,9 @@ class Display(Progress):
             self._timed.pop()
         if line.keys() >= _TIMED and line["simulations"] > 0:
             self._timed.append(line)
-        for name, durations in self._durations.items():
+        for name, (number, seconds) in self._played.items():
             if name in line and not (is_same and name in self._last):
-                durations.append(line[name])
+                self._played[name] = number + 1, seconds + line[name]
         self._last, self.rated = line, line if "elo" in line else self.rated
 
     def to_go(self) -> float:
@@ -69,8 +69,8 @@ class Display(Progress):
         playing = statistics.median(line["playing_s"] / line["simulations"] for line in timed)
         learning = statistics.median(line["learning_s"] for line in timed)
         of_matches = sum(
-            sum(durations) / max(len(durations), 1) * self.cost.matches[name](done)
-            for name, durations in self._durations.items()
+            seconds / max(number, 1) * self.cost.matches[name](done)
+            for name, (number, seconds) in self._played.items()
         )
         return (
             playing * self.cost.simulations(done)
