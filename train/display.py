@@ -35,7 +35,8 @@ class Display(Progress):
     def __init__(self, name: str, num_iterations: int, before: Iterable[dict], cost: Cost):
         self.cost, self.rated = cost, None
         self._timed: deque[dict] = deque(maxlen=_RECENT)  # the last lines with times
-        self._played = dict.fromkeys(cost.matches, (0, 0.0))  # their number so far, and seconds
+        self._played: dict[str, tuple[int, float]]  # the number of matches so far, and seconds
+        self._played = {name: (0, 0.0) for name in cost.matches}
         self._last: dict = {"iteration": 0}
         for line in before:
             self._take(line)
