@@ -18,6 +18,6 @@ export JAX_LOCAL_DEVICE_IDS=0,1,2,3,4,5,6,7
 srun --kill-on-bad-exit=1 \
   python -m train --preset 9x9-gpu --out /shared/run --coordinator auto --workers
 status=$?
-# 143: the time limit came before the last iteration.
+# 143: the time limit came before the end.
 if [ $status = 143 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
 exit $status
