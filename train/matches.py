@@ -100,30 +100,33 @@ RANDOM_PLAYER = Rated(RANDOM, 0, "")
 
 def due(config: TrainConfig, iteration: int) -> bool:
     """Whether a run is evaluated after this many iterations."""
-    every = config.evaluate_every
-    return every > 0 and (iteration % every == 0 or iteration == config.iterations)
+    return _is_due(config.evaluate_every, config.iterations, iteration)
 
 
 def num_due(config: TrainConfig, iteration: int) -> int:
     """The number of a run's evaluations after this many iterations."""
-    every, last = config.evaluate_every, config.iterations
-    if every == 0 or iteration >= last:
-        return 0
-    return last // every - iteration // every + (last % every > 0)
+    return _num_to_go(config.evaluate_every, config.iterations, iteration)
 
 
 def gate_due(config: TrainConfig, iteration: int) -> bool:
     """Whether the gate's match is played after this many iterations: regularly, and after the last,
     so that no run ends without having considered its newest network."""
-    if config.gate is None:
-        return False
-    return iteration % config.gate_every == 0 or iteration == config.iterations
+    return config.gate is not None and _is_due(config.gate_every, config.iterations, iteration)
 
 
 def num_gates_due(config: TrainConfig, iteration: int) -> int:
     """The number of the gate's matches after this many iterations."""
-    every, last = config.gate_every, config.iterations
-    if config.gate is None or iteration >= last:
+    return 0 if config.gate is None else _num_to_go(config.gate_every, config.iterations, iteration)
+
+
+def _is_due(every: int, last: int, iteration: int) -> bool:
+    """Whether what happens at every so many iterations (0: never) and at the last is due."""
+    return every > 0 and (iteration % every == 0 or iteration == last)
+
+
+def _num_to_go(every: int, last: int, iteration: int) -> int:
+    """The number of iterations after this one at which `_is_due`."""
+    if every == 0 or iteration >= last:
         return 0
     return last // every - iteration // every + (last % every > 0)
 
