@@ -92,9 +92,10 @@ class TrainConfig:
     dtype: Dtype = setting("float32")
     """The type the trunk computes in; parameters and sums are float32."""
 
-    play_dtype: Literal["int8"] | None = setting(None, unset="--dtype")
-    """The type its blocks compute in during self-play: int8 is for TPUs, which multiply 8-bit
-    integers faster. Learning still uses --dtype."""
+    play_dtype: Literal["float32", "bfloat16", "int8"] | None = setting(None, unset="--dtype")
+    """The type its trunk computes in during self-play; learning uses --dtype. bfloat16 is for
+    processors that multiply it faster (AVX512-BF16, AMX), where learning in float32 takes less time
+    than in bfloat16; int8 is for TPUs, which multiply 8-bit integers faster."""
 
     weights: pathlib.Path | None = setting(None, unset="random weights")
     """Weights to begin from, trained on any board size: of a network of the same shape, or of one

@@ -61,6 +61,7 @@ MATCHES = {
     "7x7-gnugo": Match(_network(7), 200, (0.97, 1.0), **_7X7),
     "7x7-gnugo-all": Match(_averaged(_network(7)), 200, (0.97, 1.0), **_7X7),
     "7x7-gnugo-1600": Match(dataclasses.replace(_network(7), simulations=1600), 200, **_7X7),
+    "7x7-gnugo-empty": Match(_network(7), 200, (0.97, 1.0), size=7, komi=9.0),
     "7x7-openings": Match(_network(7), 200, opponent=_network(7), **_7X7),
     "9x9-rave": Match(_network(9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
     "9x9-rave-all": Match(_averaged(_network(9)), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
@@ -79,8 +80,9 @@ MATCHES = {
     "13x13-gnugo": Match(_network(13), 100, **_13X13),
 }
 """The matches, named by board and opponent; in those ending in -all the network's evaluations are
-averaged over all symmetries. Two of 7x7 ask what is missing there: 1,600 simulations in place of
-200, and the openings that White wins with the same player on both sides."""
+averaged over all symmetries. Three of 7x7 ask what is missing there: 1,600 simulations in place of
+200, games from the empty board, and the openings that White wins with the same player on both
+sides."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -385,7 +385,7 @@ GUMBEL_OPTIONS = {
 }
 THOROUGH = {
     "puct-full-no-ladders-teacher": EVERY_OPTION | {"features": "full-no-ladders", "teacher": True},
-    "gumbel": GUMBEL_OPTIONS,
+    "gumbel-play-bf16": GUMBEL_OPTIONS | {"play_dtype": "bfloat16"},
     "gumbel-bf16-start": GUMBEL_OPTIONS
     | {"symmetries": "all", "dtype": "bfloat16", "weights": True, "opening_searched": True},
     "puct-int8-katago": {
