@@ -147,7 +147,11 @@ def _explain(config: type, argv: list[str], tyro_output: str, prog: str) -> str:
         return text or f"bad arguments; see {prog} --help"
     is_given, value = _value_of(mentioned, argv)
     if not is_given:
-        return f"{mentioned} is missing: expected {kinds[mentioned]}"
+        is_missing = f"{mentioned} is missing: expected {kinds[mentioned]}"
+        takes_it = any(settings.facts_of(f).positional for f in dataclasses.fields(config))
+        if takes_it or not argv or argv[0].startswith("-"):
+            return is_missing
+        return f"{is_missing}; {_unknown(config, argv[0], prog)}"
     return f"{mentioned}{value and ' ' + value}: expected {kinds[mentioned]}"
 
 

@@ -91,6 +91,11 @@ def test_arguments_come_from_the_command_line(monkeypatch):
         ("--data d --shape.blocks x", "--shape.blocks x: expected a whole number"),
         ("--data d --size", "--size: expected a whole number"),
         ("--size 3", "--data is missing: expected a path"),
+        (
+            "foo --size 3",
+            "--data is missing: expected a path; unexpected argument 'foo'; every option is a "
+            "flag, see p --help",
+        ),
         ("--data --size 3", "--data: expected a path"),
         ("--data d --out", "--out: expected a path"),
         ("--data d --evaluator foo", "--evaluator foo: expected one of network, playout"),
