@@ -18,11 +18,10 @@ from gozero.nets.features import feature_set
 from gozero.nets.katago.network import KataGoConfig
 from gozero.nets.network import NetworkConfig
 from gozero.play import shards
-from gozero.play.evaluators import SYMMETRIES
+from gozero.play.evaluators import in_symmetries
 from gozero.play.networks import network_evaluator
 from gozero.play.openings import Openings
 from gozero.play.player import as_game
-from gozero.play.player_config import SymmetryMode
 from gozero.play.resignation import ResignConfig
 from gozero.play.searches import gumbel_search, puct_search, to_win
 from gozero.play.selfplay_config import PlayoutCap, SelfPlayConfig
@@ -69,7 +68,7 @@ class Plan:
         network = self.learner.network
         if self.config.play_dtype is not None:
             network = dataclasses.replace(network, dtype=self.config.play_dtype)
-        return self._in_symmetries(evaluator(self.rules, network), self.config.symmetries)
+        return in_symmetries(self.rules, evaluator(self.rules, network), self.config.symmetries)
 
     @functools.cached_property
     def teacher_evaluator(self) -> Evaluator | None:
@@ -80,10 +79,7 @@ class Plan:
         if isinstance(network, KataGoConfig):  # a search's root is optimistic, a target is not
             network = dataclasses.replace(network, root_optimism=0.0)
         teacher = evaluator(self.rules, network)
-        return self._in_symmetries(teacher, self.config.teacher_symmetries)
-
-    def _in_symmetries(self, evaluator: Evaluator, symmetries: SymmetryMode) -> Evaluator:
-        return evaluator if symmetries == "one" else SYMMETRIES[symmetries](self.rules, evaluator)
+        return in_symmetries(self.rules, teacher, self.config.teacher_symmetries)
 
     def simulations(self, iteration: int) -> int:
         """The simulations of a full search in an iteration; iterations are counted from 0."""

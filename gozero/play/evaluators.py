@@ -17,7 +17,7 @@ from gozero.go import bitboard as bb
 from gozero.go.branch import last_move
 from gozero.go.rules import WHITE, GameState, Position, Rules
 from gozero.play.player import as_game
-from gozero.play.player_config import POLICIES
+from gozero.play.player_config import POLICIES, SymmetryMode
 from gozero.playouts.engine import PlayoutPolicy, check_positive, outcomes, play_out
 from gozero.playouts.first_plays import FirstPlayKind, check_kind
 from gozero.playouts.policies.mogo import playouts as mogo
@@ -87,8 +87,17 @@ def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
     return evaluator._replace(evaluate=evaluate, about=about)
 
 
-SYMMETRIES = {"all": over_symmetries, "random": random_symmetry}
-"""By value of `PlayerConfig.symmetries`."""
+def in_symmetries(rules: Rules | Game, evaluator: Evaluator, symmetries: SymmetryMode) -> Evaluator:
+    """The evaluator by the flag ``--symmetries``: as it is, or in a random or all symmetries.
+
+    Args and Raises: as `over_symmetries`; `symmetries` is "one", "random" or "all".
+    """
+    match symmetries:
+        case "random":
+            return random_symmetry(rules, evaluator)
+        case "all":
+            return over_symmetries(rules, evaluator)
+    return evaluator
 
 
 def _image_of(rules: Rules | Game) -> tuple[Callable, int]:

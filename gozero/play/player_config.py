@@ -549,7 +549,7 @@ class PlayerConfig:
     @property
     def effective_symmetries(self) -> SymmetryMode:
         """The symmetries in effect."""
-        return self.symmetries or ("random" if self.uses_katago_network else "one")
+        return self.symmetries or symmetries_for(self.weights)
 
     @property
     def effective_score_utility(self) -> OnOff:
@@ -597,9 +597,14 @@ class PlayerConfig:
         return " ".join(parts)
 
 
+def symmetries_for(weights: pathlib.Path | None) -> SymmetryMode:
+    """The symmetries in which a network evaluates by default."""
+    return "random" if is_katago_network(weights) else "one"
+
+
 def is_katago_network(weights: pathlib.Path | None) -> bool:
     """Whether weights are a KataGo network, by the file's name; here because it needs no JAX."""
-    return weights is not None and str(weights).endswith((".bin", ".bin.gz"))
+    return weights is not None and str(weights).endswith((".bin", ".bin.gz", ".txt.gz"))
 
 
 @functools.lru_cache(maxsize=64)

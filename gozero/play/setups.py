@@ -18,7 +18,7 @@ from gozero.go.rules import Rules
 from gozero.play import annealing, bias, heuristics
 from gozero.play.annealing import Annealing
 from gozero.play.evaluators import (
-    SYMMETRIES,
+    in_symmetries,
     make_evaluator,
     playout_evaluator,
     with_priors,
@@ -291,11 +291,7 @@ def _evaluator(rules: Rules | Game, config: PlayerConfig, seed: int) -> Evaluato
         evaluator = make_evaluator(
             rules, config.evaluator, config.weights, seed, scores=scores, dtype=config.dtype
         )
-        return (
-            evaluator
-            if config.effective_symmetries == "one"
-            else SYMMETRIES[config.effective_symmetries](rules, evaluator)
-        )
+        return in_symmetries(rules, evaluator, config.effective_symmetries)
     if not isinstance(rules, Rules):
         return rollout_evaluator(rules, first_plays=config.search == "rave")
     policy, about = _policy(rules, config)

@@ -91,9 +91,23 @@ def test_selfplay(path, tmp_path, capsys, dtype):
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert (manifest["state"], manifest["games"]) == ("complete", 2)
     assert (manifest["features"], manifest["dtype"]) == ("katago", dtype or "float32")
+    assert manifest["symmetries"] == "random"
     assert manifest["weights_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     _, rows, _ = shards.read_folder(tmp_path / "run")
     assert rows.num_rows > 0
+
+
+@pytest.mark.thorough
+def test_match(path, tmp_path):
+    out = tmp_path / "match"
+    flags = f"--size 2 --komi 0.5 --games 2 --player.evaluator network --player.weights {path} "
+    flags += f"--player.simulations 2 --opponent.search random --out {out}"
+    assert cli.main(["match", *flags.split()]) == 0
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["state"], summary["games"], summary["void"]) == ("complete", 2, 0)
+    used = json.loads((out / "manifest.json").read_text())["evaluators"]["player"]
+    assert (used["features"], used["symmetries"]) == ("katago", "random")
+    assert used["weights_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.thorough

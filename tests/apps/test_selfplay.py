@@ -65,21 +65,29 @@ def test_every_flag_reaches_the_settings_and_the_rules(monkeypatch):
     asked = []
     monkeypatch.setattr(app, "make_evaluator", lambda *args, **more: asked.append((args, more)))
     monkeypatch.setattr(app.searches, "puct_search", lambda *args: args)
+    monkeypatch.setattr(app, "in_symmetries", lambda *args: args)
     monkeypatch.setattr(app, "SelfPlayConfig", dict)
     flags = {
         **{"games": 6, "batch": 4, "seed": 3, "size": 5, "komi": 5.5, "ko": "situational"},
         **{"suicide": True, "max_moves": 30, "features": "zero", "dtype": "bfloat16"},
+        **{"symmetries": "all"},
         **{"simulations": 8, "reuse_subtree": True, "temperature_moves": 7},
     }
     config = SelfPlayFlags(**flags)
     rules = app._rules(config)
     assert rules == Rules(5, ko="situational", suicide=True, max_moves=30, remember=True)
-    settings, _ = app._settings(config, rules)
+    settings, in_mode = app._settings(config, rules)
     game = as_game(rules)
+    assert in_mode == (rules, None, "all")
     assert asked == [((rules, "network", None, 3, "zero"), {"dtype": "bfloat16"})]
     assert settings == {
-        **{"game": game, "batch": 4, "search": (game, None, 8, True), "komi": 5.5, "num_games": 6},
-        **{"temperature": Temperature(moves=7), "reuse_subtree": True, "stagger": 0},
+        **{"game": game, "batch": 4, "search": (game, in_mode, 8, True), "komi": 5.5},
+        **{
+            "num_games": 6,
+            "temperature": Temperature(moves=7),
+            "reuse_subtree": True,
+            "stagger": 0,
+        },
     }
     other = dataclasses.replace(config, batch=9, ko="simple", features=None)
     assert app._rules(other) == Rules(5, ko="simple", suicide=True, max_moves=30, remember=False)

@@ -220,6 +220,14 @@ def test_planes_turn_with_the_board(name):
             np.testing.assert_array_equal(eight[k], moved)
 
 
+def test_situational_superko_is_an_input():
+    rules = go.Rules(3, "situational")
+    state = go.init(rules)
+    found = FEATURES["full-no-ladders"].observe(rules, state, state.position).global_inputs
+    by_name = dict(zip(FULL_GLOBALS, found.tolist(), strict=True))
+    assert [by_name[f"{ko} ko"] for ko in ("simple", "positional", "situational")] == [0, 0, 1]
+
+
 def test_under_simple_ko_only_the_tree_gives_the_past():
     rules = go.Rules(size=5, ko="simple")
     steps = list(random_games(rules, 2, 6, seed=4))

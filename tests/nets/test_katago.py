@@ -97,6 +97,9 @@ def test_invalid_files_are_refused_by_name_and_field(put):
         with pytest.raises(ValueError, match=message) as error:
             model_file.read(path)
         assert str(path) in str(error.value)
+    text = put(gzip.compress(damaged(files.data(model))["text"][0]), "net.txt.gz")
+    with pytest.raises(ValueError, match=r"net\.txt\.gz.*in place of a text file use its"):
+        weights.load(text)
     stem = model["stem"][0].astype("<f4").tobytes()
     for number in (np.nan, np.inf):
         data = files.data(model).replace(stem[:4], np.float32(number).tobytes(), 1)

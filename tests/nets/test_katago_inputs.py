@@ -90,8 +90,9 @@ def test_planes_of_random_games_are_those_of_the_reference(size, ko, suicide, ta
 
 
 @pytest.mark.thorough
-def test_planes_of_random_games_on_the_smallest_board():
-    rules = go.Rules(2, "positional", True, max_moves=400)
+@pytest.mark.parametrize("ko", ["positional", "situational"])
+def test_planes_of_random_games_on_the_smallest_board(ko):
+    rules = go.Rules(2, ko, True, max_moves=400)
     check(rules, [played(rules, seed, length) for seed in range(8) for length in (0, 2, 5, 9, 20)])
 
 

@@ -383,7 +383,7 @@ GUMBEL_OPTIONS = {
     "first_simulations": 2,
     "symmetries": "random",
 }
-THOROUGH = {
+KILLED = {
     "puct-full-no-ladders-teacher": EVERY_OPTION | {"features": "full-no-ladders", "teacher": True},
     "gumbel-play-bf16": GUMBEL_OPTIONS | {"play_dtype": "bfloat16"},
     "gumbel-bf16-start": GUMBEL_OPTIONS
@@ -395,18 +395,12 @@ THOROUGH = {
         "play_dtype": "int8",
         "teacher": "katago",
     },
-}
-SLOW = {
     "puct-zero": EVERY_OPTION,
     "puct-full-teacher": EVERY_OPTION | {"features": "full", "teacher": True},
-    "gumbel-full": GUMBEL_OPTIONS | {"features": "full", "ko": "positional"},
+    "gumbel-full-situational": GUMBEL_OPTIONS | {"features": "full", "ko": "situational"},
     "gumbel-teacher": GUMBEL_OPTIONS
     | {"teacher": True, "teacher_symmetries": "all", "gate": 0.5, "gate_every": 2},
 }
-KILLED = [
-    pytest.param(case, id=name, marks=pytest.mark.thorough) for name, case in THOROUGH.items()
-]
-KILLED += [pytest.param(case, id=name, marks=pytest.mark.slow) for name, case in SLOW.items()]
 
 
 def given_network(folder, name, kind):
@@ -422,7 +416,8 @@ def given_network(folder, name, kind):
     return weights.save(folder / f"{name}.safetensors", params, shape, 3)
 
 
-@pytest.mark.parametrize("options", KILLED)
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", KILLED.values(), ids=KILLED)
 def test_a_kill_with_every_option_is_replayed_identically(options, tmp_path, as_here):
     """kill -9 during an iteration: what follows the last checkpoint is replayed identically."""
     kinds = {name: options[name] for name in ("teacher", "weights") if name in options}

@@ -348,6 +348,9 @@ def test_too_much_memory_is_refused_with_advice():
     copy = "a checkpoint's copy"  # of the replay and all else
     assert f"{copy} would take {parts[copy]:,} of them" in str(error.value)
     assert memory.check(plan, 10**10).startswith(f"{sum(parts.values()) / 2**20:,.1f} MiB")
+    text = memory.check(make_plan(tiny.config(features="zero")), 10**10)
+    past = 7 * 2 * 4  # earlier boards of two colours, a word each
+    assert text.endswith(f"a row of the replay is 126 bytes, {past} of them for earlier boards")
     many = make_plan(tiny.config(batch=4096, simulations=64, capacity=10**5))
     with pytest.raises(ValueError, match=r"^--batch or --simulations: a device would need"):
         memory.check(many, 10**6)

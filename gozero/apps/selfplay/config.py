@@ -9,7 +9,7 @@ from typing import Literal
 from gozero.games.registry import ALL_NAMES
 from gozero.go.coords import MAX_KOMI, MAX_SIZE, MIN_SIZE, KoRule
 from gozero.limits import MAX_VISITS, Dtype, FeaturesName
-from gozero.play.player_config import PlayerConfig, board_size
+from gozero.play.player_config import PlayerConfig, SymmetryMode, board_size, symmetries_for
 from gozero.runs.settings import Conflict, check, same_as, seed_setting, setting
 
 KIND, LOCK = "self-play", "run.lock"
@@ -74,6 +74,7 @@ class SelfPlayFlags:
         "The input planes of a network with random weights; a weights file has its own.",
         unset="compact",
     )
+    symmetries: SymmetryMode | None = same_as(PlayerConfig, "symmetries")  # noqa: RUF009 (a string)
     dtype: Dtype | None = same_as(PlayerConfig, "dtype")  # noqa: RUF009 (a string)
     simulations: int = setting(64, "Simulations for each move.", least=1, most=MAX_VISITS)
     reuse_subtree: bool = setting(
@@ -90,7 +91,9 @@ class SelfPlayFlags:
     )
 
     CONFLICTS = (
-        Conflict("weights features dtype", "!evaluator=network", "playouts use no network"),
+        Conflict(
+            "weights features symmetries dtype", "!evaluator=network", "playouts use no network"
+        ),
         Conflict(
             "komi ko suicide max_moves features", "!game=go", "other games have no such setting"
         ),
@@ -100,6 +103,11 @@ class SelfPlayFlags:
         "gozero selfplay --weights NET.safetensors --size 9 --batch 256 --out runs/second",
         "gozero selfplay --size 9 --games 64 --simulations 64 --out runs/first --resume",
     )
+
+    @property
+    def effective_symmetries(self) -> SymmetryMode:
+        """The symmetries in effect."""
+        return self.symmetries or symmetries_for(self.weights)
 
     def __post_init__(self):
         check(self)

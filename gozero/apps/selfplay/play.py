@@ -22,7 +22,7 @@ from gozero.games import registry
 from gozero.games.registry import NamedGame, named_game
 from gozero.go.rules import Rules
 from gozero.play import devices, searches, selfplay
-from gozero.play.evaluators import make_evaluator
+from gozero.play.evaluators import in_symmetries, make_evaluator
 from gozero.play.player import as_game
 from gozero.play.player_config import needs_past_boards
 from gozero.play.selfplay_config import SelfPlayConfig
@@ -116,6 +116,7 @@ def _settings(config: SelfPlayFlags, rules: Rules | NamedGame) -> tuple[SelfPlay
         config.features,
         dtype=config.dtype,
     )
+    evaluator = in_symmetries(game_rules, evaluator, config.effective_symmetries)
     game = as_game(game_rules)
     settings = SelfPlayConfig(
         game=game,

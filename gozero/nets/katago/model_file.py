@@ -43,7 +43,7 @@ from gozero.nets.katago.network import (
 from gozero.runs.arrays import MOST_BYTES, MOST_RATIO, SMALL, ContentError, as_value_error
 from gozero.runs.files import open_regular
 
-SUFFIXES = (".bin", ".bin.gz")
+SUFFIXES = (".bin", ".bin.gz", ".txt.gz")
 
 _MAX_CHANNELS = 2**14
 _MAX_BLOCKS = 512
@@ -151,7 +151,9 @@ class _Reader:
     def array(self, field: str, *shape: int) -> np.ndarray:
         match = _ARRAY.match(self.data, self.place)
         if match is None:
-            raise ContentError(f"{field}: expected an array, @BIN@ (text files are not supported)")
+            raise ContentError(
+                f"{field}: expected an array, @BIN@ (in place of a text file use its .bin.gz)"
+            )
         count = math.prod(shape)
         if 4 * count > len(self.data) - match.end():
             available = len(self.data) - match.end()
