@@ -187,7 +187,7 @@ def test_compact_and_zero_planes_of_whole_games(size, count, moves, seed):
             np.testing.assert_allclose(found, wanted, atol=1e-6, err_msg=f"{name}, {target}")
 
 
-@pytest.mark.parametrize("name", except_for(WITHIN_FULL))
+@pytest.mark.parametrize("name", except_for(WITHIN_FULL | {"full"}))
 @pytest.mark.parametrize("cut", [*(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2)), 9])
 def test_a_search_observes_what_the_game_would(name, cut):
     """The same position, its last moves in the game's past or among its ancestors in a tree."""

@@ -44,7 +44,11 @@ def inputs_of(config: NetworkConfig, count: int = 5):
         pytest.param(
             GO, {"blocks": 4, "channels": 16, "dtype": "bfloat16"}, marks=pytest.mark.thorough
         ),
-        (dataclasses.replace(GO, pool_every=0, features="zero"), {"blocks": 5, "channels": 12}),
+        pytest.param(
+            dataclasses.replace(GO, pool_every=0, features="zero"),
+            {"blocks": 5, "channels": 12},
+            marks=pytest.mark.thorough,
+        ),
         (network.of_game(connect_four_game(), blocks=2, channels=6), {"blocks": 3, "channels": 9}),
     ],
 )

@@ -215,6 +215,7 @@ def test_the_root_rules_action_is_played(monkeypatch, root_rule, played):
     assert not (lanes.states.position.to_play != 1).any()
 
 
+@pytest.mark.thorough
 def test_trees_are_reused_with_a_heuristic_whose_values_count():
     def evaluate(params, key, observations):
         evaluation = EVALUATOR.evaluate(params, key, observations)
@@ -363,6 +364,7 @@ def test_komi_needs_a_game_with_points():
         dataclasses.replace(CONFIG, komi=())
 
 
+@pytest.mark.thorough
 def test_the_root_value_may_be_the_policys():
     """With PUCT the target is the visits, so only the root's own evaluation is not in it."""
     plain = SelfPlayConfig(FOUR_GAME, batch=3, search=SearchConfig(8), stagger=0)

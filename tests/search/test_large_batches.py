@@ -35,7 +35,9 @@ def compiled(num_trees, **rules):
     return traceable(num_trees, **rules).lower(*shapes(num_trees)).compile()
 
 
-@pytest.mark.parametrize("num_trees", [1, 3641, 4096, 8192])
+@pytest.mark.parametrize(
+    "num_trees", [1, 4096, *(pytest.param(n, marks=pytest.mark.thorough) for n in (3641, 8192))]
+)
 @pytest.mark.parametrize("rules", [{}, {"select": Rave(), "amaf": Amaf()}], ids=["cached", "dense"])
 def test_every_batch_traces(num_trees, rules):
     """A chunk of nodes covers 3,640 trees at most; the batch need not be a multiple of that."""

@@ -87,7 +87,10 @@ def test_a_finished_root_is_not_searched():
     assert result.tree.size.tolist()[3:] == [1, 1]
 
 
-@pytest.mark.parametrize("final_move", ["visits", "value", "bound"])
+@pytest.mark.parametrize(
+    "final_move",
+    ["visits", *(pytest.param(x, marks=pytest.mark.thorough) for x in ("value", "bound"))],
+)
 def test_a_finished_root_plays_a_legal_action(final_move):
     """In Go after two passes, the pass: with another action a record of the game is illegal."""
     rules = gozero.Rules(size=2)
@@ -289,10 +292,18 @@ def ucb1(edges):
     [
         ({"select": lambda edges: 1 / (1 + edges.visits)}, True),  # of illegal actions too
         ({"root_select": lambda edges: -edges.visits}, True),
-        ({"root_select": lambda edges: jnp.sqrt(edges.prior) / (1 + edges.visits)}, True),
+        pytest.param(
+            {"root_select": lambda edges: jnp.sqrt(edges.prior) / (1 + edges.visits)},
+            True,
+            marks=pytest.mark.thorough,
+        ),
         ({"select": ucb1}, True),
         ({"select": lambda edges: jnp.where(edges.visits == 3, jnp.nan, edges.q)}, False),
-        ({"root_select": lambda edges: jnp.where(edges.visits == 3, jnp.nan, edges.q)}, False),
+        pytest.param(
+            {"root_select": lambda edges: jnp.where(edges.visits == 3, jnp.nan, edges.q)},
+            False,
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_any_function_of_edges_is_a_rule(rules, ok):
