@@ -18,7 +18,6 @@ from gozero.go import symmetry
 from gozero.nets import features, network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.play.evaluators import (
-    SYMMETRIES,
     make_evaluator,
     over_symmetries,
     playout_evaluator,
@@ -284,7 +283,7 @@ def test_evaluations_that_symmetries_would_lose_are_refused():
     config = SearchConfig(num_simulations=1, amaf=Amaf(), select=Rave())
     run = lambda one: gozero.search(game, one, jax.random.key(0), states, config)
     jax.eval_shape(lambda: run(with_values))
-    for average in SYMMETRIES.values():
+    for average in (over_symmetries, random_symmetry):
         with pytest.raises(ValueError, match="have `heuristic`, which symmetries would lose"):
             jax.eval_shape(functools.partial(run, average(RULES, with_values)))
         with pytest.raises(ValueError, match="inputs: a tuple is neither planes nor has `planes`"):
