@@ -31,3 +31,6 @@ Dtype = Literal["float32", "bfloat16"]
 
 KATAGO_MAX_SIZE = 19
 """The largest board of KataGo's networks."""
+
+KATAGO_SUFFIXES = (".bin", ".bin.gz", ".txt.gz")
+"""Of the names of their files; those of text are recognised, and refused when they are read."""

@@ -92,12 +92,9 @@ def in_symmetries(rules: Rules | Game, evaluator: Evaluator, symmetries: Symmetr
 
     Args and Raises: as `over_symmetries`; `symmetries` is "one", "random" or "all".
     """
-    match symmetries:
-        case "random":
-            return random_symmetry(rules, evaluator)
-        case "all":
-            return over_symmetries(rules, evaluator)
-    return evaluator
+    if symmetries == "one":
+        return evaluator
+    return {"random": random_symmetry, "all": over_symmetries}[symmetries](rules, evaluator)
 
 
 def _image_of(rules: Rules | Game) -> tuple[Callable, int]:

@@ -9,7 +9,15 @@ import functools
 import pathlib
 from typing import Literal, get_args
 
-from gozero.limits import KATAGO_MAX_SIZE, MAX_VISITS, MOST_VISITS, AmafPlays, Dtype, FinalMove
+from gozero.limits import (
+    KATAGO_MAX_SIZE,
+    KATAGO_SUFFIXES,
+    MAX_VISITS,
+    MOST_VISITS,
+    AmafPlays,
+    Dtype,
+    FinalMove,
+)
 from gozero.runs import settings
 from gozero.runs.settings import Conflict, flag_of, setting
 
@@ -604,7 +612,7 @@ def symmetries_for(weights: pathlib.Path | None) -> SymmetryMode:
 
 def is_katago_network(weights: pathlib.Path | None) -> bool:
     """Whether weights are a KataGo network, by the file's name; here because it needs no JAX."""
-    return weights is not None and str(weights).endswith((".bin", ".bin.gz", ".txt.gz"))
+    return weights is not None and str(weights).endswith(KATAGO_SUFFIXES)
 
 
 @functools.lru_cache(maxsize=64)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gozero.limits import KATAGO_SUFFIXES
 from gozero.nets.katago.network import (
     NEWEST,
     OLDEST,
@@ -43,8 +44,6 @@ from gozero.nets.katago.network import (
 from gozero.runs.arrays import MOST_BYTES, MOST_RATIO, SMALL, ContentError, as_value_error
 from gozero.runs.files import open_regular
 
-SUFFIXES = (".bin", ".bin.gz", ".txt.gz")
-
 _MAX_CHANNELS = 2**14
 _MAX_BLOCKS = 512
 _MAX_DEPTH = 4
@@ -65,7 +64,7 @@ class KataGoModel(NamedTuple):
 
 def is_model_file(path: pathlib.Path | str) -> bool:
     """Whether the file's name is that of a KataGo model."""
-    return str(path).endswith(SUFFIXES)
+    return str(path).endswith(KATAGO_SUFFIXES)
 
 
 def read(path: pathlib.Path | str) -> KataGoModel:
