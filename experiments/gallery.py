@@ -29,7 +29,7 @@ ENTRIES = {
     ),
     "against_gnugo": GalleryEntry(
         "UCT, MC-RAVE and heuristic MC-RAVE against GNU Go 3.8, as in Gelly & Silver (2011)",
-        "some hours",
+        "19 hours",
     ),
     "array_tree": GalleryEntry(
         "one search tree as Python objects, as NumPy arrays and in JAX: time and memory",

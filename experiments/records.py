@@ -148,9 +148,22 @@ def resigned(*paths: pathlib.Path) -> str:
     return f"{count:,} of the {len(games):,} games"
 
 
+def with_draws_as_whites_wins(path: pathlib.Path) -> str:
+    """The player's score in the games of a match, if White had half a point more of komi."""
+    games = [json.loads(line) for line in path.read_text().splitlines()]
+    points = [
+        game["points"] if game["points"] in (0, 1) else float(game["black"] == "opponent")
+        for game in games
+    ]
+    return f"{sum(points) / len(points):.1%}"
+
+
 KINDS = {
     kind.__name__: kind
-    for kind in (points, grid, matches, columns, paper_figures, by_colour, resigned)
+    for kind in (
+        *(points, grid, matches, columns, paper_figures),
+        *(by_colour, resigned, with_draws_as_whites_wins),
+    )
 }
 
 

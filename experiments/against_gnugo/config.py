@@ -129,6 +129,18 @@ MATCHES = {
     )
     for name, flags in _DEVIATIONS.items()
 }
+MATCHES |= {
+    f"literal-{name}": Match(
+        dataclasses.replace(player, **flags), 100, opponent=_our_side(**_PLAIN), openings=4
+    )
+    for name, player, flags in (
+        ("but-visits", _LITERAL, {"final_move": "visits"}),
+        ("eval-3000", _our_side(**_PLAIN), {"final_move": "eval"}),
+    )
+}
+MATCHES["uct-literal"] = Match(
+    Side(**settings_of("literal-uct", 9), resign=-0.95), 400, paper="24%"
+)
 
 MATCHES |= {
     f"form-{name}": Match(
@@ -224,11 +236,14 @@ MATCHES |= {
     for k in (10, 30, 100, 1000, 10_000)
 }
 MATCHES |= {
-    f"rave-per-action-k-{k}": Match(
-        _our_side(leaves=1, playouts="mogo", rave_bias=None, rave_k=float(k), rave_per_action=True),
+    f"rave-{form}k-{k}": Match(
+        _our_side(
+            leaves=1, playouts="mogo", rave_bias=None, rave_k=float(k), rave_per_action=bool(form)
+        ),
         100,
         paper="50-60%",
     )
+    for form in ("", "per-action-")
     for k in (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 }
 MATCHES |= {
@@ -247,14 +262,14 @@ MATCHES |= {
 }
 MATCHES |= BY_TIME | LARGE | LARGE_EXPERTS | VERSION
 """The matches by name. Two of our players meet in `playouts` (MoGo's against uniform ones), in
-`literal` (the paper's algorithm as printed, against our default), in `literal-*` (one part
-of it), `form-*` (another form of a part), `small-k*`, `per-action-k-*` (Eq. 19 by the action's own
-visits), and `as-uct-k-*` (MC-RAVE with UCT's exploration and value of untried actions, against
-UCT); `rave-per-action-k-*` are points of Figure 5, with Eq. 19 by the action's own visits and
-otherwise as `rave-1-leaf`; `*-1-leaf` evaluate one leaf a step, as the paper's search does, where
-the matches without this ending evaluate two; those named by a board are `LARGE` and
-`LARGE_EXPERTS`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10, the opponent in
-`VERSION`.
+`literal` (the paper's algorithm as printed, against our default), in `literal-*` (one part of it),
+`form-*` (another form of a part), `small-k*`, `per-action-k-*` (Eq. 19 by the action's own visits),
+and `as-uct-k-*` (MC-RAVE with UCT's exploration and value of untried actions, against UCT);
+`rave-k-*` and `rave-per-action-k-*` are points of Figure 5, with Eq. 19 as printed and by the
+action's own visits, and otherwise as `rave-1-leaf`; `*-1-leaf` evaluate one leaf a step, as the
+paper's search does, where the matches without this ending evaluate two; those named by a board are
+`LARGE` and `LARGE_EXPERTS`. The paper is Gelly & Silver (2011), who used GNU Go 3.7.10, the
+opponent in `VERSION`.
 """
 
 

@@ -29,14 +29,15 @@ class PlayersConfig:
 
 def run(config: PlayersConfig) -> int:
     """Print a line for each player and one for each of its matches."""
+    names = typing.get_args(players.PlayerName)
+    width = 2 + max(map(len, names))
     lines = []
-    for name in typing.get_args(players.PlayerName):
+    for name in names:
         description = PlayerConfig(**players.settings_of(name, config.size)).text
-        lines.append(f"{name:8}{description}{' (the default)' * (name == players.DEFAULT)}")
+        lines.append(f"{name:{width}}{description}{' (the default)' * (name == players.DEFAULT)}")
         rows = [row for row in players.MEASURED if (row.player, row.size) == (name, config.size)]
-        lines += [" " * 8 + _match_text(row) for row in rows] or [
-            " " * 8 + "not measured on this board"
-        ]
+        of_matches = [_match_text(row) for row in rows] or ["not measured on this board"]
+        lines += [" " * width + text for text in of_matches]
     runtime.print_result("\n".join(lines))
     return 0
 

@@ -301,14 +301,15 @@ class PlayerConfig:
     heuristic_visits: int = setting(
         0,
         "C: the weight of the heuristic's values, in simulations through a move. Together with "
-        f"--simulations at most {MAX_VISITS}.",
+        f"--simulations at most {MAX_VISITS}, unless --simulations exceeds that alone.",
         least=0,
         most="visits_left",
     )
     heuristic_amaf_visits: int | None = setting(
         None,
         "M: the weight of the heuristic's values, in all-moves-as-first simulations. Together with "
-        f"--simulations and --heuristic-good-visits at most {MAX_VISITS}.",
+        f"--simulations and --heuristic-good-visits at most {MAX_VISITS}, unless --simulations "
+        "exceeds that alone.",
         least=0,
         most="amaf_visits_left",
         unset=f"{AMAF_VISITS} with --search rave",

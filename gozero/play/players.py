@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any, Literal, NamedTuple
 
-PlayerName = Literal["strong", "fast", "rave", "uct", "literal", "random"]
+PlayerName = Literal["strong", "fast", "rave", "uct", "literal", "literal-uct", "random"]
 
 DEFAULT: PlayerName = "strong"
 NETWORKS = {
@@ -52,6 +52,7 @@ def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
         rules as heuristic for new nodes, and from 10x10 to 13x13 an expert bias. fast: MC-RAVE with
         a seventh of the simulations. rave, uct: after the searches of Gelly & Silver (2011).
         literal: the paper's Algorithm 2 as printed, but that a playout's passes are not credited.
+        literal-uct: its Algorithm 1 as printed, with MoGo's playouts.
         random: any play that does not fill an own eye.
       size: points on a side.
     """
@@ -76,6 +77,14 @@ def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
             "first_action": True,
             "rave_colours": "same",
             "rave_legal": True,
+            "final_move": "eval",
+        },
+        "literal-uct": {
+            "search": "uct",
+            "simulations": 3000,
+            "playouts": "mogo",
+            "exploration": 0.25,
+            "first_action": True,
             "final_move": "eval",
         },
         "random": {"search": "random"},

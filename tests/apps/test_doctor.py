@@ -56,9 +56,9 @@ def test_doctor_reports_the_time_of_a_move(capsys):
 def test_players(capsys):
     assert cli.main(["players"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "strong  network katago 200 (the default)"
+    assert lines[0] == "strong       network katago 200 (the default)"
     assert lines[1].strip().startswith("93.0% [90.1%, 95.1%] of 400 games against GNU Go 3.8, 0.12")
-    assert lines[-2:] == ["random  random moves", "        not measured on this board"]
+    assert lines[-2:] == ["random       random moves", " " * 13 + "not measured on this board"]
 
 
 @pytest.mark.parametrize("command", [["gtp", "--selftest"], ["warmup"]])

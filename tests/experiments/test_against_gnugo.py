@@ -28,6 +28,7 @@ SMALL_K = (
     *("", "-first-action", "-per-action", "-exploration", "-exploration-0.25", "-reuse"),
     *("-initial-0.5", "-initial-0.6", "-initial-1.1", "-grandfather", "-uct"),
 )
+PARTS = "first-action", "same-colour", "legal", "eval"
 FORMS = (
     *("ancestor", "learnt-bias", "mean-amaf", "mean-mixture", "plain-bonus", "even-game"),
     *("truncated", "pruned", "max", "mix", "tuned", "exploration-0.1", "exploration-0.5"),
@@ -49,13 +50,18 @@ ASKED = {  # match: simulations, games, required bounds, target
     "literal-same-colour": (1000, 100, None, None),
     "literal-legal": (1000, 100, None, None),
     "literal-eval": (1000, 100, None, None),
+    "literal-but-visits": (3000, 100, None, None),
+    "literal-eval-3000": (3000, 100, None, None),
+    "uct-literal": (3000, 400, None, None),
 } | {f"form-{what}": (1000, 100, None, None) for what in FORMS}
 ONE_LEAF = "rave", "heuristic", "heuristic-10000", "taught-experts", "taught-experts-10000"
 ASKED |= {f"{name}-1-leaf": ASKED[name] for name in ONE_LEAF}
 ASKED |= {f"small-k{what}": (3000, 40, None, None) for what in SMALL_K}
 ASKED |= {f"per-action-k-{k}": (3000, 100, None, None) for k in (10, 30, 100, 1000, 10_000)}
 FIGURE_5 = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
-ASKED |= {f"rave-per-action-k-{k}": (3000, 100, None, None) for k in FIGURE_5}
+ASKED |= {
+    f"rave-{form}k-{k}": (3000, 100, None, None) for form in ("", "per-action-") for k in FIGURE_5
+}
 ASKED |= {f"as-uct-k-{k}": (1000, 100, None, None) for k in (1, 10, 100, 1000)}
 GNUGOS = [name for name, (_, _, must, _) in ASKED.items() if must and name != "playouts"]
 
@@ -147,13 +153,25 @@ def test_only_the_version_of_gnugo_differs(name):
     assert name not in config.only  # apt-get has no such program
 
 
+def differences(one, other):
+    one, other = dataclasses.asdict(one), dataclasses.asdict(other)
+    return {key: one[key] for key in one if one[key] != other[key]}
+
+
+def test_the_final_move_of_the_letter_with_its_simulations():
+    literal, default = MATCHES["literal"].player, MATCHES["literal"].opponent
+    but, alone = MATCHES["literal-but-visits"], MATCHES["literal-eval-3000"]
+    assert differences(but.player, literal) == {"final_move": "visits"}
+    assert differences(alone.player, default) == {"final_move": "eval"}
+    assert but.opponent == alone.opponent == default
+
+
 def test_the_letter_and_its_parts():
     config = AgainstGnugoConfig()
     whole, parts = {}, {}
-    for name in (name for name in ASKED if name.startswith("literal")):
+    for name in ("literal", *(f"literal-{part}" for part in PARTS)):
         match = config.match(name)
-        ours, theirs = dataclasses.asdict(match.player), dataclasses.asdict(match.opponent)
-        differ = {key: ours[key] for key in ours if ours[key] != theirs[key]}
+        differ = differences(match.player, match.opponent)
         if name == "literal":
             whole = differ
         else:

@@ -59,10 +59,14 @@ def test_two_rows_for_a_figure_are_an_error(tmp_path, monkeypatch):
 
 def test_figures_without_a_record_are_those_known_to_be_unplayed():
     unplayed = {one.command for one in papers.GELLY_SILVER if "not played" in papers._line(one)}
-    assert unplayed == {"against_gnugo.run --only heuristic-10-minutes"}
+    matches = {f"rave-k-{k}" for k in (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)}
+    matches |= {f"rave-per-action-k-{k}" for k in (3, 10, 10_000)}
+    matches |= {"uct-literal", "uct-3.7.10", "heuristic-10000-1-leaf", "heuristic-10000-3.7.10"}
+    matches |= {"heuristic-10-minutes"}
+    assert unplayed == {f"against_gnugo.run --only {name}" for name in matches}
 
 
-@pytest.mark.parametrize("figure", papers.GELLY_SILVER, ids=lambda figure: figure.what)
+@pytest.mark.parametrize("figure", papers.GELLY_SILVER, ids=lambda figure: figure.command)
 def test_commands_parse(figure):
     program, *argv = shlex.split(figure.command)
     module = importlib.import_module(f"experiments.{program.removesuffix('.run')}.config")

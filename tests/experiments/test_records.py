@@ -113,6 +113,18 @@ def test_numbers_in_a_sentence_are_generated(tmp_path):
     assert records.regenerated(page) == right.replace("\n44", " 44")
 
 
+def test_draws_as_whites_wins_by_hand(tmp_path):
+    path = tmp_path / "results.jsonl"
+    games = [("player", 1.0), ("player", 0.5), ("opponent", 0.5), ("opponent", 0.0)]
+    lines = [json.dumps({"black": black, "points": points}) for black, points in games]
+    path.write_text("\n".join(lines) + "\n")
+    assert records.with_draws_as_whites_wins(path) == "50.0%"
+    path.write_text("\n".join(lines[2:]) + "\n")
+    assert records.with_draws_as_whites_wins(path) == "50.0%"
+    path.write_text("\n".join(lines[1:2]) + "\n")
+    assert records.with_draws_as_whites_wins(path) == "0.0%"
+
+
 def test_resigned_games_by_hand(tmp_path):
     path = tmp_path / "results.jsonl"
     games = [("resign", 0.0), ("resign", 1.0), ("score", 0.0)]

@@ -51,6 +51,24 @@ def test_chance_is_not_bias():
 
 
 @pytest.mark.thorough
+def test_a_known_bias_is_found():
+    """Action a wins with probability 0.7, 0.5 or 0.3, and every playout plays all three: their
+    all-moves-as-first values are 0.5, so b^2 = (0.2^2 + 0 + 0.2^2) / 3."""
+    chances = jnp.array([0.7, 0.5, 0.3])
+    last = game()._replace(play=lambda state, action: (state // A + 1) * A + action)
+
+    def biased(params, key, states):
+        lost = jax.random.bernoulli(key, chances[states % A])  # by the player to move at the leaf
+        played = jnp.ones((*states.shape, 2, A), bool)
+        return Evaluation(jnp.zeros((*states.shape, A)), jnp.where(lost, -1.0, 1.0), played)
+
+    search = SearchConfig(400, select=Rave(AmafOnly(), c=1.0), amaf=Amaf(), max_depth=1)
+    measured = bias.measure(last, Evaluator(biased), search, games=8, moves=2, least=30)
+    assert measured.actions == 8 * 2 * A
+    assert measured.bias == pytest.approx((0.08 / 3) ** 0.5, abs=0.025)
+
+
+@pytest.mark.thorough
 def test_the_flag_measures_it_once_for_a_board(monkeypatch, capsys):
     monkeypatch.setattr(bias, "SIMULATIONS", 64)
     monkeypatch.setattr(bias.measure, "__defaults__", (2, 2, 5, 0))

@@ -45,6 +45,7 @@ from gozero.td import weights as shape_weights
 from tests.nets import katago_files
 
 RULES = Rules(3)
+ABOUT_LITERAL = {"evaluator": "playout", "policy": "mogo", "first_action": True}
 
 
 @pytest.mark.parametrize(
@@ -144,8 +145,15 @@ def test_forms_of_the_paper():
     assert (setup.search.final_move, setup.prior_counts) == ("eval", False)
     assert setup.evaluator.about["max_moves"] == 60
     literal = make_setup(RULES, PlayerConfig(**players.settings_of("literal", 9)))
+    assert literal.search == SearchConfig(
+        3000, select=Rave(MinimumMse(0.01)), amaf=Amaf("same", legal_only=True), final_move="eval"
+    )
     assert literal.prior_counts
-    assert literal.evaluator.about["first_action"]
+    assert literal.evaluator.about == ABOUT_LITERAL
+    uct = make_setup(RULES, PlayerConfig(**players.settings_of("literal-uct", 9)))
+    assert uct.search == SearchConfig(3000, select=Ucb1(0.25), final_move="eval")
+    assert uct.prior_counts
+    assert uct.evaluator.about == ABOUT_LITERAL
     points = RULES.num_points
     backups = [None, max_backup, MixBackup(2.0 * points)]
     for name, backup in zip(("mean", "max", "mix"), backups, strict=True):

@@ -110,7 +110,7 @@ def grown():
     return first, on, random_tree.Plain(evaluate)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_carries_match_the_plain_search(grown):
     """Trees that already have the visits of a long search, with sums just within an i32."""
     first, on, plain = grown
@@ -163,10 +163,8 @@ PRUNED = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=[pytest.mark.slow] * (x != "rave")) for x in PRUNED]
-)
 @pytest.mark.thorough
+@pytest.mark.parametrize("name", PRUNED)
 def test_a_pruned_search_equals_the_plain_one(name):
     select, rule, options = PRUNED[name]
     config = SearchConfig(240, capacity=41, prune=True, max_depth=9, select=select, **options)
@@ -213,8 +211,8 @@ PAST_LIMIT = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PAST_LIMIT)
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["pruned", pytest.param("gumbel", marks=pytest.mark.slow)])
 def test_a_search_past_the_limit_equals_the_plain_one(name):
     """140,000 simulations, all won by one player: the sum exceeds an i32."""
 

@@ -190,7 +190,7 @@ def test_flags_of_another_search_select_no_named_player():
     [
         (
             ["--player", "weak"],
-            "--player weak: expected one of strong, fast, rave, uct, literal, random",
+            "--player weak: expected one of strong, fast, rave, uct, literal, literal-uct, random",
         ),
         (["--player", "uct", "--weights", "x"], "--weights x: only with --evaluator network"),
         (

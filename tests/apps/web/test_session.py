@@ -219,7 +219,8 @@ def test_a_reconnect_receives_the_whole_state(board):
     messages = board.request("hello")
     assert [m["tell"] for m in messages] == ["hello", "game", "analysis", "at"]
     assert messages[0]["started"]
-    assert messages[0]["players"] == ["strong", "fast", "rave", "uct", "literal", "random"]
+    names = "strong", "fast", "rave", "uct", "literal", "literal-uct", "random"
+    assert messages[0]["players"] == list(names)
     board.request("analyse", on=False)
 
 
