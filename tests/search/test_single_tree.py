@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gozero.compile import stages
+from gozero.compile import mode, stages
+from gozero.games.connect_four import connect_four_game
 from gozero.games.go import go_game
+from gozero.games.rollouts import rollout_evaluator
 from gozero.go.rules import Rules, init
 from gozero.play.player_config import PlayerConfig
 from gozero.play.setups import make_setup
 from gozero.search.config import Amaf, SearchConfig
+from gozero.search.prior_counts import with_heuristic
 from gozero.search.rules.puct import Puct
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
@@ -89,3 +95,27 @@ def test_a_step_with_playouts_is_one_kernel(ko, flags, monkeypatch):
     assert kernels == 1  # the whole step; else the descent and the backup have one each
     assert kernels_without == 0
     jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+@pytest.mark.parametrize("heuristic", [False, pytest.param(True, marks=pytest.mark.thorough)])
+def test_a_new_tree_with_rows_of_actions_compiles(heuristic, monkeypatch):
+    """XLA aborted the process: the array of visits of a single new tree is a constant."""
+    game = connect_four_game(4, 4)
+    evaluator, config = rollout_evaluator(game, first_plays=True), SearchConfig(8)
+    config = dataclasses.replace(config, select=evaluator.select, amaf=Amaf())
+    if heuristic:
+        even = lambda params, key, observed: jnp.zeros((1, game.num_actions))
+        evaluate = with_heuristic(evaluator.evaluate, even, amaf_visits=5)
+        evaluator = evaluator._replace(evaluate=evaluate)
+    states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 1))
+
+    def run():
+        run = lambda states, key: search(game, evaluator, key, states, config).tree
+        return jax.jit(run)(states, jax.random.key(1))
+
+    found = run()
+    monkeypatch.setenv(mode.VARIABLE, "plain")
+    expected = run()
+    assert found.visits[0] == 9
+    for name in ("visits", "value_sum", "next", "amaf"):
+        chex.assert_trees_all_equal(getattr(found, name), getattr(expected, name))
