@@ -71,8 +71,8 @@ def check(name: str, size: int | None = None) -> str:
     Raises:
       ValueError: an unknown name, or a size for a game that has only one.
     """
-    kind, _, of_pgx = name.partition(":")
-    if kind not in _MAKERS or (kind == "pgx") != bool(of_pgx):
+    kind, colon, of_pgx = name.partition(":")
+    if kind not in _MAKERS or (kind == "pgx") != bool(of_pgx) or (colon and not of_pgx):
         raise ValueError(f"game: {name!r} is not one of {', '.join(NAMES)}, pgx:NAME")
     if kind in ("connect4", "pgx") and size is not None:
         raise ValueError(f"size: {name} comes in one size; leave it out")

@@ -149,7 +149,7 @@ def memory(config: SelfPlayConfig) -> Memory:
     """The memory of the trees of the largest search, computed without allocating them."""
     states = jax.eval_shape(lambda: start(config, 0)).states
     sizes = [
-        search_memory(config.game, states, settings, config.reuse_subtree)
+        search_memory(config.game, states, settings, config.reuse_subtree, config.prior_counts)
         for settings in config.searches
     ]
     return max(sizes, key=lambda size: size.total)

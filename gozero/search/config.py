@@ -523,6 +523,11 @@ class SearchConfig:
         return self._visits_left(MOST_VISITS if self.wide else self._max_visits)
 
     @property
+    def counts_left(self) -> int:
+        """The most visits of each kind that a heuristic may count for at an action."""
+        return self.most_simulations - self.num_simulations
+
+    @property
     def wide(self) -> bool:
         """Whether value sums are `values.Wide`, because an i32 might overflow.
 

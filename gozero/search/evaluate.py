@@ -61,8 +61,9 @@ def evaluate_positions(
     contexts,
     positions,
     ancestors: Ancestors,
+    counts_left: int,
 ) -> Evaluated:
-    """Legality, result and evaluation of B positions."""
+    """Legality, result and evaluation of B positions; see `SearchConfig.counts_left`."""
     if isinstance(evaluator, ExternalEvaluator):
         rules_result, evaluation = evaluator.evaluate(key, contexts, positions, ancestors)
         check_evaluation(evaluation, rules_result.legal.shape)
@@ -72,7 +73,7 @@ def evaluate_positions(
         check_evaluation(evaluation, rules_result.legal.shape)
         if evaluation.positions is not None:
             rules_result = apply_rules(game, contexts, evaluation.positions, ancestors)
-    return combined_evaluation(rules_result, evaluation)
+    return combined_evaluation(rules_result, evaluation, counts_left)
 
 
 def with_utility(
@@ -110,16 +111,18 @@ def evaluation_of(
     return evaluator.evaluate(evaluator.params, key, observations)
 
 
-def combined_evaluation(rules_result: RulesResult, evaluation: Evaluation) -> Evaluated:
-    """Combine the rules and the evaluation of B positions."""
+def combined_evaluation(
+    rules_result: RulesResult, evaluation: Evaluation, counts_left: int = 0
+) -> Evaluated:
+    """Combine the rules and the evaluation of B positions; see `SearchConfig.counts_left`."""
     legal, over, exact, points = rules_result
     prior, value, ok = jax.vmap(checked)(legal, evaluation)
     heuristic = evaluation.heuristic
     if heuristic is not None:
-        heuristic, is_sound = _checked_heuristic(heuristic, legal)
+        heuristic, is_sound = _checked_heuristic(heuristic, legal, counts_left)
         ok &= is_sound
     value = values.to_fixed(jnp.where(over, exact, value))
-    ok = over | (ok & legal.any(axis=1))
+    ok = jnp.where(over, jnp.abs(exact) <= _MOST_VALUE, ok & legal.any(axis=1))
     proven = proofs.of_result(over, exact)
     expected = evaluation.score
     if expected is not None and points is not None:
@@ -189,8 +192,11 @@ def _check_heuristic(heuristic: Heuristic, shape: tuple[int, ...]) -> None:
             )
 
 
-def _checked_heuristic(heuristic: Heuristic, legal: jax.Array) -> tuple[Heuristic, jax.Array]:
-    """(the heuristic, with 0 for non-finite values; bool[B]: those that count are in [-1, 1])."""
+def _checked_heuristic(
+    heuristic: Heuristic, legal: jax.Array, counts_left: int
+) -> tuple[Heuristic, jax.Array]:
+    """(the heuristic, with 0 for non-finite values and counts clipped to 0..`counts_left`;
+    bool[B]: no count was clipped, and values that count are in [-1, 1])."""
     ok = jnp.ones(legal.shape[0], bool)
     pairs = ("value", "visits"), ("amaf_value", "amaf_visits")
     for name, count_name in pairs:
@@ -198,8 +204,11 @@ def _checked_heuristic(heuristic: Heuristic, legal: jax.Array) -> tuple[Heuristi
         if value is None or count is None:
             continue
         is_sound = jnp.abs(value) <= _MOST_VALUE  # False for a nan
-        ok &= jnp.all(is_sound | ~legal | (count == 0), axis=1)
-        heuristic = heuristic._replace(**{name: jnp.where(jnp.isfinite(value), value, 0.0)})
+        clipped = jnp.clip(count, 0, counts_left)
+        is_sound = (is_sound | (count == 0)) & (clipped == count)
+        ok &= jnp.all(is_sound | ~legal, axis=1)
+        value = jnp.where(jnp.isfinite(value), value, 0.0)
+        heuristic = heuristic._replace(**{name: value, count_name: clipped})
     return heuristic, ok
 
 

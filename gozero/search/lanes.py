@@ -168,7 +168,9 @@ def simulate(
     ancestors, parents = _read_ancestors(game, tree, lane_tree, leaf.path, config)
     positions = positions_to_evaluate(game, parents, leaf)
     ancestors = ancestors._replace(length=end.length + leaf.grows)
-    evaluated = evaluate_positions(game, evaluator, key, contexts, positions, ancestors)
+    evaluated = evaluate_positions(
+        game, evaluator, key, contexts, positions, ancestors, config.counts_left
+    )
     if evaluated.positions is not None:
         positions = evaluated.positions
 

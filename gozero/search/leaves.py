@@ -57,8 +57,9 @@ def simulate(
     first_rows = repeated(tree.row(0))
     ancestors, positions = expand.read_ancestors(game, tree, paths, config, first_rows)
     row = first_rows + paths.end
+    contexts = jax.tree.map(repeated, contexts)
     evaluated = evaluate_positions(
-        game, evaluator, key, jax.tree.map(repeated, contexts), positions, ancestors
+        game, evaluator, key, contexts, positions, ancestors, config.counts_left
     )
     utility, center = config.score_utility, jax.tree.map(repeated, draws.score_center)
     evaluated = with_utility(evaluated, utility, center, ancestors.length)

@@ -52,7 +52,9 @@ def evaluate_roots(
     ancestors = Ancestors(stacked, jnp.zeros(num_trees, jnp.int32))
     if not isinstance(evaluator, ExternalEvaluator):
         evaluator = evaluator._replace(evaluate=mode.fast_compile()(evaluator.evaluate))
-    evaluated = evaluate_positions(game, evaluator, key, contexts, roots, ancestors)
+    evaluated = evaluate_positions(
+        game, evaluator, key, contexts, roots, ancestors, config.counts_left
+    )
     prior = evaluated.prior
     if config.root_temperature != 1:
         prior = jax.vmap(soften, in_axes=(0, None))(prior, config.root_temperature)

@@ -53,7 +53,8 @@ class SearchResult(NamedTuple):
     value: jax.Array  # f32[B]: mean of the root's evaluation and all simulations; the operator's
     # value with `SearchConfig.backup`, and exact where the root is proven (`SearchConfig.prove`)
     ok: jax.Array  # bool[B]: every evaluation was finite, with values within [-1, 1] (also those of
-    # a heuristic, where they count), every unfinished position had a legal action,
+    # a heuristic, where they count, and results of finished games), a heuristic's counts were in
+    # range (`SearchConfig.counts_left`), every unfinished position had a legal action,
     # a tree given to continue from had the game's own root, and the scores that a plain function
     # as a rule gives the root's legal actions are numbers
     tree: Any  # a `Tree` of B trees; of B K with `SearchConfig.ensemble`, those of one game next to
@@ -179,6 +180,8 @@ def begin(
     evaluated = root.evaluate_roots(
         history, evaluator, root_key, group.own_key(noise_key), contexts, roots, config
     )
+    if evaluated.positions is not None:
+        roots = evaluated.positions
     evaluated, draws = _with_utility(evaluated, draws, config)
     ok, heuristic = evaluated.ok, evaluated.heuristic
     has_visits = heuristic is not None and heuristic.visits is not None
@@ -352,7 +355,9 @@ def simulate(
 
     leaf = _as_kernel(find, config, tree, tree, draws.tie_seeds)
     ancestors, positions = expand.new_positions(game, tree, leaf, config)
-    evaluated = evaluate_positions(game, evaluator, key, contexts, positions, ancestors)
+    evaluated = evaluate_positions(
+        game, evaluator, key, contexts, positions, ancestors, config.counts_left
+    )
     center, plies = draws.score_center, ancestors.length
     evaluated = with_utility(evaluated, config.score_utility, center, plies)
     grown = _as_kernel(add, config, tree, (tree, leaf), positions, evaluated, draws)

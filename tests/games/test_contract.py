@@ -94,6 +94,7 @@ def test_games_by_name():
     [
         ("chess", None, r"^game: 'chess' is not one of go, connect4, hex, pgx:NAME"),
         ("pgx", None, r"^game: 'pgx' is not one of"),
+        ("hex:", 5, r"^game: 'hex:' is not one of"),
         ("go:9", None, r"^game: 'go:9' is not one of"),
         ("connect4", 7, r"^size: connect4 comes in one size"),
         ("hex", 14, r"^size: 14 is not from 3 to 13"),

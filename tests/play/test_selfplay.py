@@ -178,6 +178,16 @@ def test_trees_are_reused_and_memory_stays_flat():
     assert memory.total == 3 * memory.tree
 
 
+def test_the_memory_counts_a_heuristics_counts():
+    config = dataclasses.replace(
+        CONFIG, search=CONFIG.search.for_reuse, reuse_subtree=True, prior_counts=True
+    )
+    tree = jax.eval_shape(lambda: selfplay.start(config, 0)).tree
+    assert tree.prior_counts is not None
+    sizes = (x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+    assert selfplay.memory(config).tree == sum(sizes)
+
+
 def a_search_that_finds(best_by_visits, best_by_target, action):
     """A fake `search`: all is legal; `best_by_visits` has most visits, `best_by_target` the largest
     policy target, and `action` is to be played."""

@@ -14,10 +14,18 @@ import pytest
 
 import gozero
 from gozero.compile import mode
-from gozero.search import root
+from gozero.limits import MAX_VISITS
+from gozero.search import reuse, root
 from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
-from gozero.search.game import Evaluation, Evaluator, Heuristic, history_of
+from gozero.search.game import (
+    Evaluation,
+    Evaluator,
+    Game,
+    Heuristic,
+    history_of,
+    positions_of,
+)
 from gozero.search.rules.rave import Rave
 from gozero.search.search import search
 from tests.search import tictactoe
@@ -428,10 +436,72 @@ def search_of(value, logits, belief, count):
         ({"belief": -1.5, "count": 3}, False),
         ({"belief": np.nan, "count": 3}, False),
         ({"belief": np.nan, "count": 0}, True),
+        ({"belief": 1.0, "count": MAX_VISITS - 4}, True),
+        (
+            {"belief": 1.0, "count": MAX_VISITS - 3},
+            False,
+        ),  # with 4 simulations a sum would overflow
+        ({"belief": 1.0, "count": -1}, False),
     ],
 )
 def test_a_number_out_of_range_is_not_ok(wrong, ok):
     result = search_of(**{"value": 0.0, "logits": 0.0, "belief": 0.0, "count": 0} | wrong)
+    assert result.ok.tolist() == [ok]
+    assert np.isfinite(np.asarray(result.value)).all()
+
+
+class Tagged(NamedTuple):
+    ply: jax.Array
+    tag: jax.Array  # 1 once it has been evaluated
+    parent_tag: jax.Array  # of the position that it was played from
+
+
+def tagged_game(outcome=0.0):
+    """Two actions, over after three plies; the game's results are `outcome`."""
+    return Game(
+        num_actions=2,
+        init=lambda key: Tagged(jnp.int32(0), jnp.int32(0), jnp.int32(1)),
+        play=lambda state, action: Tagged(state.ply + 1, jnp.int32(0), state.tag),
+        legal=lambda state: jnp.ones(2, bool),
+        outcome=lambda state: (state.ply >= 3, jnp.float32(outcome)),
+        observe=lambda state: state,
+        max_moves=3,
+    )
+
+
+def tag(params, key, observed):
+    count = observed.ply.size
+    seen = observed._replace(tag=jnp.ones(count, jnp.int32))
+    return Evaluation(jnp.zeros((count, 2)), jnp.zeros(count), positions=seen)
+
+
+def test_nodes_store_the_positions_that_the_evaluator_returns():
+    """The roots too, in a new tree and in one that is searched again."""
+    game, config = tagged_game(), SearchConfig(9).for_reuse
+    states = jax.vmap(game.init)(jnp.arange(2))
+    empty = reuse.empty(positions_of(game, states), 2, config)
+
+    @jax.jit
+    def run(tree, key):
+        return search(game, Evaluator(tag), key, states, config, tree)
+
+    first = run(empty, jax.random.key(0))
+    for result in (first, run(first.tree, jax.random.key(1))):
+        assert result.ok.all()
+        nodes = result.tree.row(0)[:, None] + np.arange(result.tree.size.min())[None]
+        stored = trees.read_positions(result.tree, nodes)
+        assert stored.tag.all()
+        assert stored.parent_tag.all()
+    assert first.tree.visits[first.tree.row(0)].tolist() == [10, 10]
+    assert result.tree.visits[result.tree.row(0)].tolist() == [19, 19]
+
+
+@pytest.mark.parametrize(("outcome", "ok"), [(-1.0, True), (np.nan, False), (-5.0, False)])
+def test_a_result_out_of_range_is_not_ok(outcome, ok):
+    game = tagged_game(outcome)
+    states = jax.vmap(game.init)(jnp.arange(1))
+    run = lambda: search(game, Evaluator(tag), jax.random.key(0), states, SearchConfig(20))
+    result = jax.jit(run)()
     assert result.ok.tolist() == [ok]
     assert np.isfinite(np.asarray(result.value)).all()
 
