@@ -186,6 +186,8 @@ def play_games(
       start: maps game numbers i32[P] to the states [P] from which the players begin.
       progress: called at each ply with the number of plies and of games that are not over.
     """
+    if len(todo) == 0:
+        return iter(())
     return _Match(game, players, key, todo, begins, lanes, start).play(progress)
 
 
@@ -361,7 +363,7 @@ def advance(
     action = jnp.where(is_legal & ~ended, chosen, fallback)
     after = jax.vmap(game.play)(states, action)
     played = jnp.where(ended, NO_ACTION, action)
-    ok = lanes.ok & (was_over | (choice.ok & is_legal))
+    ok = lanes.ok & (was_over | (choice.ok & (is_legal | ended)))
     lanes = MatchLanes(after, jnp.stack([lanes.recent[1], played]), ok, resigned)
     return lanes, played, _over(game, lanes)
 

@@ -131,7 +131,8 @@ class SelfPlayConfig:
             points.new(komi)  # raises if the komi is invalid
 
     def _check_reuse(self) -> None:
-        self.search.check_with(tree=True)
+        for settings in self.searches:
+            settings.check_with(tree=True)
         if self.search.num_kept <= 1:
             raise ValueError(
                 "reuse_subtree: the search has room for its own nodes only, so nothing would be "

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 NO_ACTION = -1
 """Stands for an action where there is none."""
@@ -112,7 +113,7 @@ class Symmetries(NamedTuple):
 
     def inputs(self, inputs: Any, k: jax.Array) -> Any:
         """An evaluator's inputs moved by symmetry k: planes, or a NamedTuple with `planes`."""
-        if isinstance(inputs, jax.Array):
+        if isinstance(inputs, jax.Array | np.ndarray):
             return self.planes(inputs, k)
         if not hasattr(inputs, "planes"):
             raise ValueError(

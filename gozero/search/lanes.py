@@ -23,7 +23,7 @@ from gozero.search import root, rows, values
 from gozero.search import tree as trees
 from gozero.search.choose import Draws, best_untried
 from gozero.search.config import SearchConfig
-from gozero.search.edges import Edges, Rule, as_rule, tie_break
+from gozero.search.edges import Edges, Rule, SelectionRule, as_rule, tie_break
 from gozero.search.evaluate import Evaluated, evaluate_positions
 from gozero.search.expand import positions_to_evaluate
 from gozero.search.game import Ancestors, Evaluator, History
@@ -58,6 +58,7 @@ def fit(tree: Tree, config: SearchConfig) -> bool:
         and not config.wide
     )
     is_plain &= config.rule.in_lanes
+    is_plain &= config.root_select is None or isinstance(config.root_select, SelectionRule)
     is_small = tree.capacity <= _MAX_NODES and all(map(_fits_word, tree.positions))
     return is_plain and is_small and lane_trees.shape_of(tree.num_trees) is not None
 

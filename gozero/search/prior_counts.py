@@ -76,15 +76,16 @@ class WithHeuristic:
 def _counted(
     value: Callable, visits: Confidence, amaf_visits: Confidence, params, key, observations
 ) -> Heuristic:
-    initial_value = value(params, key, observations)
+    value_key, visits_key, amaf_key = jax.random.split(key, 3)
+    initial_value = value(params, value_key, observations)
 
-    def pair(confidence):
+    def pair(confidence, key):
         if not callable(confidence):
             count = jnp.full(initial_value.shape, confidence, jnp.int32)
             return (initial_value, count) if confidence > 0 else (None, None)
         return initial_value, confidence(params, key, observations)
 
-    return Heuristic(*pair(visits), *pair(amaf_visits))
+    return Heuristic(*pair(visits, visits_key), *pair(amaf_visits, amaf_key))
 
 
 def one_visit(action: jax.Array, value: jax.Array, num_actions: int) -> Heuristic:

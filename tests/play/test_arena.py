@@ -231,6 +231,7 @@ def test_resignation_loses_and_ends_the_game():
     def choose(params, key, turn, memory):
         late, pair = turn.states.position.ply >= 8, jnp.arange(GAMES // 2)
         action, resigns = jnp.argmax(turn.legal, axis=1), late & ((pair == 2) | (pair == 3))
+        action = jnp.where(resigns & (pair == 3), -1, action)  # without a move to play
         return Choice(action, ~(late & (pair == 2)), memory, resigns)
 
     match = play(Player(choose), HIGHEST)
@@ -427,6 +428,10 @@ def test_a_game_that_does_not_end_is_reported():
         longest, (mover, mover), jax.random.key(0), [*range(12)], lambda number: 0, 1, start, None
     )
     assert [len(one.actions) for one in games] == [5] * 12  # in turn, of exactly as many moves
+    none = arena.play_games(
+        longest, (mover, mover), jax.random.key(0), [], lambda number: 0, 1, start
+    )
+    assert list(none) == []
 
 
 @pytest.mark.thorough

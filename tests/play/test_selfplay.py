@@ -278,6 +278,9 @@ def test_rows_need_whole_searches():
     cap = PlayoutCap(SearchConfig(8))
     with pytest.raises(ValueError, match="reuse_subtree: searches with 9, 17 nodes"):
         with_search(search=SearchConfig(8).for_reuse, reuse_subtree=True, cap=cap)
+    cap = PlayoutCap(SearchConfig(8, root_select=GumbelRoot()).for_reuse)
+    with pytest.raises(ValueError, match=r"^tree: .*GumbelRoot"):
+        with_search(search=SearchConfig(8).for_reuse, reuse_subtree=True, cap=cap)
     with pytest.raises(ValueError, match="an ensemble has several"):
         with_search(search=SearchConfig(ensemble=Ensemble(2)))
 

@@ -13,6 +13,7 @@ import pytest
 from gozero.games.go import go_game
 from gozero.go import rules as go
 from gozero.search import lanes, reuse
+from gozero.search import tree as trees
 from gozero.search.config import Amaf, SearchConfig
 from gozero.search.game import Evaluator
 from gozero.search.rules.gumbel import GumbelInterior, GumbelRoot
@@ -109,6 +110,16 @@ def test_other_platforms_give_equal_results(name, monkeypatch):
             np.testing.assert_array_equal(one, other, err_msg=f"tree.{field} on {platform}")
         if platform == "cuda":  # whose kernels write every array
             jax.tree.map(np.testing.assert_array_equal, here.tree, there.tree)
+
+
+def test_a_plain_function_for_the_roots_needs_trees_in_rows(monkeypatch):
+    """Its scores are checked there."""
+    roots = random_tree.Position(jnp.arange(128, dtype=jnp.uint32))
+    tree = jax.eval_shape(lambda: trees.allocate(roots, random_tree.NUM_ACTIONS, 9))
+    with form_of("tpu", monkeypatch):
+        assert lanes.fit(tree, SearchConfig(8))
+        assert lanes.fit(tree, SearchConfig(8, root_select=GumbelRoot()))
+        assert not lanes.fit(tree, SearchConfig(8, root_select=lambda edges: edges.q))
 
 
 @pytest.mark.thorough
