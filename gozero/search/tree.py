@@ -223,7 +223,8 @@ class Path(NamedTuple):
     """The nodes that a simulation of each tree visited: node j is j edges below the root."""
 
     nodes: jax.Array  # i32[D + 1, B] or longer; NO_NODE beyond `length`
-    length: jax.Array  # i32[B]: the number of edges; the path ends at nodes[length]
+    length: jax.Array  # i32[B]: the number of edges; the path ends at nodes[length]. 0: only the
+    # root; -1: no node, so that nothing is backed up
 
     def rows(self, tree: Tree, counts: jax.Array) -> jax.Array:
         """i32[D + 1, B]: the nodes' rows; where not `counts`, distinct rows outside the arrays."""
