@@ -109,6 +109,9 @@ def _in_cache(stage: Callable, *args):
     """The stage on a batch; on the CPU as one kernel, on one group of games after another."""
     games = jax.tree.leaves(args)[0].shape[-1]
 
+    if games == 0:
+        return stage(*args)
+
     def in_groups(*args):
         num_groups = math.ceil(games / _MAX_GAMES)
         group_size = math.ceil(games / num_groups)

@@ -412,8 +412,15 @@ def check_state(rules: Rules, state: GameState) -> None:
     shape = np.shape(state.position.to_play)
     if shape != ():
         raise ValueError(f"state: games of shape {shape}, expected one game; {_MAP}")
-    state_ko = _ko_of_past(state)
-    if state_ko != _past_of(rules):
+    kept = state.past is not None
+    if kept != rules.keeps_past:
+        have, keep = ("past boards", "keep none") if kept else ("no past boards", "keep them")
+        raise ValueError(
+            f"state: a game with {have}, but rules with ko={rules.ko!r}, "
+            f"remember={rules.remember} {keep}; make it by `init` of these rules"
+        )
+    if state.past is not None and state.past.situational != (rules.ko == "situational"):
+        state_ko = "situational" if state.past.situational else "positional"
         raise ValueError(f"state: a game under {state_ko} ko, but the rules have ko={rules.ko!r}")
     if state.past is not None and state.past.boards.shape[0] <= rules.move_limit:
         max_moves = state.past.boards.shape[0] - 1
@@ -423,18 +430,6 @@ def check_state(rules: Rules, state: GameState) -> None:
 
 
 _MAP = "map over games with jax.vmap"
-
-
-def _ko_of_past(state: GameState) -> str:
-    """The ko rule for which a game keeps its past."""
-    if state.past is None:
-        return "simple"
-    return "situational" if state.past.situational else "positional"
-
-
-def _past_of(rules: Rules) -> str:
-    """As `_ko_of_past`, for the rules; ``remember`` keeps boards as positional superko does."""
-    return "positional" if rules.remember and not rules.has_superko else rules.ko
 
 
 def _is_whole(x: Any) -> bool:

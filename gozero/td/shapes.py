@@ -29,6 +29,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.go import symmetry
+from gozero.go.coords import MAX_SIZE, MIN_SIZE
+from gozero.runs.settings import COUNT, Range, check_ranges
 
 EMPTY, BLACK, WHITE = 0, 1, 2
 """Digits of a code."""
@@ -54,6 +56,7 @@ class Shapes:
     anywhere: bool = True
 
     def __post_init__(self):
+        check_ranges(self, size=Range(MIN_SIZE, MAX_SIZE, whole=True), largest=COUNT)
         max_side = min(_MAX_SIDE, self.size)
         if not 1 <= self.largest <= max_side:
             raise ValueError(

@@ -73,3 +73,8 @@ def test_a_loop_has_one_predicate_for_the_batch_unless_compiled_plainly(monkeypa
     assert stage(jnp.array([0, 1, 5, 100])).tolist() == [0, 1, 3, 7]
     program = jax.jit(stage).lower(jnp.arange(4)).as_text()
     assert ("stablehlo.select" in program) == plain
+
+
+def test_an_empty_batch_in_the_cache():
+    count = batching.over_games(lambda x: (x + 1, x * 2), in_cache=True)
+    assert [x.shape for x in jax.vmap(count)(jnp.zeros(0, jnp.int32))] == [(0,), (0,)]

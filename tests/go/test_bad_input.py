@@ -70,7 +70,10 @@ def test_actions(action, says):
     ("rules", "says"),
     [
         (go.Rules(size=4), "state: a game on 3x3, but the rules are for 4x4"),
-        (go.Rules(size=3, ko="simple"), "state: a game under positional ko, .* ko='simple'"),
+        (
+            go.Rules(size=3, ko="simple"),
+            "state: a game with past boards, .* ko='simple', .* keep none",
+        ),
         (go.Rules(size=3, ko="situational"), "state: a game under positional ko"),
         (go.Rules(size=3, max_moves=19), "up to 18 moves, but the rules allow 19"),
     ],

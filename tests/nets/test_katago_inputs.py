@@ -228,6 +228,23 @@ def test_the_pass_that_takes_the_button_hides_nothing():
     assert [x[14] for x in passed] == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("version", "friendly", "shown"),
+    [(4, False, 0), (7, False, 1), (8, True, 1)],
+)
+def test_a_finished_game_shows_what_katago_shows(version, friendly, shown):
+    """From version 6 of the inputs (8 of the model) the last move and that it ended the game, also
+    where passes are hidden before; until then neither."""
+    rules = go.Rules(3, "positional")
+    config = dataclasses.replace(CONFIG, version=version, friendly_pass=friendly)
+    state = go.init(rules)
+    for move in (4, 9, 9):
+        state = go.play(rules, state, jnp.int32(move))
+    numbers = np.asarray(inputs.observe(config, rules, state, state.position).global_inputs)
+    assert numbers[:5].tolist() == [shown, 0, 0, 0, 0]
+    assert numbers[13 if config.inputs_version < 6 else 14] == shown
+
+
 def test_remember_bans_no_further_moves():
     """With `remember`, repeated boards stay legal: the legal actions are those of simple ko."""
     plain, kept = go.Rules(2, "simple"), go.Rules(2, "simple", remember=True)
@@ -240,5 +257,7 @@ def test_remember_bans_no_further_moves():
         np.testing.assert_array_equal(*legal)
     assert states[0].past is None
     assert states[1].past is not None
-    with pytest.raises(ValueError, match="under simple ko"):
+    with pytest.raises(
+        ValueError, match=r"with no past boards, .* ko='simple', remember=True keep"
+    ):
         go.legal_actions(kept, states[0])

@@ -96,7 +96,9 @@ def observe(
     bonus, button = _bonus(config, rules, state, position, ancestors)
     passes = position.passes - (0 if button is None else button.in_row)
     past = _hide(config, rules, _moves(rules, data), position, passes)
-    ends = jnp.bool_(False) if _suppresses(config) else passes > 0
+    ends = (passes > 0) & ~_suppresses(config, passes)
+    if config.inputs_version < 6:
+        ends &= ~_is_over(rules, position)
     numbers = _global_inputs(config, rules, data, past, bonus, button, ends)
     boards = _boards(config, rules, data, past)
     return Inputs(unpack_planes(rules.layout, boards), numbers, _optimism(config, ancestors))
@@ -157,17 +159,21 @@ def _hide(
     """The moves that the network is shown: none after a pass if passes are hidden (`_suppresses`),
     and once the game is over only the last one (before version 6, none). `passes`, i8[], are the
     latest consecutive ones without that which took the button."""
-    over = (position.passes >= 2) | (position.ply >= rules.move_limit)
-    max_moves = jnp.where(over, int(config.inputs_version >= 6), NUM_LAST_MOVES)
-    if _suppresses(config):
-        max_moves = jnp.where(passes > 0, 0, max_moves)
+    last = int(config.inputs_version >= 6)
+    max_moves = jnp.where(_is_over(rules, position), last, NUM_LAST_MOVES)
+    max_moves = jnp.where(_suppresses(config, passes), 0, max_moves)
     is_shown = jnp.arange(NUM_LAST_MOVES) < max_moves
     points = jnp.where(is_shown[:, None], moves.points, np.uint32(0))
     return _Moves(points, moves.passed & is_shown, jnp.minimum(moves.known, max_moves))
 
 
-def _suppresses(config: KataGoConfig) -> bool:
-    return config.friendly_pass and config.scoring == "area"
+def _is_over(rules: Rules, position: Position) -> jax.Array:
+    return (position.passes >= 2) | (position.ply >= rules.move_limit)
+
+
+def _suppresses(config: KataGoConfig, passes: jax.Array) -> jax.Array:
+    """bool[]: whether the inputs hide that another pass would end the game."""
+    return (passes == 1) & (config.friendly_pass and config.scoring == "area")
 
 
 # --- planes -------------------------------------------------------------------------------
@@ -232,8 +238,7 @@ def _area(config: KataGoConfig, rules: Rules, position: Position) -> tuple[bb.Bo
     if version >= 6 and not of_area:  # an input only in the encore
         return bb.empty(rules.layout), bb.empty(rules.layout)
     suicide = rules.suicide or config.pass_alive_by_suicide
-    settled = version == 4 or not of_area
-    kind = "settled" if settled else config.tax
+    kind = "settled" if version == 4 else config.tax
     boards = [position.black, position.white] + [position.atari] * (kind in _SEKIS)
     return _areas(rules.layout, suicide, kind)(*boards)
 

@@ -372,6 +372,8 @@ class _Reader:
         outputs = 1 if self.version < 12 else 4 if self.version == 16 else 2
         if self.version >= 17:
             outputs = self.integer("policy head: outputs", 2, 4)
+            if outputs == 3:
+                raise ContentError("policy head: outputs: 3 is neither 2 nor 4")
             self.reserved("policy head: option", 3)
         conv1 = self.conv("policy head: convolution 1", channels)
         conv_pooled = self.conv("policy head: pooled convolution", channels)

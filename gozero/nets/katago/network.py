@@ -192,7 +192,9 @@ class KataGoConfig:
         (its main phase; the encore is not played here).
       tax: the group tax, "none", "seki" or "all".
       button: whether the first pass is worth half a point and does not count towards the end.
-      friendly_pass: whether the inputs hide that a pass would end the game.
+      friendly_pass: whether the inputs hide that a pass would end the game. (What KataGo's engines
+        call passing hacks is not done: they also hide it where the game would end as a loss, and
+        limit the prior of a pass to 95%.)
       optimism: the weight, 0 to 1, of the optimistic policy that networks from version 12 on have
         beside the plain one; the default is that of KataGo's GTP and analysis engines.
       root_optimism: the same for positions that have no ancestors in a search tree.

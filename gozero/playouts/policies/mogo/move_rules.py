@@ -20,6 +20,7 @@ from gozero.playouts import playable
 from gozero.playouts.policies import atari_lanes
 from gozero.playouts.policies.atari_lanes import SAVE, Situation
 from gozero.playouts.policies.mogo import patterns
+from gozero.runs.settings import Range, check_ranges
 
 PATTERN, CAPTURE, ANY, NAKADE, FILL = 2, 3, 4, 5, 6
 """Rules that choose a move, besides `atari_lanes.SAVE`, which is 1."""
@@ -43,15 +44,14 @@ class MogoConfig:
         differ in which rules come before it; here all but "any" do, as in Pachi.
 
     Raises:
-      ValueError: `diversity` is not from 0 to 8.
+      ValueError: `diversity` is not a whole number from 0 to 8.
     """
 
     nakade: bool = False
     diversity: int = 0
 
     def __post_init__(self):
-        if not 0 <= self.diversity <= 8:
-            raise ValueError(f"diversity: {self.diversity}; expected 0 to 8 tries")
+        check_ranges(self, diversity=Range(0, 8, whole=True))
 
 
 PLAIN = MogoConfig()

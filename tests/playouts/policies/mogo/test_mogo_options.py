@@ -121,7 +121,7 @@ def test_open_points_and_their_frequency():
 
 
 def test_tries_out_of_range_are_refused():
-    with pytest.raises(ValueError, match="diversity: 9; expected 0 to 8"):
+    with pytest.raises(ValueError, match="diversity: 9 is not a whole number from 0 to 8"):
         MogoConfig(diversity=9)
 
 
