@@ -121,7 +121,8 @@ def one_kernel(function: Callable, *args: Any, reduced: int = 0) -> Any:
     function = jax.jit(function)
 
     def as_kernel(*args):
-        out = function(*args)
+        # Behind the barrier XLA moves no constant array into the function, which aborts.
+        out = function(*lax.optimization_barrier(args))
         if len(jax.tree.leaves(out)) < 2:
             raise ValueError("one_kernel: the function returns a single array; return two or more")
         unused = _unused(function, *args)
@@ -172,7 +173,7 @@ def _step_kernel(function: Callable, *args: Any) -> Any:
         return function(*args)
     used_leaves = [x for x, is_used in zip(leaves, used, strict=True) if is_used]
     kernel = jax.jit(core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, closed.consts)))
-    out: Any = set_xla_metadata(kernel(*used_leaves), **_ONE_KERNEL)
+    out: Any = set_xla_metadata(kernel(*lax.optimization_barrier(used_leaves)), **_ONE_KERNEL)
     return jax.tree.unflatten(jax.tree.structure(shapes), out)
 
 

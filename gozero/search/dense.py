@@ -43,7 +43,6 @@ def choose_again(
     tie_seeds: jax.Array,
     credit: Credit | None,
     tree_full: jax.Array | None = None,
-    one_kernel: bool = True,
 ) -> Tree:
     """Credit the actions at every node of the paths, and choose again there.
 
@@ -57,8 +56,6 @@ def choose_again(
       credit: for all-moves-as-first statistics; None if there is nothing to add.
       tree_full: bool[B]: whether the last node of the path must choose among its children only,
         because the tree is full. From then on, its `untried_prior` is -inf.
-      one_kernel: whether `stages.one_kernel` may choose; not in new trees, where arrays may be
-        constants.
 
     Returns:
       The trees with new all-moves-as-first statistics, `next`, `untried` and `untried_prior`.
@@ -71,7 +68,7 @@ def choose_again(
     def choose_some(i, carry):
         slots = packed.slots(i * chunk + jnp.arange(chunk, dtype=jnp.int32))
         changing = tree.replace(**carry)
-        return _choose_at(changing, path, select, tie_seeds, credit, tree_full, one_kernel, slots)
+        return _choose_at(changing, path, select, tie_seeds, credit, tree_full, slots)
 
     names = ["next", "untried", "untried_prior"]
     if credit is not None:
@@ -89,7 +86,6 @@ def _choose_at(
     tie_seeds: jax.Array,
     credit: Credit | None,
     tree_full,
-    one_kernel: bool,
     slots: trees.PathSlots,
 ) -> dict[str, jax.Array]:
     """The changed arrays, by name."""
@@ -119,9 +115,7 @@ def _choose_at(
         is_full = jnp.isneginf(rows.read(tree.untried_prior, row))
         is_full |= is_last & tree_full[slots.index]
     max_children = jnp.max(jnp.where(slots.counts, rows.read(tree.num_children, row), 0))
-    chosen = choose(
-        tree, select, slots.index, node, max_children, tie_seeds, is_full, one_kernel=one_kernel
-    )
+    chosen = choose(tree, select, slots.index, node, max_children, tie_seeds, is_full)
     changed["next"] = rows.write(tree.next, target, chosen.next)
     changed["untried"] = rows.write(tree.untried, target, chosen.untried)
     changed["untried_prior"] = rows.write(tree.untried_prior, target, chosen.untried_prior)
@@ -155,7 +149,6 @@ def choose(
     tie_seeds: jax.Array,
     tree_full: jax.Array,
     amaf_source: jax.Array | None = None,
-    one_kernel: bool = True,
 ) -> Chosen:
     """A rule's choices at some nodes.
 
@@ -168,7 +161,6 @@ def choose(
       tree_full: bool[M]: whether the node must choose among its children.
       amaf_source: i32[M]: the rows to read all-moves-as-first statistics from; None: the nodes'
         own rows.
-      one_kernel: as in `choose_again`.
     """
     above = ["parent"] if as_rule(select).needs.above else []
     inputs = trees.with_only(tree, "prior", *trees.READ_OF_CHILDREN, *above)
@@ -182,8 +174,7 @@ def choose(
     )
 
     def choose_here(width):
-        choose_among = functools.partial(_choose, select, width)
-        return stages.one_kernel(choose_among, *args) if one_kernel else choose_among(*args)
+        return stages.one_kernel(functools.partial(_choose, select, width), *args)
 
     return rows.by_width(max_children, tree.num_actions, choose_here)
 

@@ -136,9 +136,7 @@ def init_root(
             credit = dense.Credit(
                 rows.pack(own_plays)[None], evaluated.value, config.amaf.legal_only
             )
-        tree = dense.choose_again(
-            tree, root_path(tree), config.rule, draws.tie_seeds, credit, one_kernel=False
-        )
+        tree = dense.choose_again(tree, root_path(tree), config.rule, draws.tie_seeds, credit)
     else:
         nodes = jnp.full(tree.num_trees, ROOT)
         tree = cached.write_untried(tree, row, evaluated.prior, config.rule, draws.tie_seeds, nodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -243,3 +244,16 @@ def test_the_tables():
     assert FEATURES["zero"].num_planes == 17
     with pytest.raises(ValueError, match="not one of compact, full"):
         features.feature_set("none")
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_planes_of_a_single_game_of_constants_compile(is_new):
+    """XLA aborted the process, because past boards that are unknown are constants, as is a game
+    that begins in the same program."""
+    rules = go.Rules(3, "simple")
+    observe = features.feature_set("full-no-ladders").observe
+    begin = lambda: jax.vmap(lambda komi: go.init(rules, komi))(jnp.ones(1))
+    see = jax.vmap(lambda state: observe(rules, state, state.position))
+    expected = see(begin())
+    planes = jax.jit(lambda: see(begin()))() if is_new else jax.jit(see)(begin())
+    chex.assert_trees_all_equal(planes, expected)
