@@ -114,7 +114,7 @@ class Symmetries(NamedTuple):
     def inputs(self, inputs: Any, k: jax.Array) -> Any:
         """An evaluator's inputs moved by symmetry k: planes, or a NamedTuple with `planes`."""
         if isinstance(inputs, jax.Array | np.ndarray):
-            return self.planes(inputs, k)
+            return self.planes(jnp.asarray(inputs), k)
         if not hasattr(inputs, "planes"):
             raise ValueError(
                 f"inputs: a {type(inputs).__name__} is neither planes nor has `planes`, as a "
