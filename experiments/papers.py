@@ -39,7 +39,7 @@ class Figure:
 
 _GNUGO = "against_gnugo/results/results.csv"
 _NOT_KNOWN = "not known"
-_SMALL_K = (
+_NO_EXPLORATION = (
     "that it is below UCT: without exploration (c = 0) it is greedy on few visits, and with UCT's "
     "it plays as well as UCT; why the paper's program wins with such a k is not known "
     "([rave_equivalence](../../experiments/rave_equivalence/))"
@@ -91,7 +91,7 @@ GELLY_SILVER = (
             _GNUGO,
             {"match": f"rave-{form}k-{k}"},
             f"against_gnugo.run --only rave-{form}k-{k}",
-            _SMALL_K if k < 30 else _NOT_KNOWN,
+            _NO_EXPLORATION if k == 1 else _NOT_KNOWN,
             deviation,
         )
         for form, deviation in (

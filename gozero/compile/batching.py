@@ -108,7 +108,6 @@ _TOO_FEW_TO_PAD = 32
 def _in_cache(stage: Callable, *args):
     """The stage on a batch; on the CPU as one kernel, on one group of games after another."""
     games = jax.tree.leaves(args)[0].shape[-1]
-
     if games == 0:
         return stage(*args)
 

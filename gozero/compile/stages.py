@@ -75,8 +75,8 @@ def not_constant(tree: Any, word: jax.Array) -> Any:
     """The arrays of a pytree, unchanged, but hidden so that the compiler sees no constants.
 
     XLA may abort the process when it emits a call of `one_kernel` with a constant among its
-    arguments: an array that it moves into the called function (seen with jaxlib 0.10.1 in searches
-    and in ladders of large boards). `word` is an integer array that is not a constant.
+    arguments, which it may move into the called function (jaxlib 0.10.1). `one_kernel` prevents
+    that of its arguments. `word` is an integer array that is not a constant.
     """
     if mode.plain():
         return tree
