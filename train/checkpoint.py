@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gozero.apps import runtime
 from gozero.play.rows import PolicyDtype
 from gozero.runs.files import sync, sync_tree
 from train import hosts
@@ -283,6 +284,8 @@ def _read_arrays(path: pathlib.Path, named: dict[str, Any]) -> dict[str, Any]:
         try:
             return reader.restore(path.absolute(), args=ocp.args.StandardRestore(named))
         except Exception as error:
+            if isinstance(error, RuntimeError) and runtime.is_out_of_memory(error):
+                raise  # says nothing of the checkpoint
             raise ValueError(f"checkpoint {path.parent}: {_one_line(error)}") from error
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from gozero.apps import help
+from gozero.apps.flags import fail
 
 _ABOUT = "Train networks by self-play, and evaluate the results."
 _COMMANDS = {
@@ -42,6 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv[0] in _MODULES:
         return importlib.import_module(_MODULES[argv[0]]).main(argv[1:])
     flags = [argument.partition("=")[0] for argument in argv]
+    if not {"--preset", "--game", "--data", "--dry-run", "-h", "--help"} & {*flags}:
+        fail(
+            "python -m train",
+            "give --preset NAME, to train by self-play or to continue such a run, or --data DIR, "
+            "to train on the games of `gozero selfplay`",
+        )
     module = "train.run" if {"--preset", "--game"} & {*flags} else "train.supervised"
     module = "train.dry_run" if "--dry-run" in flags else module
     return importlib.import_module(module).main(argv)

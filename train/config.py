@@ -285,7 +285,7 @@ class TrainConfig:
     """Games against each opponent in an evaluation."""
 
     evaluate_simulations: int = setting(32, least=1)
-    """Simulations for each move in evaluations."""
+    """Simulations for each move in evaluations, and in the gate's matches."""
 
     CONFLICTS = (
         Conflict("c_puct c_base", "root=gumbel", "its rule has no such constants"),

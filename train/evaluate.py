@@ -64,7 +64,8 @@ class EvaluateConfig:
     """2 rates every second network, 3 every third, counted from the newest."""
 
     against: tuple[pathlib.Path, ...] = setting((), unset="none")
-    """Also play against these weights, of any network for this size, KataGo's (.bin.gz) too."""
+    """Also play against these weights, of any network for this game, trained on any board size;
+    KataGo's (.bin.gz) too."""
 
     command: str | None = setting(None, unset="none")
     """Also play the newest network against a GTP program: "gnugo --mode gtp --chinese-rules

@@ -116,6 +116,8 @@ def _check_same_flags(config: TrainConfig, before: dict, flags: dict) -> None:
     if _has_earlier_puct(before):
         defaults |= EARLIER_PUCT
     may_differ = MAY_CHANGE | settings.without_effect(config)
+    if config.gate is not None:  # its matches decide which network plays
+        may_differ -= {"evaluate_simulations"}
     folders.must_agree(config.folder, KIND, defaults | before, flags, may_differ)
 
 

@@ -155,10 +155,10 @@ class Loop:
         return self._gate() if self.gate_due else {}
 
     def _gate(self) -> dict:
-        """If a match of the gate is due, play the newest network against that of self-play; if it
-        passes, self-play uses it from now on."""
+        """If a match of the gate is due, or one was prevented, play the newest network against that
+        of self-play; if it passes, self-play uses it from now on."""
         state = self.state
-        if not matches.gate_due(self.plan.config, self.iteration):
+        if not (self.gate_due or matches.gate_due(self.plan.config, self.iteration)):
             return {}
         self.phase("playing the gate's match")
         result: dict = {}
@@ -204,9 +204,9 @@ class Loop:
         }
 
     def _game_losses(self, losses: dict) -> dict:
-        """The losses of the heads that the network has; only in Go it has ownership and score."""
-        of_go = self.plan.learner.network.observation is None
-        shown = losses if of_go else {name: losses[name] for name in ("policy", "value")}
+        """The losses of the heads that the network has; some in Go have ownership and score."""
+        has_all = self.plan.learner.network.auxiliary
+        shown = losses if has_all else {name: losses[name] for name in ("policy", "value")}
         return {name: round(float(value), 5) for name, value in shown.items()}
 
     def _read_shards(self) -> dict:

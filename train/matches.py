@@ -67,8 +67,8 @@ class Terms:
     @property
     def searched(self) -> str:
         """The search as records name it; networks with another one are other players."""
-        scale = "" if self.value_scale == 1.0 else f", value scale {self.value_scale:g}"
-        return f"{self.search}{scale}"
+        scaled = self.search == "gumbel" and self.value_scale != 1.0
+        return f"{self.search}, value scale {self.value_scale:g}" if scaled else self.search
 
     @classmethod
     def of(cls, config: TrainConfig, rules: Rules | Game) -> Terms:
@@ -378,6 +378,8 @@ def rate_lines(
         simulations, points = line["simulations"], line["won"] + line["drawn"] / 2
         games = line["won"] + line["drawn"] + line["lost"]
         search, name = line.get("search", "puct"), line["opponent"]
+        if search.startswith("puct"):  # an earlier version added --value-scale, which has no effect
+            search = "puct"
         anchor_players = {RANDOM: RANDOM_PLAYER, UNIFORM: Rated(UNIFORM, simulations, "puct")}
         opponent = anchor_players.get(name, Rated(name, simulations, search))
         newest = Rated(folder.stem(line["iteration"]), simulations, search)

@@ -152,7 +152,7 @@ def _draw(
 def losses(axes: Any, lines: list[dict]) -> None:
     """Each head's loss, on a panel of its own; with the policy's, the entropy of its targets, below
     which it cannot fall."""
-    names = list(lines[0]["losses"])
+    names = [name for name in lines[0]["losses"] if all(name in line["losses"] for line in lines)]
     x = [line["iteration"] for line in lines]
     for axis, name, colour in zip(axes(len(names)), names, _COLOURS, strict=False):
         axis.plot(x, [line["losses"][name] for line in lines], color=colour)

@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
+from gozero.compile import collectives
 from gozero.play.devices import AXIS, DIVIDED, EVERYWHERE, on_each, stack, unstack
 from train import learner
 from train.buffer import Buffer
@@ -64,6 +65,7 @@ def remove_bad_sources(
 def _programs(plan: Plan, mesh: Mesh) -> tuple[Callable, Callable]:
     """(`_examine`, `_remove`) on all devices at once; compiled when they are first called."""
     examine = on_each(mesh, _examine(plan), (EVERYWHERE, DIVIDED, EVERYWHERE), EVERYWHERE)
+    examine = collectives.compiled_when_called(examine, mesh)
     return examine, on_each(mesh, _remove, (DIVIDED, EVERYWHERE, EVERYWHERE), DIVIDED, donated=0)
 
 

@@ -30,6 +30,19 @@ def compiled(lowered: Any, mesh: Mesh) -> Callable:
     return lowered.compile(compiler_options=options)
 
 
+def compiled_when_called(program: Any, mesh: Mesh) -> Callable:
+    """A ``jax.jit`` function as `compiled`, for the arguments of its first call; later ones must
+    have the same shapes, dtypes and shardings."""
+    made: list[Callable] = []
+
+    def call(*args: Any) -> Any:
+        if not made:
+            made.append(compiled(program.lower(*args), mesh))
+        return made[0](*args)
+
+    return call
+
+
 def one_in_flight(outputs: Any, mesh: Mesh) -> None:
     """Wait for the outputs of a program, on a backend where the next must not start before.
 

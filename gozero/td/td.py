@@ -220,7 +220,8 @@ def candidates(rules: go.Rules, positions: go.Position) -> jax.Array:
 def choose(
     allowed: jax.Array, positions: go.Position, logits: jax.Array, epsilon: float, key: jax.Array
 ) -> jax.Array:
-    """i32[B]: the best allowed action for the player to move; ties are broken at random.
+    """i32[B]: the best allowed action for the player to move; ties are broken at random. With
+    logits of nan it is any allowed action.
 
     Args:
       allowed: bool[B, A].
@@ -238,7 +239,7 @@ def choose(
     # A random order of the actions, by a hash; the eligible action that comes last is taken.
     number = jnp.arange(num_actions, dtype=jnp.uint32)[None]
     order = mix(tie_bits[:, None] + number * np.uint32(0x9E3779B9)) >> np.uint32(1)
-    order = jnp.where(allowed & (scores >= least), order.astype(jnp.int32), -1)
+    order = jnp.where(allowed & ~(scores < least), order.astype(jnp.int32), -1)
     last = order == jnp.max(order, axis=1, keepdims=True)
     actions = jnp.arange(num_actions, dtype=jnp.int32)[None]
     return jnp.min(jnp.where(last, actions, num_actions), axis=1)

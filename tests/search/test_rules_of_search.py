@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -194,6 +195,25 @@ def test_forced_playouts_by_hand():
     # A single remaining visit is pruned too; the best action's visits stay.
     few = edges._replace(visits=jnp.array([30, 10, 2, 1, 0]), total=jnp.int32(43))
     assert np.asarray(pruned(few, rule))[[2, 0]].tolist() == [0, 30]
+
+
+def test_of_equally_visited_actions_the_better_one_keeps_its_forced_playouts():
+    edges = Edges(
+        prior=jnp.array([0.2, 0.4, 0.3, 0.1]),
+        visits=jnp.array([5, 5, 2, 4]),
+        q=jnp.array([-0.1, 0.2, 0.0, 0.1]),
+        value=jnp.float32(0.0),
+        total=jnp.int32(16),
+    )
+    rule = ForcedPlayouts(Puct(1.0), k=2.0)
+    pruned = pruned_visits(edges, rule)
+    # The bar is .2 + .4 x sqrt(17) / 6 = .475; below the other's, .037, none would be pruned.
+    assert pruned.tolist()[1] == 5
+    assert pruned.tolist() != edges.visits.tolist()
+    for order in itertools.permutations(range(4)):
+        of = np.array(order)
+        renumbered = edges._replace(**{n: getattr(edges, n)[of] for n in ("prior", "visits", "q")})
+        assert pruned_visits(renumbered, rule).tolist() == pruned[of].tolist()
 
 
 def test_softened_priors():

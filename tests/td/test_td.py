@@ -145,6 +145,8 @@ def test_the_best_move_or_a_random_one():
     level = choose(allowed, positions, jnp.zeros_like(logits), 0.0, jax.random.key(1))
     counts = np.bincount(level, minlength=26)[1:9]
     assert stats.chisquare(counts).pvalue > 1e-3
+    broken = choose(allowed, positions, jnp.full_like(logits, jnp.nan), 0.0, jax.random.key(2))
+    assert set(np.unique(broken)) == set(range(1, 9))
 
 
 @pytest.mark.parametrize(

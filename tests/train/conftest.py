@@ -38,7 +38,8 @@ def _runs_of_one_plan_are_compiled_once():
     found, init = {}, Loop.__init__
     played, play = {}, Loop._play
     make_begin = functools.cache(steps.make_begin.__wrapped__)
-    programs = functools.cache(quarantine._programs.__wrapped__)
+    make_programs = quarantine._programs.__wrapped__
+    programs = functools.cache(make_programs)
 
     def shared(plan):
         return dataclasses.replace(plan, config=dataclasses.replace(plan.config, **NOT_IN_PROGRAMS))
@@ -61,9 +62,13 @@ def _runs_of_one_plan_are_compiled_once():
         loop._compiled["play", simulations] = played[key]
         return played[key]
 
+    @functools.wraps(make_programs)
+    def programs_of(plan, mesh):
+        return programs(shared(plan), mesh)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Loop, "__init__", begin)
         patch.setattr(Loop, "_play", play_of)
         patch.setattr(steps, "make_begin", begin_of)
-        patch.setattr(quarantine, "_programs", lambda plan, mesh: programs(shared(plan), mesh))
+        patch.setattr(quarantine, "_programs", programs_of)
         yield

@@ -130,6 +130,17 @@ def test_a_read_error_counts_as_damage(saved, monkeypatch):
         checkpoint.restore(saved, like(STATE))
 
 
+def test_a_device_out_of_memory_is_not_damage(saved, monkeypatch):
+    import orbax.checkpoint as ocp
+
+    def restore(reader, path, args):
+        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes")
+
+    monkeypatch.setattr(ocp.Checkpointer, "restore", restore)
+    with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED"):
+        checkpoint.restore(saved, like(STATE))
+
+
 def test_a_full_disk_keeps_earlier_checkpoints(saved, monkeypatch):
     def write(path, named):
         path.mkdir()

@@ -124,6 +124,14 @@ def test_a_gate_accepts_networks_that_score_more(made, monkeypatch):
     assert players == [0, 0, 0, 4, 4, 4, 7]
 
 
+@pytest.mark.parametrize("auxiliary", [True, False])
+def test_only_heads_that_the_network_has_have_losses(made, auxiliary):
+    losses = {"policy": 2.0, "value": 1.0, "ownership": 0.0, "score": 0.0}
+    loop = loop_of(make_plan(tiny.config(auxiliary=auxiliary)))
+    shown = losses if auxiliary else {"policy": 2.0, "value": 1.0}
+    assert loop._game_losses(losses) == shown
+
+
 def test_the_learning_rate_falls_with_the_iterations(made, monkeypatch):
     """Whatever steps have been taken: a run that had workers has taken many more."""
     config = tiny.config(iterations=6, final_fraction=0.2)
@@ -178,3 +186,10 @@ def test_a_stopped_match_of_the_gate_is_played_when_the_run_resumes(made, monkey
     assert (int(loop.state.player), loop.play_missed_gate()) == (7, {})
     assert met[0] == met[1]
     assert loop.host_state.keys() == whole.host_state.keys()
+    # The match after the last iteration of a run that is then given more iterations.
+    longer = make_plan(tiny.config(iterations=8, gate=0.55, gate_every=5))
+    assert not matches.gate_due(longer.config, 2)
+    loop = loop_of(longer, loop.host_state | {"gate_due": True})
+    loop.state = RunState(types.SimpleNamespace(ema=jnp.int32(7)), None, jnp.int32(3))
+    assert loop.play_missed_gate()["gate_passed"]
+    assert (int(loop.state.player), loop.gate_due) == (7, False)

@@ -407,7 +407,7 @@ def test_with_another_search_a_network_is_another_player():
     """Old lines, from when PUCT was the only search, do not name their search."""
     lines = [
         line(5, RANDOM, 30, 16),
-        line(5, RANDOM, 20, 32, search="puct"),
+        line(5, RANDOM, 20, 32, search="puct, value scale 0.2"),
         line(7, "000005", 30, 16),
         line(5, RANDOM, 10, 16, search="gumbel"),
         line(5, UNIFORM, 20, 16, search="gumbel"),
@@ -420,6 +420,14 @@ def test_with_another_search_a_network_is_another_player():
     assert rated[Rated("000005", 16, "gumbel")].elo == pytest.approx(-190.8, abs=0.2)
     assert rated[Rated(UNIFORM, 16, "puct")].elo == pytest.approx(-190.8, abs=0.4)
     assert len(rated) == 6
+
+
+def test_only_a_gumbel_root_has_a_value_scale():
+    searches = [
+        Terms.of(config_of(None, root=root, value_scale=0.2), RULES).searched
+        for root in ("gumbel", "puct")
+    ]
+    assert searches == ["gumbel, value scale 0.2", "puct"]
 
 
 def test_draws_count_half():

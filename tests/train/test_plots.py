@@ -7,6 +7,7 @@ import importlib.util
 import json
 import pathlib
 import sys
+import types
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -97,6 +98,18 @@ def test_which_plots_are_drawn(run):
     for path in paths:
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
         assert path.parent == run / "plots"
+
+
+def test_losses_of_heads_that_were_not_always_recorded_are_left_out(run):
+    def axes(count):
+        panels.extend(types.SimpleNamespace(plot=drawn, set=drawn) for _ in range(count))
+        return panels
+
+    panels: list = []
+    drawn = lambda *args, **more: None
+    earlier = LOSSES | {"ownership": 0.0}
+    plots.losses(axes, [metrics(2, losses=earlier), metrics(3, losses=LOSSES)])
+    assert len(panels) == len(LOSSES)
 
 
 def test_training_curves_are_a_table(run):

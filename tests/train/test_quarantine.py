@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gozero.compile import collectives
 from gozero.play import row_checks, shards
-from gozero.play.devices import AXIS
+from gozero.play.devices import AXIS, mesh_of
 from gozero.play.shards import About, Place
 from tests.train import worker_runs
 from train import buffer as buffers
@@ -62,6 +64,15 @@ def test_a_game_is_removed_where_it_was_played_and_a_shard_everywhere(tmp_path):
     assert not own.rows.policy_target[1, 0, 1].any()
     shard = remove(rings, jnp.int32(-2), jnp.int32(1))
     assert shard.rows.game[:, 0].tolist() == [[5, 6, gone], [gone, 5, 6]]
+
+
+def test_its_search_waits_like_other_programs_with_collectives(tmp_path, monkeypatch):
+    monkeypatch.setattr(collectives, "compiled", lambda lowered, mesh: lambda *args: "compiled")
+    program = types.SimpleNamespace(lower=lambda *args: args)
+    monkeypatch.setattr(quarantine, "on_each", lambda *args, **more: program)
+    plan = worker_runs._plan(worker_runs.config_in(tmp_path))
+    examine, _ = quarantine._programs.__wrapped__(plan, mesh_of(1))
+    assert examine(None, None, np.arange(3)) == "compiled"
 
 
 def lines_of(config):

@@ -439,6 +439,17 @@ def test_an_evaluations_activations_are_about_those_of_xla():
     assert 0.5 < memory._of_search(plan) / needed < 2
 
 
+def test_the_gates_matches_keep_their_simulations(tmp_path):
+    """They decide which network plays; the other evaluations decide nothing."""
+    config = tiny.config(tmp_path / "without")
+    tiny.claim(config)
+    tiny.claim(dataclasses.replace(config, evaluate_simulations=64))
+    config = tiny.config(tmp_path / "with", gate=0.55)
+    tiny.claim(config)
+    with pytest.raises(ValueError, match="--evaluate-simulations was 32 and is 64"):
+        tiny.claim(dataclasses.replace(config, evaluate_simulations=64))
+
+
 def test_a_folder_belongs_to_a_run(tmp_path):
     config = tiny.config(tmp_path / "run")
     assert not tiny.claim(config)
@@ -500,6 +511,14 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path):
         {"iteration": 2},
         {"iteration": 3, "again": True},
     ]
+
+
+@pytest.mark.parametrize("flags", ["--out x", "--out x --iterations 3", "--steps=5"])
+def test_a_run_needs_a_preset_or_data(flags, capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main(flags.split())
+    assert stop.value.code == 2
+    assert "give --preset NAME, to train by self-play or to" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("argv", "status"), [(["--help"], 0), ([], 2)])

@@ -61,7 +61,8 @@ def pruned_visits(edges: Edges, rule: ForcedPlayouts) -> jax.Array:
 
     Wu (2019), section 3.2: from each action but the most visited one, up to `num_forced` visits are
     removed, as long as the rule would still not prefer it to that one; if a single visit is left,
-    it is removed too.
+    it is removed too. Of several most visited actions the one with the highest value counts as that
+    one, which the paper leaves open.
 
     Args:
       edges: the root's actions, with the statistics of the finished search; values of actions
@@ -72,7 +73,7 @@ def pruned_visits(edges: Edges, rule: ForcedPlayouts) -> jax.Array:
       i32[A].
     """
     visits, puct = edges.visits, rule.rule
-    best = jnp.argmax(visits)
+    best = jnp.argmax(jnp.where(visits == jnp.max(visits), edges.q, -jnp.inf))
     bar = puct(edges)[best]
     weight = exploration(edges, puct.c_puct, puct.c_base) * jnp.maximum(edges.prior, 0.0)
     # The smallest n with Q + weight / (1 + n) < bar; infinite if Q alone reaches the bar.
