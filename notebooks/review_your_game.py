@@ -32,6 +32,7 @@ if importlib.util.find_spec("gozero") is None:  # neither installed nor started 
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", source], check=True)
 
 # %%
+import dataclasses
 import os
 import tempfile
 
@@ -69,10 +70,12 @@ GAME = """
 ;W[eh];B[gb];W[ef];B[fa];W[df];B[];W[])
 """
 folder = pathlib.Path(tempfile.mkdtemp())
-(folder / "game.sgf").write_text(GAME)
 record = sgf.read(GAME.encode())
-if len(record.moves) > MOVES:
-    record = sgf.GameRecord(record.size, record.komi, record.moves[:MOVES])
+comments = record.move_comments[:MOVES]
+record = dataclasses.replace(record, moves=record.moves[:MOVES], move_comments=comments)
+if not record.komi_given:
+    print(f"the file gives no komi; it counts as {record.komi:g}")
+sgf.write(folder / "game.sgf", record)  # its size and rules select the player below
 print(f"{record.black} against {record.white}, {record.result}, {len(record.moves)} moves")
 
 # %% [markdown]

@@ -181,7 +181,11 @@ def _wrong_command(argv: list[str], commands: list[str]) -> str:
 
 
 def _closest(word: str, names: list[str]) -> str | None:
-    """The name that a word abbreviates (sims: simulations), else the one spelt most alike."""
+    """The name that ends in the word (player: player.player), else one that it abbreviates (sims:
+    simulations), else the one spelt most alike."""
+    ending = [name for name in names if name.endswith(f".{word}")]
+    if ending:
+        return ending[0]
     abbreviation = re.compile(".*".join(map(re.escape, word)))
     abbreviated = [name for name in names if abbreviation.match(name)]
     similar = difflib.get_close_matches(word, names, n=1)

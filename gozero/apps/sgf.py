@@ -415,7 +415,13 @@ def _setup(size: int, nodes: Sequence[sgfmill.Node]) -> tuple[tuple[int, ...], t
         raise ValueError(f"AB, AW and AE name more than the {size * size} points of the board")
     colours: dict[tuple[int, int], int] = {}
     for node in nodes:
-        black, white, empty = node.get_setup_stones()
+        try:
+            black, white, empty = node.get_setup_stones()
+        except ValueError as error:
+            raise ValueError(
+                f"AB, AW or AE names what is not a point of {size}x{size}; expected two letters "
+                "for each, as in AB[aa][bb:cc]"
+            ) from error
         if black & white:
             raise ValueError("AW names points of AB; expected different points")
         if empty & (black | white):
@@ -464,6 +470,8 @@ def _move(size: int, node: sgfmill.Node, number: int) -> tuple[int, int]:
     if all(node.has_property(name) for name in _COLOURS):
         raise ValueError(f"move {number} has both colours (B and W in one node)")
     colour = 0 if node.has_property("B") else 1
+    if len(node.get_raw_list(_COLOURS[colour])) > 1:
+        raise ValueError(f"move {number} has two points ({_COLOURS[colour]} with two values)")
     try:
         return colour, coords.from_sgf(size, _raw(node, _COLOURS[colour]))
     except ValueError as error:
@@ -495,4 +503,13 @@ def _info(root: sgfmill.Node, name: str) -> str:
 
 
 def _text(node: sgfmill.Node, name: str, default: str = "") -> str:
-    return node.get(name) if node.has_property(name) else default
+    """A property's text. Files with errors may repeat it in a node: comments are then joined, and
+    of other properties the first counts."""
+    if not node.has_property(name):
+        return default
+    raw, *others = node.get_raw_list(name)
+    if not others:
+        return node.get(name)
+    convert = sgf_grammar.text_value if name == "C" else sgf_grammar.simpletext_value
+    texts = [convert(one).decode("utf-8", "replace") for one in (raw, *others)]
+    return "\n".join(texts) if name == "C" else texts[0]

@@ -118,6 +118,10 @@ class Terminal:
                 self._run_command(line.strip())
             except (ValueError, OSError) as error:
                 runtime.print_result(f"? {error}")
+            except RuntimeError as error:  # JAX's errors are among these
+                if not runtime.is_out_of_memory(error):
+                    raise
+                runtime.print_result("? out of memory; the game is kept")
 
     def _run_command(self, line: str) -> None:
         word, _, rest = line.partition(" ")

@@ -93,7 +93,7 @@ def test_files_of_other_programs():
         (b"(;SZ[9];B[aa]", "unexpected end"),
         (b"(;SZ[9];B[bb];AB[aa])", "set up or removed .* after move 1; expected this only before"),
         (b"(;SZ[9]AB[aa]AW[aa])", "different points"),
-        (b"(;SZ[9]AB[tt])", "sgf: damaged"),
+        (b"(;SZ[9]AB[tt])", "sgf: AB, AW or AE names what"),
         (b"(;SZ[9]HA[two])", "HA.two. is not a number"),
         (b"(;SZ[9];B[aa];AE[aa])", "after move 1"),
         (
@@ -113,6 +113,9 @@ def test_files_of_other_programs():
         (b"(;SZ[9];B[jj])", "move 1: .*'jj'"),
         (b"(;SZ[9];B[aa];W[a])", "move 2"),
         (b"(;SZ[9];B[aa]W[bb])", "both colours"),
+        (b"(;SZ[9];B[aa];W[bb][cc])", "move 2 has two points"),
+        (b"(;SZ[9]AB[zz])", "AB, AW or AE names what is not a point of 9x9"),
+        (b"(;SZ[9]AE[a])", "AB, AW or AE names what is not a point of 9x9"),
     ],
 )
 def test_bad_files_are_one_clear_line(data, message):
@@ -120,6 +123,13 @@ def test_bad_files_are_one_clear_line(data, message):
         sgf.read(data)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("sgf: ")
+
+
+def test_repeated_properties_lose_no_game():
+    """The format allows none of them twice in a node."""
+    record = sgf.read(b"(;SZ[9]PB[a][b]RE[B+1]RE[W+1]C[one]C[two];B[aa]C[x][y\\]z])")
+    assert (record.black, record.result, record.comment) == ("a", "B+1", "one\ntwo")
+    assert record.move_comments == ("x\ny]z",)
 
 
 def test_stones_set_up_at_the_root():
@@ -306,7 +316,7 @@ def test_all_games_of_a_collection(tmp_path):
     ("games", "message"),
     [
         (b"(;SZ[9])(;SZ[9])(;SZ[9];B[zz])", "sgf: game 3: move 1: "),
-        (b"(;SZ[9])(;SZ[9]AB[tt])", "sgf: game 2: damaged"),
+        (b"(;SZ[9])(;SZ[9]AB[tt])", "sgf: game 2: AB, AW or AE names what"),
         (b"(;SZ[9])(;SZ[9]", "sgf: game 2: unexpected end"),
         (b"(;SZ[9];B[zz])(;SZ[9])", "sgf: move 1: "),
         (b"", "sgf: no SGF"),

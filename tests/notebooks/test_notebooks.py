@@ -3,11 +3,14 @@
 import importlib.util
 import os
 import pathlib
+import re
 import time
 
 import jupytext
 import nbformat
 import pytest
+
+from gozero.apps import sgf
 
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
@@ -59,6 +62,22 @@ def test_it_runs_in_three_minutes_as_users_run_it(source, monkeypatch):
     started = time.monotonic()
     executed(source, monkeypatch)
     assert time.monotonic() - started < MOST_S  # on two idle cores
+
+
+def test_another_game_is_reviewed_as_its_file_says(monkeypatch):
+    """Its size selects the player; with fewer moves the rest of the record stays."""
+    monkeypatch.setenv("GOZERO_MOVES", "1")
+    (source,) = (one for one in SOURCES if one.stem == "review_your_game")
+    code = [cell.source for cell in jupytext.read(source).cells if cell.cell_type == "code"]
+    until = next(i for i, text in enumerate(code) if text.startswith("GAME"))
+    given = '"(;SZ[13]HA[2]KM[0.5]RU[Japanese]PB[me]AB[dd][jj];W[cc]C[one];B[dj])"'
+    game = re.sub(r'"""[^"]*"""', given, code[until])
+    found: dict = {}
+    exec("\n".join([*code[:until], game]), found)
+    written = sgf.read(found["folder"] / "game.sgf")
+    assert written == found["record"]
+    assert (written.size, written.handicap, written.black_stones) == (13, 2, (42, 126))
+    assert (written.black, written.rules, written.move_comments) == ("me", "Japanese", ("one",))
 
 
 def test_there_are_seven_notebooks():

@@ -300,7 +300,8 @@ class Server:
         except ValueError as error:  # weights of another size, say, or too little memory
             field = {} if isinstance(error, DoesNotFit) else {"field": "boardXSize"}
             for job in batch:
-                self._send({"id": job.query.id, "error": str(error), **field})
+                where = {"id": job.query.id, "turnNumber": job.turn}
+                self._send({**where, "error": str(error), **field})
             return
         states = [self._positions().to_search(job.query, job.turn, key) for job in batch]
         padded = states + states[-1:] * (size - len(states))
@@ -352,7 +353,9 @@ class Server:
 
         analysis = type(analyses)(*(field[i] for field in analyses))
         if not analysis.ok:
-            self._send({"id": job.query.id, "error": "an evaluation was not finite"})
+            error = "an evaluation was not finite"
+            if not during:  # only once
+                self._send({"id": job.query.id, "turnNumber": job.turn, "error": error})
             return
         view = job.query.winrates_as or self._config.report_winrates_as
         self._send(answer(job.query, job.turn, analysis, view, during))

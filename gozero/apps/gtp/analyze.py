@@ -180,10 +180,10 @@ def _genmove(engine: Engine, kind: str, talk: Talk, *words: str) -> str:
     if options.avoid and engine.config.on(engine.size).search in TREELESS:
         raise GtpFailure("cannot avoid moves: the player does not search a tree")
     colour = engine.game.to_play if options.colour is None else options.colour
-    engine.searcher_for(colour, bool(options.avoid))  # may fail, which is answered with "?"
+    avoid = _avoid(engine, options) if options.avoid else None
+    engine.searcher_for(colour, avoid)  # may fail, which is answered with "?"
     talk.begin()
     reports = _reports(engine, kind, options, colour, talk)
-    avoid = _avoid(engine, options) if options.avoid else None
     action = engine.genmove(colour, talk, reports, avoid)
     return f"play {'resign' if action is None else coords.to_gtp(engine.size, action)}"
 

@@ -72,7 +72,9 @@ class GtpConfig(GameConfig):
         """
         if self.search in TREELESS:
             raise ValueError(f"search {self.search} has no tree to report")
-        changes: dict[str, Any] = {"simulations": self.analysis_visits, "trees": 1, "resign": None}
+        visits = self.analysis_visits
+        changes: dict[str, Any] = {"simulations": visits, "trees": 1, "resign": None}
+        changes |= {"leaves": min(self.leaves, visits)}
         if self.search == "gumbel":
             changes |= {"search": "puct", "considered": None}
         if self.analysis_visits > MAX_VISITS and self.backup != "mean":

@@ -9,7 +9,7 @@ that two passes have ended, it passes; a play by either side resumes that game.
 Time. A move takes the seconds of the flags, or what `clock` allows if that is less, but ends as
 soon as nothing can change the choice; without either limit, it runs all simulations. Compiling is
 not on the clock: if time_settings sets one, the engine compiles before it answers that command,
-or a new size.
+or a new size; but the first move that must avoid others compiles when it is asked for.
 """
 
 from __future__ import annotations
@@ -411,19 +411,20 @@ class Engine:
         self._ponders = self.config.ponder and action is not None
         return action
 
-    def searcher_for(self, colour: int, avoids: bool) -> Searcher | None:
+    def searcher_for(self, colour: int, avoid: np.ndarray | None) -> Searcher | None:
         """The search of a colour's move, made once; None: the colour passes without a search.
 
         Args:
           colour: 0 Black, 1 White.
-          avoids: whether there are moves to avoid.
+          avoid: as in `genmove`.
 
         Raises:
           ValueError: as `searcher`; or there are moves to avoid, but the search has no tree.
         """
-        if self.game.ended or self.game.wins_by_passing(colour):
+        may_pass = avoid is None or not avoid[colour, self.game.rules.pass_action]
+        if self.game.ended or (may_pass and self.game.wins_by_passing(colour)):
             return None
-        return self.searches.avoiding_searcher if avoids else self.searcher
+        return self.searcher if avoid is None else self.searches.avoiding_searcher
 
     def choose(
         self,
@@ -434,7 +435,7 @@ class Engine:
     ) -> int | None:
         """Choose an action as `genmove` does, but without playing it or charging the clock."""
         game, self._allotted = self.game, None
-        searcher = self.searcher_for(colour, avoids=avoid is not None)
+        searcher = self.searcher_for(colour, avoid)
         if searcher is None:
             return game.rules.pass_action
         self._allotted = seconds = self._seconds(colour)

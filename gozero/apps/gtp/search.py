@@ -96,7 +96,8 @@ def make_searcher(
         return kinds[config.search](rules, config, clock)
     if not avoids:
         return TreeSearcher(rules, config, clock)
-    return TreeSearcher(rules, dataclasses.replace(config, reuse=False), clock, avoids=True)
+    config = dataclasses.replace(config, reuse=False, ponder=False)
+    return TreeSearcher(rules, config, clock, avoids=True)
 
 
 class Searcher:

@@ -28,7 +28,8 @@ def make_openings(config: MatchConfig, game: Game | Rules) -> PairOpenings:
     """The openings that the flags select, for a game or for Go under some rules.
 
     Raises:
-      ValueError: files are missing, damaged or of another size, or their moves are illegal.
+      ValueError: files are missing, damaged or of another size, or their moves are illegal; or so
+        many random plies end every game.
     """
     if config.openings_from is not None:
         assert isinstance(game, Rules)  # other games have no opening files
@@ -38,11 +39,14 @@ def make_openings(config: MatchConfig, game: Game | Rules) -> PairOpenings:
     if config.openings == 0:
         return PairOpenings(lambda pair: ())
     draw = functools.partial(openings.of_pair, as_game(game), config.openings, config.seed)
-    return PairOpenings(functools.lru_cache(maxsize=2 * config.parallel)(draw))
+    of = functools.lru_cache(maxsize=2 * config.parallel)(draw)
+    of(0)  # raises now, not when the folder has been made
+    return PairOpenings(of)
 
 
 def _from_files(path: pathlib.Path, rules: Rules, plies: int) -> list[tuple[int, ...]]:
-    files = sorted(path.glob("*.sgf")) if path.is_dir() else [path]
+    is_sgf = lambda file: file.suffix.lower() == ".sgf"
+    files = sorted(filter(is_sgf, path.iterdir())) if path.is_dir() else [path]
     if not files:
         raise ValueError(f"openings_from: {path} has no .sgf files")
     return [line for file in files for line in _openings_of(file, rules, plies)]

@@ -54,6 +54,8 @@ class ThinkingConfig(GameConfig):
         flags.pop("resign", None)  # the analysis plays no move
         if self.search in TREELESS:
             flags = {"player": players.DEFAULT}
+        if "leaves" in flags:
+            flags["leaves"] = min(flags["leaves"], self.visits)
         fixed = {"json": True, "simulations": self.visits, "seed": self.seed, "batch": 8}
         return AnalyzeConfig.of_flags({**flags, "trees": 1, **fixed})
 

@@ -90,7 +90,10 @@ class Session:
             try:
                 message = self._inbox.get(wait != 0, wait)
             except queue.Empty:
-                self._attempt(self._engine_moves if self._is_engines_turn else self._show_watched)
+                if self._is_engines_turn:
+                    self._attempt(self._engine_moves, self._show_position)
+                else:
+                    self._attempt(self._show_watched, self._stop_watching)
                 continue
             if message is None:
                 self._cancel()
@@ -106,15 +109,17 @@ class Session:
         while self._is_engines_turn:
             self._engine_moves()
 
-    def _attempt(self, work: Callable[[], None]) -> None:
+    def _attempt(
+        self, work: Callable[[], None], after_error: Callable[[], None] | None = None
+    ) -> None:
         """Do `work`; an error is sent to the board, and the session continues."""
         try:
             work()
         except Exception as error:  # such as a device out of memory: the session must continue
-            self._is_engines_turn = False
-            self._watching, self._watch_interval = None, None
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             self.tell({"tell": "error", "text": f"{kind}{error}"[:500]})
+            if after_error is not None:
+                self._attempt(after_error)
         if not self._is_engines_turn:
             self._busy("")
 
@@ -210,7 +215,7 @@ class Session:
         self._cancel()
         self._variations, self._players, self._is_engines_turn = variations, names, False
         self._analyses = {}
-        self._watching, self._watch_interval = None, None
+        self._stop_watching()
         self._send_game()
 
     def _send_game(self) -> None:
@@ -256,8 +261,8 @@ class Session:
         tree.nodes[before].result = None  # if it had been resigned, the game went on
 
     def _engine_moves(self) -> None:
-        """Let the engine move in the current position."""
-        tree = self.tree
+        """Let the engine move in the current position; if it fails, it is no longer its turn."""
+        tree, self._is_engines_turn = self.tree, False
         name = self._players[tree.game.to_play]
         if name == YOU:
             config = self._thinking.config
@@ -389,7 +394,7 @@ class Session:
         if not answer.get("isDuringSearch"):
             turns_left.discard(answer.get("turnNumber", -1))
         progress = _progress(count - len(turns_left), count)
-        if not turns_left or "error" in answer:
+        if not turns_left or ("error" in answer and "turnNumber" not in answer):
             progress = ""
         self._show_progress(progress)
         if "error" in answer:
@@ -404,6 +409,7 @@ class Session:
         """Show games played elsewhere, instead of the board's own."""
         from gozero.apps.web import watch
 
+        self._stop_watching()
         self._is_engines_turn, config = False, self._thinking.config
         if message.get("what") == "folder":
             if self._folder is None:
@@ -427,6 +433,11 @@ class Session:
 
     def _unwatch(self, message: dict) -> None:
         del message
+        self._stop_watching()
+        if self.has_game:  # watching has stopped the engine
+            self._show_position()
+
+    def _stop_watching(self) -> None:
         self._watching, self._watch_interval = None, None
 
     def _open(self, message: dict) -> None:

@@ -164,7 +164,7 @@ class Thinking:
             return
         if not answer.get("isDuringSearch", False):
             turns_left.discard(answer.get("turnNumber"))
-            if not turns_left or "error" in answer:
+            if not turns_left or ("error" in answer and "turnNumber" not in answer):
                 self._pending.pop(answer["id"], None)
         on_answer(answer)
 

@@ -239,7 +239,7 @@ def _listed(folder: str, before: _Listing | None) -> _Listing:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 subfolders.append(entry.path)
-            elif entry.name.endswith(".sgf"):
+            elif entry.name.lower().endswith(".sgf"):
                 inode, when = known.get(entry.path, (None, 0.0))
                 if inode != entry.inode():  # a new file, or one replaced by another
                     inode, when = entry.inode(), _changed(entry.path)

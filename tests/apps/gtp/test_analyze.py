@@ -420,6 +420,28 @@ def test_a_move_avoids_the_listed_moves(engine):
     assert response.count(" -1.000000") == 9  # Black owns all points
 
 
+def test_a_pass_to_avoid_is_not_played_where_it_wins():
+    engine = Engine(GtpConfig(size=3))
+    engine.searches.searcher, engine.searches.avoiding_searcher = "any", "avoiding"
+    for colour, action in ((0, 4), (1, 9)):
+        engine.game.play(colour, action)
+    assert engine.game.wins_by_passing(0)
+    avoid = np.zeros((2, 10), np.int32)
+    assert engine.searcher_for(0, None) is None
+    assert engine.searcher_for(0, avoid) is None
+    avoid[0, 9] = 1
+    assert engine.searcher_for(0, avoid) == "avoiding"
+    engine.game.play(0, 9)
+    assert engine.searcher_for(1, avoid) is None  # the game has ended
+
+
+def test_a_player_that_ponders_can_avoid_moves():
+    """Its tree is for one search, as nothing to ponder is kept."""
+    config = GtpConfig(size=3, simulations=8, ponder=True)
+    searcher = gtp_search.make_searcher(go.Rules(3), config, avoids=True)
+    assert searcher._begin() is None
+
+
 @pytest.mark.slow  # to compile
 def test_an_analysis_reports_until_a_line_arrives(engine):
     shown = threading.Event()

@@ -214,6 +214,7 @@ def test_an_analysis_may_have_as_many_visits_as_a_search():
     config = GtpConfig(search="rave", trees=2, analysis_visits=10**6).for_analysis()
     assert (config.simulations, config.trees) == (10**6, 1)
     assert config.capacity == player_config.LONG_NODES
+    assert GtpConfig(leaves=64, analysis_visits=10).for_analysis().leaves == 10
     message = "--analysis-visits 1000000: expected at most 131070 with --backup max, whose trees"
     with pytest.raises(ValueError, match=message):
         GtpConfig(search="uct", backup="max", analysis_visits=10**6).for_analysis()

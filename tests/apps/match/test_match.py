@@ -264,9 +264,9 @@ def enumerate_turns(actions):
 def test_openings_from_files(tmp_path):
     folder, out = tmp_path / "openings", tmp_path / "run"
     folder.mkdir()
-    for name, games in (("a", [(4, 0), (4, 2)]), ("b", [(0, 8)])):
+    for name, games in (("a.sgf", [(4, 0), (4, 2)]), ("b.SGF", [(0, 8)])):
         records = [sgf.GameRecord(3, 0.0, tuple(enumerate_turns(actions))) for actions in games]
-        (folder / f"{name}.sgf").write_text("".join(map(sgf.to_sgf, records)))
+        (folder / name).write_text("".join(map(sgf.to_sgf, records)))
     flags = ["--games", "6", "--openings-from", str(folder)]
     assert match(out, scripted(), scripted(), *flags) == 0
     begun = [sgf.read(out / "games" / f"{i:04d}.sgf").moves[:2] for i in range(6)]
@@ -361,6 +361,23 @@ def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
     assert len(complaint.splitlines()) == 1
     assert re.search(says, complaint)
     assert not (tmp_path / "run").exists()
+
+
+def test_openings_that_end_every_game_are_refused(tmp_path, capsys):
+    command = ["match", "--game", "hex", "--size", "3", "--games", "2", "--openings", "9"]
+    sides = ["--player.simulations", "9", "--opponent.simulations", "8"]
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*command, *sides, "--out", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("gozero match: openings: 9 random plies end the game, in 1000 of")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_flag_without_its_side_is_named(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["match", "--player", "strong"])
+    assert "unknown flag --player; did you mean --player.player?" in capsys.readouterr().err
 
 
 def test_trees_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):

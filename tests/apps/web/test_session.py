@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import random
@@ -338,6 +339,57 @@ def test_watched_self_play_continues_and_can_be_opened():
     assert board.last("at")["stones"] == games[3]["stones"]
 
 
+def test_an_engine_that_fails_to_move_leaves_the_turn(board, monkeypatch):
+    def choose(name, variations):
+        raise ValueError("a player for another size")
+
+    monkeypatch.setattr(board.thinking, "choose", choose)
+    with pytest.raises(ValueError, match="another size"):  # of a board that waits
+        board.new(black="random")
+    board.request("play", at=12)  # by hand, for the engine
+    board.session.take({"do": "move"})
+    count = len(board.sent)
+    for message in ({"do": "goto", "node": 0}, {"do": "move"}, None):
+        board.session.put(message)
+    board.session._inbox = Emptying(board.session._inbox)
+    board.session.run()
+    told = [m for m in board.sent[count:] if m["tell"] in ("at", "error")]
+    assert [m["tell"] for m in told] == ["at", "error", "at"]
+    assert told[1]["text"] == "a player for another size"
+    assert told[2]["engine"] is False
+    assert board.last("busy")["text"] == ""
+
+
+class Emptying:
+    """A queue that is found empty once before its last message."""
+
+    def __init__(self, inbox):
+        self._inbox, self._was_empty = inbox, False
+
+    def get(self, *wait):
+        if self._inbox.qsize() == 1 and not self._was_empty:
+            self._was_empty = True
+            raise queue.Empty
+        return self._inbox.get()
+
+
+def test_an_invalid_message_stops_neither_watching_nor_the_engine(board):
+    board.new(white="random")
+    board.session.take(
+        {"do": "watch", "what": "selfplay", "player": "random", "size": 5, "games": 1}
+    )
+    watching = board.session._watching
+    board.session._attempt(lambda: board.session.take({"do": "undo"}))
+    assert board.last("error")["text"] == "there is no move to take back"
+    assert board.session._watching is watching
+    board.request("unwatch")
+    assert board.sent[-1]["tell"] == "at"
+    assert board.session._watching is None
+    board.session.take({"do": "play", "at": 12})
+    board.session._attempt(lambda: board.session.take({"do": "play", "at": 99}))
+    assert board.session._is_engines_turn
+
+
 def test_a_watched_game_that_is_resigned_says_so():
     board = Board()
     board.request("watch", what="selfplay", player="random", size=5, games=2)
@@ -460,6 +512,18 @@ def test_answers_of_the_analysis_engine_reach_the_requester(monkeypatch):
     assert refused in error()
 
 
+def test_an_error_of_one_position_leaves_the_others_of_a_review():
+    thinking = Thinking(WebConfig.of_flags({"player": "random", "size": 5}), "test")
+    answers: list[dict] = []
+    thinking._pending["1"] = answers.append, {0, 1}
+    for answer in ({"turnNumber": 0, "error": "not finite"}, {"turnNumber": 1}, {"turnNumber": 1}):
+        thinking.write(json.dumps({"id": "1", **answer}))
+    assert [answer["turnNumber"] for answer in answers] == [0, 1]
+    thinking._pending["2"] = answers.append, {0, 1}
+    thinking.write('{"id": "2", "error": "no such rules"}')
+    assert "2" not in thinking._pending
+
+
 def test_a_katago_network_is_said_to_compile_for_longer():
     thinking = Thinking(WebConfig.of_flags({"weights": "NAME.bin.gz", "size": 19}), "test")
     seconds = [thinking.compiling_text(name, 19) for name in (None, OURS, "rave")]
@@ -470,3 +534,8 @@ def test_a_player_that_resigns_can_analyse():
     config = WebConfig.of_flags({"player": "rave", "resign": -0.9, "size": 5})
     assert config.to_play(None, 5).resign == -0.9
     assert config.to_analyse().resign is None
+
+
+def test_leaves_of_an_analysis_are_at_most_its_visits():
+    config = WebConfig.of_flags({"leaves": 256, "simulations": 10_000, "visits": 200})
+    assert (config.to_analyse().leaves, config.to_analyse().simulations) == (200, 200)
