@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from experiments.matches.results import games_text
+from experiments.matches.results import games_text, is_stopped
 from experiments.output import markdown, read_csv
 from experiments.usage import FOLDER
 
@@ -202,6 +202,8 @@ def _line(figure: Figure) -> list[str]:
     command = f"`{figure.command}`"
     if not rows:
         return [figure.place, what, paper, "not played", "", "", "", command]
+    if is_stopped(rows[0]):
+        return [figure.place, what, paper, "stopped", "", "", "", command]
     value, low, high = _interval(rows[0], figure)
     ours = f"{value:+.0f} [{low:+.0f}, {high:+.0f}]" if figure.elo else ""
     ours = ours or f"{value:.1%} [{low:.1%}, {high:.1%}]"

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from experiments.matches import scale
-from experiments.matches.results import games_text
+from experiments.matches.results import games_text, is_stopped
 from experiments.output import markdown, read_csv
 from experiments.papers import paper_figures
 from experiments.sweeps import results
@@ -85,7 +85,7 @@ def matches(path: pathlib.Path) -> str:
     for row in read_csv(path):
         numbers = [float(row[key]) for key in _INTERVALS[0]]
         score, low, high = (f"{x:.1%}" for x in numbers)
-        is_stopped = row["stopped"] == "True"
+        stopped = is_stopped(row)
         games = games_text(int(row["games"]), int(row["asked"]))
         least, most = float(row["must_low"] or 0), float(row["must_high"] or 1)
         required = f"{least:.0%}" + f" to {most:.0%}" * (most < 1) if row["must_low"] else ""
@@ -93,10 +93,10 @@ def matches(path: pathlib.Path) -> str:
         lines[-1] += [f"{row['won']}, {row['drawn']}, {row['lost']}"]
         mark = "**" if row["holds"] == "True" else ""
         missed = " (missed)" if row["holds"] == "False" else ""
-        lines[-1] += ["stopped" if is_stopped else f"{mark}{score}{mark} [{low}, {high}]"]
+        lines[-1] += ["stopped" if stopped else f"{mark}{score}{mark} [{low}, {high}]"]
         lines[-1] += [required + missed]
         lines[-1] += [f"{float(row['aim']):.0%}" if row["aim"] else ""]
-        command = None if is_stopped else _opponent_command(path.parent / row["match"])
+        command = None if stopped else _opponent_command(path.parent / row["match"])
         ratings.append(scale.rating_text(command, *numbers))
     head = ["", "opponent", "paper", "games", "won, drawn, lost", "score [95%]", "must", "aim"]
     return _rated(head, lines, ratings)
@@ -272,6 +272,8 @@ def _nested(record: Any) -> Iterator[Interval]:
 
 
 def _intervals(row: dict[str, Any]) -> Iterator[Interval]:
+    if is_stopped(row):
+        return
     if isinstance(row.get("interval"), list) and "score" in row:  # of a match's summary.json
         yield row["score"], *row["interval"]
     for keys in _INTERVALS:

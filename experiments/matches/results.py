@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from experiments.matches import scale
 from experiments.matches.config import Match
@@ -116,6 +117,12 @@ def row_of(name: str, spec: Match, num_requested: int, summary: dict) -> Row:
     )
 
 
+def is_stopped(row: Mapping[str, Any]) -> bool:
+    """Whether a match's row or summary is of a part of its games: those that end first are no fair
+    sample, so their score is no result."""
+    return row.get("stopped") == "True" or row.get("state", "complete") != "complete"
+
+
 def _resigned(games: dict[str, int] | int) -> int:
     """Games resigned by either side; older summaries have only this total."""
     return games if isinstance(games, int) else sum(games.values())
@@ -142,7 +149,7 @@ def _cells(row: Row) -> list[str]:
         row.paper,
         row.games_text + row.remarks,
         f"{row.won}, {row.drawn}, {row.lost}",
-        f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
+        "stopped" if row.stopped else f"{row.score:.1%} [{row.low:.1%}, {row.high:.1%}]",
         _must_text(row),
         "" if row.aim is None else f"{row.aim:.0%}",
     ]
@@ -163,7 +170,9 @@ def write(results: Sequence[Row], out: pathlib.Path) -> None:
 
 
 def draw(rows: Sequence[Row], out: pathlib.Path) -> None:
-    """Draws an SVG: each match's score with its 95% interval, over the required range, if any."""
+    """Draws an SVG: each match's score with its 95% interval, over the required range, if any;
+    without matches that were stopped."""
+    rows = [row for row in rows if not row.stopped]
     positions = range(len(rows))
     with picture(out, figsize=(7, 0.6 * len(rows) + 1.2)) as (_, axis):
         for y, row in zip(positions, rows, strict=True):

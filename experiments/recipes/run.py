@@ -90,14 +90,24 @@ def main() -> int:
 
 
 def _folder(config: RecipesConfig) -> RunFolder:
-    """The run's folder, new or resumed: with more recipes or seeds, but the same terms."""
-    record = {"experiment": "recipes", "terms": config.terms}
+    """The run's folder, new or resumed: with more recipes or seeds, but the same terms, and the
+    same flags of the recipes that are there already (which older folders do not name)."""
+    all_flags = {name: _flags_of(config, name) for name in config.names}
+    record = {"experiment": "recipes", "terms": config.terms, "recipes": all_flags}
 
     def check(before: dict) -> None:
         if differences := folders.differences(before.get("terms", {}), config.terms):
             raise ValueError(
                 f"--out {config.out}: begun with other terms: {'; '.join(differences)}"
             )
+        begun = before.get("recipes", {})
+        for name in begun.keys() & all_flags.keys():
+            if differences := folders.differences(begun[name], all_flags[name]):
+                raise ValueError(
+                    f"--out {config.out}: {name} was begun with other flags: "
+                    f"{'; '.join(differences)}"
+                )
+        record["recipes"] = begun | all_flags
 
     folder = RunFolder(config.out, "comparison of recipes", check, "run.lock")
     with folder.opening():
@@ -114,6 +124,12 @@ def train_config(config: RecipesConfig, name: str, seed: int = 0):
     preset = PRESETS[f"{config.size}x{config.size}"]
     changes = {**BASE, **RECIPES[name].changes}
     return dataclasses.replace(preset, seed=seed, out=config.out / "unused", **changes)
+
+
+def _flags_of(config: RecipesConfig, name: str) -> dict:
+    """The flags of a recipe's runs, as JSON, without what differs from run to run."""
+    flags_of_run = train_config(config, name).plain
+    return {key: value for key, value in flags_of_run.items() if key not in ("seed", "out")}
 
 
 class Study:
@@ -143,17 +159,25 @@ class Study:
         return {line["recipe"]: line["seconds"] for line in lines}
 
     def measure_costs(self) -> None:
-        """Measures the recipes that have no cost yet, in turn, and records the medians."""
+        """Measures the recipes that have no cost yet, in turn, and records the medians.
+
+        One that has a cost is measured again with them: if the machine is slower or faster than it
+        was, so are they, and their costs are divided by as much.
+        """
         new = [name for name in self.config.names if name not in self.costs]
-        loops = {name: self._loop(name) for name in new}
+        if not new:
+            return
+        known = list(self.costs)[:1]
+        loops = {name: self._loop(name) for name in [*known, *new]}
         for loop in loops.values():
             for _ in range(FIRST_STEPS):
                 loop.iterate()
-        times: dict[str, list[float]] = {name: [] for name in new}
-        for _, name in itertools.product(range(self.config.rounds), new):
+        times: dict[str, list[float]] = {name: [] for name in loops}
+        for _, name in itertools.product(range(self.config.rounds), loops):
             times[name].append(_processor_time(loops[name].iterate))
+        scale = self.costs[known[0]] / statistics.median(times[known[0]]) if known else 1.0
         for name in new:
-            cost = round(statistics.median(times[name]), 4)
+            cost = round(scale * statistics.median(times[name]), 4)
             files.add_line(self.config.out / COSTS, {"recipe": name, "seconds": cost})
             _say(f"{name}: {cost:.2f} s of processor time an iteration")
         self.__dict__.pop("costs", None)

@@ -73,7 +73,7 @@ def play(config: MatchConfig) -> int:
 
 
 def rows(sweep: Sweep, config: SweepConfig) -> Iterator[Row]:
-    """The rows of the matches with games so far, complete or not."""
+    """The rows of the complete matches: of others the games that end first are no fair sample."""
     for point in sweep.points:
         path = folder(point, config) / "summary.json"
         if point.anchor and path.exists():
@@ -84,7 +84,7 @@ def rows(sweep: Sweep, config: SweepConfig) -> Iterator[Row]:
 
 def _row(sweep: Sweep, point: Point, path: pathlib.Path) -> Row | None:
     summary = json.loads(path.read_text(encoding="utf-8"))
-    if not summary["games"]:
+    if not summary["games"] or summary["state"] != "complete":
         return None
     total = Tally(summary["wins"], summary["draws"], summary["losses"])
     # The last line may be torn: the match, which cuts it off, has not been resumed yet.

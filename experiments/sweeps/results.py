@@ -114,9 +114,9 @@ def read(path: pathlib.Path) -> list[Row]:
 def chained(rows: Sequence[Row]) -> list[tuple[float, float, float]]:
     """Cumulative (Elo, low, high) of each row above the first opponent of its series.
 
-    The rows of a series are in order. Errors of independent matches add in quadrature, separately
-    above and below. If a match was won or lost outright its Elo is unknown: nan, there and in the
-    rest of its series.
+    The rows of a series are in order. Errors of matches add in quadrature, as if they were
+    independent (they share their openings), separately above and below. If a match was won or lost
+    outright its Elo is unknown: nan, there and in the rest of its series.
     """
     last: dict[str, tuple[float, float, float]] = {}
     heights = []

@@ -413,6 +413,11 @@ class SearchConfig:
                 f"capacity: {self.num_nodes} nodes, of which half are kept where trees are pruned, "
                 f"have no room for the {self.leaves} leaves of a step"
             )
+        if self.most_lost > MAX_VISITS // 2:
+            raise ValueError(
+                f"virtual_loss: {self.virtual_loss} for each of {self.leaves} leaves may overflow; "
+                f"use at most {MAX_VISITS // 2 // self.leaves}"
+            )
         if self.num_simulations > self.most_simulations:
             raise ValueError(
                 f"num_simulations: {self.num_simulations} is too many; with everything else that "
@@ -524,8 +529,10 @@ class SearchConfig:
 
     @property
     def counts_left(self) -> int:
-        """The most visits of each kind that a heuristic may count for at an action."""
-        return self.most_simulations - self.num_simulations
+        """The most visits of each kind that a heuristic may count for at an action; their values
+        are in i32 sums also where those of simulations are wide."""
+        most = MAX_VISITS - self._initial_visits
+        return min(self.most_simulations - self.num_simulations, most)
 
     @property
     def wide(self) -> bool:
@@ -545,9 +552,14 @@ class SearchConfig:
 
     def _visits_left(self, most: int) -> int:
         """How many of `most` visits remain for each tree's simulations, after all other counts."""
-        grandfather, trees = self.grandfather, self.ensemble.trees if self.ensemble else 1
-        initial = max(grandfather.visits, grandfather.amaf_visits) if grandfather else 0
-        return (most + 1) // trees - 1 - self.most_lost - initial
+        trees = self.ensemble.trees if self.ensemble else 1
+        return (most + 1) // trees - 1 - self.most_lost - self._initial_visits
+
+    @property
+    def _initial_visits(self) -> int:
+        """The most visits that an action takes over from the grandfather's."""
+        grandfather = self.grandfather
+        return max(grandfather.visits, grandfather.amaf_visits) if grandfather else 0
 
     @property
     def num_nodes(self) -> int:

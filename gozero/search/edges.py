@@ -250,6 +250,17 @@ def best_edge(scores: jax.Array, priority: jax.Array) -> jax.Array:
     return count - jnp.maximum(indexing.highest(from_end), 1)
 
 
+def best_by_sample(scores: jax.Array, sample: jax.Array) -> jax.Array:
+    """i32[]: the action with the highest score; ties go to the highest number of a random sample.
+
+    Args:
+      scores: f32[A], -inf for actions that may not be chosen.
+      sample: f32[A].
+    """
+    best = scores == jnp.max(scores)
+    return jnp.argmax(jnp.where(best, sample, -jnp.inf)).astype(jnp.int32)
+
+
 def tie_break(tie_seed: jax.Array, node: jax.Array, choices: jax.Array) -> jax.Array:
     """u32[K]: random priorities of the choices at a node, the same at every visit.
 

@@ -11,7 +11,7 @@ from experiments import command, papers
 from experiments.papers import Figure
 
 NOT_SHOWN = "not shown: it is within our interval"
-HEAD = "match,games,asked,score,low,high,elo,elo_low,elo_high\n"
+HEAD = "match,games,asked,score,low,high,elo,elo_low,elo_high,stopped\n"
 
 
 def line(tmp_path, monkeypatch, row, **figure):
@@ -46,6 +46,7 @@ def line(tmp_path, monkeypatch, row, **figure):
             ["-80 Elo", "-10 [-70, +49]", "10", "+70 Elo", "it rained"],
         ),
         ("y,10,10,.4,.3,.49,,,\n", {}, ["50% to 60%", "not played", "", "", ""]),
+        ("x,4,10,.4,.3,.49,,,,True\n", {}, ["50% to 60%", "stopped", "", "", ""]),
     ],
 )
 def test_a_line_by_hand(row, figure, expected, tmp_path, monkeypatch):

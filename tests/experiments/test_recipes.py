@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import types
 
 import jax.numpy as jnp
 import numpy as np
@@ -101,6 +102,29 @@ def test_a_folder_of_other_terms_is_refused(tmp_path):
         pass
     with pytest.raises(ValueError, match=r"begun with other terms: .*budget"):
         run._folder(RecipesConfig(out=tmp_path, budget=1.0))
+
+
+def test_a_recipe_that_has_changed_is_refused(tmp_path, monkeypatch):
+    with run._folder(RecipesConfig(out=tmp_path, only=("puct",))):
+        pass
+    monkeypatch.setitem(run.BASE, "learning_rate", 0.1)
+    with run._folder(RecipesConfig(out=tmp_path / "new", only=("puct",))):
+        pass
+    message = "(puct|gumbel) was begun with other flags: --learning-rate was 0.00.* and is 0.1"
+    with pytest.raises(ValueError, match=message):
+        run._folder(RecipesConfig(out=tmp_path, only=("puct",)))
+
+
+def test_later_costs_are_those_of_a_machine_as_fast_as_before(tmp_path, monkeypatch):
+    config = RecipesConfig(out=tmp_path, only=("puct", "4 leaves"), rounds=1)
+    (tmp_path / run.COSTS).write_text('{"recipe": "gumbel", "seconds": 1.0}\n')
+    times = {"gumbel": 2.0, "puct": 3.0, "4 leaves": 1.0}
+    loops = {name: types.SimpleNamespace(iterate=lambda name=name: name) for name in times}
+    monkeypatch.setattr(run.Study, "_loop", lambda study, name: loops[name])
+    monkeypatch.setattr(run, "_processor_time", lambda work: times[work()])
+    study = run.Study(config)
+    study.measure_costs()
+    assert study.costs == {"gumbel": 1.0, "puct": 1.5, "4 leaves": 0.5}
 
 
 def test_a_root_value_by_the_policy_target():

@@ -80,6 +80,17 @@ def test_unrecorded_claims_are_found():
     assert (80.0, 72.0, 86.1) not in records.recorded()
 
 
+def test_scores_of_stopped_matches_are_no_results(tmp_path):
+    folder = tmp_path / "results" / "x"
+    folder.mkdir(parents=True)
+    for state, expected in (("stopped", set()), ("complete", {(75.0, 30.0, 95.0)})):
+        summary = {"state": state, "score": 0.75, "interval": [0.3, 0.95]}
+        (folder / "summary.json").write_text(json.dumps(summary))
+        csv = f"score,low,high,stopped\n0.75,0.3,0.95,{state == 'stopped'}\n"
+        (folder.parent / "results.csv").write_text(csv)
+        assert {one for one in records.recorded(tmp_path) if one[0] == 75.0} == expected
+
+
 def test_an_experiment_claims_only_its_own_records():
     known = records.recorded_for(records.FOLDER / "zero_strength" / "README.md")
     assert (93.0, 90.1, 95.1) in known

@@ -336,7 +336,9 @@ def test_anchors_play_a_program(tmp_path, random_play):
     (folder / "results.jsonl").write_text('{"seconds": [1.5, 2.0]}\n{"seconds": [1.')  # torn
     summary = {"wins": 1, "draws": 0, "losses": 1, "interval": [0.1, 0.9], "games": 2}
     summary |= {"opponent": "GNU Go 3.8", "mean_moves": 70.5, "move_limit": 0}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    for state, count in (("stopped", 0), ("complete", 1)):
+        (folder / "summary.json").write_text(json.dumps(summary | {"state": state}))
+        assert len(list(anchors.rows(sweep, config))) == count
     (row,) = anchors.rows(sweep, config)
     assert (row.anchor, row.opponent, row.games, row.score) == (True, "GNU Go 3.8", 2, 0.5)
     assert (row.low, row.high, row.seconds, row.plies) == (0.1, 0.9, 3.5, 70.5)

@@ -107,6 +107,15 @@ def test_root_scores_and_final_action_by_hand():
     np.testing.assert_allclose(target, [0.4, 0.3, 0.2, 0.1, 0], rtol=1e-5)
 
 
+def test_equal_finalists_are_chosen_at_random():
+    edges = node()._replace(visits=jnp.array([4, 4, 4, 0, 0]), q=jnp.array([0.4, 0.4, 0.1, 0, 0]))
+    edges = edges._replace(prior=jnp.array([0.3, 0.3, 0.3, 0.1, -INF]))
+    final = jax.jit(jax.vmap(GumbelRoot(max_considered=3, scale=0.0).final_action, (None, 0)))
+    drawn = np.asarray(final(edges, jax.random.gumbel(jax.random.key(0), (200, 5))))
+    assert 70 < np.sum(drawn == 0) < 130
+    assert set(drawn.tolist()) == {0, 1}
+
+
 def test_equal_values_stay_equal():
     """If every value is the node's own, no rounding error is amplified by the rescaling."""
     rng = np.random.RandomState(0)

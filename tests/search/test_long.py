@@ -89,6 +89,14 @@ def test_the_settings_choose_the_form_and_refuse_conflicts():
         SearchConfig(12, leaves=6, **few)
 
 
+def test_counts_and_virtual_losses_fit_narrow_sums():
+    """Values of heuristics, and of virtual losses, are never in wide sums."""
+    assert SearchConfig(200_000).counts_left == MAX_VISITS
+    assert SearchConfig(1000).counts_left == MAX_VISITS - 1000
+    with pytest.raises(ValueError, match=r"^virtual_loss: 131072 .*; use at most 32767$"):
+        SearchConfig(1000, leaves=2, virtual_loss=131_072)
+
+
 def test_a_search_below_the_limit_has_narrow_sums():
     roots = random_tree.Position(CODES)
     bytes_of = lambda config: trees.memory_bytes(roots, 12, 50, optional_arrays(config))

@@ -104,6 +104,22 @@ def test_the_move_that_katago_plays_by_hand():
     assert played(nothing) == 0
 
 
+def test_katagos_choice_among_equals_is_random():
+    edges = Edges(
+        prior=jnp.array([0.4, 0.4, 0.2]),
+        visits=jnp.array([50, 50, 2]),
+        q=jnp.array([0.3, 0.3, 0.1]),
+        value=jnp.float32(0.3),
+        total=jnp.int32(102),
+        raw_value=jnp.float32(0.3),
+        variance=jnp.full(3, 0.01),
+    )
+    final = jax.vmap(KataGoPuct(spread=0.0).at_root.final_action, (None, 0))
+    drawn = np.asarray(final(edges, jax.random.gumbel(jax.random.key(0), (200, 3))))
+    assert 70 < np.sum(drawn == 0) < 130
+    assert set(drawn.tolist()) == {0, 1}
+
+
 def test_katagos_choice_respects_proofs():
     """A proven win is played though it has one visit, a proven loss is not though it has most."""
     edges = Edges(

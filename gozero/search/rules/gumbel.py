@@ -19,7 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from gozero.runs.settings import AT_LEAST_0, COUNT, check_ranges
-from gozero.search.edges import Edges, Needs, SelectionRule, any_of, softmax_beside
+from gozero.search.edges import (
+    Edges,
+    Needs,
+    SelectionRule,
+    any_of,
+    best_by_sample,
+    softmax_beside,
+)
 
 _TINY = np.finfo(np.float32).tiny
 _LEAST_LOGIT = -1e9
@@ -183,10 +190,11 @@ class GumbelRoot(SelectionRule):
         return jnp.where(considered, self._score(edges, gumbel), -jnp.inf)
 
     def final_action(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
-        """i32[]: the best of the most visited actions; without visits, a sample of the policy."""
+        """i32[]: the best of the most visited actions; without visits, a sample of the policy.
+        `gumbel` also decides among equals, where `scale` is 0."""
         finalist = edges.legal & (edges.visits == jnp.max(edges.visits))
         score = jnp.where(finalist, self._score(edges, gumbel), -jnp.inf)
-        return jnp.argmax(score).astype(jnp.int32)
+        return best_by_sample(score, gumbel)
 
     def policy_target(self, edges: Edges) -> jax.Array:
         """f32[A]: Eq. (11), pi' = softmax(logits + sigma(completed Q)); 0 where illegal."""

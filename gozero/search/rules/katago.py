@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.runs.settings import ABOVE_0, AT_LEAST_0, check_ranges
-from gozero.search.edges import Edges, Needs, SelectionRule
+from gozero.search.edges import Edges, Needs, SelectionRule, best_by_sample
 from gozero.search.score import ScoreUtility
 
 _USUAL_SPREAD, _USUAL_WEIGHT = 0.4, 2.0
@@ -117,8 +117,8 @@ class KataGoRoot(KataGoPuct):
         return 1.0 if self.score is None else 1.0 + self.score.most
 
     def final_action(self, edges: Edges, gumbel: jax.Array) -> jax.Array:  # pyright: ignore
-        """i32[]: the action to play, of a root's [A]; without visits, the highest prior."""
-        del gumbel
+        """i32[]: the action to play, of a root's [A]; without visits, the highest prior. `gumbel`
+        decides among equals."""
         assert edges.variance is not None
         tried = edges.legal & (edges.visits > 0)
         visits = edges.visits.astype(jnp.float32)
@@ -132,8 +132,7 @@ class KataGoRoot(KataGoPuct):
         enough = tried & (counted > 0) & (counted >= least)
         bounds = lower_bound(edges.visits, edges.q, edges.variance, radius=self.radius)
         bounds = jnp.where(enough, bounds, -jnp.inf)
-        choice = jnp.where(jnp.any(enough), bounds, edges.prior)
-        return jnp.argmax(choice).astype(jnp.int32)
+        return best_by_sample(jnp.where(jnp.any(enough), bounds, edges.prior), gumbel)
 
 
 def lower_bound(
