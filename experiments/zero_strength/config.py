@@ -34,6 +34,9 @@ _RAVE_13X13 = Side(**strong_without_experts(13), reuse=True, resign=-0.95)
 FIRST_9X9 = RESULTS / "9x9-first.safetensors"
 """The network with which that of 9x9 was averaged; older matches were played with it."""
 
+RESIGN_9X9 = RESULTS / "9x9-resign.safetensors"
+"""A network of 9x9 trained by one command, with resignation."""
+
 
 def _network(size: int, weights: pathlib.Path | None = None) -> Side:
     return Side(
@@ -73,6 +76,9 @@ MATCHES = {
         opponent=_network(9, FIRST_9X9),
         **_9X9,
     ),
+    "9x9-resign-rave": Match(_network(9, RESIGN_9X9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
+    "9x9-resign-gnugo": Match(_network(9, RESIGN_9X9), 400, (0.90, 1.0), 0.95, **_9X9),
+    "9x9-resign-both": Match(_network(9, RESIGN_9X9), 400, opponent=_network(9), **_9X9),
     "13x13-rave": Match(_network(13), 50, opponent=_RAVE_13X13, **_13X13),
     "13x13-gnugo-0": Match(
         _network(13), 200, (0.50, 1.0), opponent=Side(command=GNUGO_0), **_13X13
@@ -80,9 +86,10 @@ MATCHES = {
     "13x13-gnugo": Match(_network(13), 100, **_13X13),
 }
 """The matches, named by board and opponent; in those ending in -all the network's evaluations are
-averaged over all symmetries. Three of 7x7 ask what is missing there: 1,600 simulations in place of
-200, games from the empty board, and the openings that White wins with the same player on both
-sides."""
+averaged over all symmetries; in those with -resign another network plays, in 9x9-resign-both
+against that of the other matches. Three of 7x7 ask what is missing there: 1,600 simulations in
+place of 200, games from the empty board, and the openings that White wins with the same player on
+both sides."""
 
 
 @dataclasses.dataclass(frozen=True)
