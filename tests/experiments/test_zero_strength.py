@@ -27,6 +27,7 @@ def test_every_match_is_valid(tmp_path):
         symmetries = "all" if name.endswith("-all") else "random"
         assert match_config.player.symmetries == symmetries
         network = f"{match.size}x{match.size}" + "-first" * (name == "9x9-bf16")
+        network += "-resign" * name.startswith("9x9-resign")
         assert match_config.player.weights.name == f"{network}.safetensors"
         assert (ROOT / match_config.player.weights).is_file()
     assert config.match("7x7-rave").opponent.heuristic == "shape"
