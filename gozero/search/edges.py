@@ -252,12 +252,13 @@ def best_edge(scores: jax.Array, priority: jax.Array) -> jax.Array:
 
 def best_by_sample(scores: jax.Array, sample: jax.Array) -> jax.Array:
     """i32[]: the action with the highest score; ties go to the highest number of a random sample.
+    0 if none may be chosen.
 
     Args:
       scores: f32[A], -inf for actions that may not be chosen.
       sample: f32[A].
     """
-    best = scores == jnp.max(scores)
+    best = (scores == jnp.max(scores)) & (scores > -jnp.inf)
     return jnp.argmax(jnp.where(best, sample, -jnp.inf)).astype(jnp.int32)
 
 
