@@ -64,7 +64,7 @@ def test_temperatures():
         (lambda: SearchConfig(virtual_loss=0), "virtual_loss"),
         (
             lambda: SearchConfig(leaves=4, virtual_loss=2**28 - 8),
-            "num_simulations: .* at most 31",
+            "virtual_loss: 268435448 .* use at most 16383",
         ),
         (lambda: SearchConfig(expand_after=0), "expand_after"),
     ],
