@@ -224,7 +224,7 @@ def test_two_matches_cannot_share_a_folder(troubled, tmp_path, capsys):
     assert match(out, scripted(), scripted(), "--games", "2") == 0
 
 
-def test_an_opening_does_not_end_the_game():
+def test_an_opening_does_not_end_the_game(monkeypatch):
     """In Connect Four, ten plies often do."""
     game = connect_four_game()
     lines = [openings.of_pair(game, 10, 0, pair) for pair in range(30)]
@@ -235,7 +235,8 @@ def test_an_opening_does_not_end_the_game():
             assert not game.outcome(state)[0]
             state = game.play(state, action)
         assert not game.outcome(state)[0]
-    with pytest.raises(ValueError, match="42 random plies end the game, in 1000 of 1000 tries"):
+    monkeypatch.setattr(openings, "_TRIES", 20)
+    with pytest.raises(ValueError, match="42 random plies end the game, in 20 of 20 tries"):
         openings.of_pair(game, 42, 0, 0)
 
 
@@ -363,14 +364,15 @@ def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_openings_that_end_every_game_are_refused(tmp_path, capsys):
+def test_openings_that_end_every_game_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(openings, "_TRIES", 20)
     command = ["match", "--game", "hex", "--size", "3", "--games", "2", "--openings", "9"]
     sides = ["--player.simulations", "9", "--opponent.simulations", "8"]
     with pytest.raises(SystemExit) as stop:
         cli.main([*command, *sides, "--out", str(tmp_path / "run")])
     assert stop.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("gozero match: openings: 9 random plies end the game, in 1000 of")
+    assert last.startswith("gozero match: openings: 9 random plies end the game, in 20 of 20")
     assert not (tmp_path / "run").exists()
 
 
