@@ -78,7 +78,7 @@ MATCHES = {
     ),
     "9x9-resign-rave": Match(_network(9, RESIGN_9X9), 400, (0.90, 1.0), opponent=_RAVE, **_9X9),
     "9x9-resign-gnugo": Match(_network(9, RESIGN_9X9), 400, (0.90, 1.0), 0.95, **_9X9),
-    "9x9-resign-both": Match(_network(9, RESIGN_9X9), 400, opponent=_network(9), **_9X9),
+    "9x9-resign-mean": Match(_network(9, RESIGN_9X9), 400, opponent=_network(9), **_9X9),
     "13x13-rave": Match(_network(13), 50, opponent=_RAVE_13X13, **_13X13),
     "13x13-gnugo-0": Match(
         _network(13), 200, (0.50, 1.0), opponent=Side(command=GNUGO_0), **_13X13
@@ -86,7 +86,7 @@ MATCHES = {
     "13x13-gnugo": Match(_network(13), 100, **_13X13),
 }
 """The matches, named by board and opponent; in those ending in -all the network's evaluations are
-averaged over all symmetries; in those with -resign another network plays, in 9x9-resign-both
+averaged over all symmetries; in those with -resign another network plays, in 9x9-resign-mean
 against that of the other matches. Three of 7x7 ask what is missing there: 1,600 simulations in
 place of 200, games from the empty board, and the openings that White wins with the same player on
 both sides."""

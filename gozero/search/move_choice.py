@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from gozero.runs.settings import ABOVE_0, AT_LEAST_0, check_ranges
+from gozero.search.edges import best_by_sample
 
 CONFIDENCE = 1.96
 """The z of "bound", in standard deviations: the lower bound holds 39 times out of 40."""
@@ -84,8 +85,7 @@ def by_value(key: jax.Array, visits: jax.Array, q: jax.Array, z: float = 0.0) ->
 
 def best(key: jax.Array, score: jax.Array) -> jax.Array:
     """i32[]: the action with the highest score, f32[A]; ties are random."""
-    is_best = jnp.where(score == jnp.max(score), 0.0, -jnp.inf)
-    return jax.random.categorical(key, is_best).astype(jnp.int32)
+    return best_by_sample(score, jax.random.gumbel(key, score.shape))
 
 
 def lower_bound(visits: jax.Array, q: jax.Array, z: float) -> jax.Array:

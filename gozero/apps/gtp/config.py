@@ -73,8 +73,8 @@ class GtpConfig(GameConfig):
         if self.search in TREELESS:
             raise ValueError(f"search {self.search} has no tree to report")
         visits = self.analysis_visits
-        changes: dict[str, Any] = {"simulations": visits, "trees": 1, "resign": None}
-        changes |= {"leaves": min(self.leaves, visits)}
+        changes: dict[str, Any] = {"simulations": visits, "leaves": min(self.leaves, visits)}
+        changes |= {"trees": 1, "resign": None}
         if self.search == "gumbel":
             changes |= {"search": "puct", "considered": None}
         if self.analysis_visits > MAX_VISITS and self.backup != "mean":

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from gozero.apps import rule_sets, sgf
 from gozero.apps.sgf import GameRecord
-from gozero.apps.web.thinking import OURS, Thinking
+from gozero.apps.web.thinking import OURS, Thinking, is_of_query
 from gozero.go import coords, handicap
 from gozero.go.coords import KOMI_EXPECTED, MAX_SIZE, MIN_SIZE, is_komi
 from gozero.play import players
@@ -394,7 +394,7 @@ class Session:
         if not answer.get("isDuringSearch"):
             turns_left.discard(answer.get("turnNumber", -1))
         progress = _progress(count - len(turns_left), count)
-        if not turns_left or ("error" in answer and "turnNumber" not in answer):
+        if not turns_left or is_of_query(answer):
             progress = ""
         self._show_progress(progress)
         if "error" in answer:

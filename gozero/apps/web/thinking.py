@@ -29,6 +29,11 @@ OnAnswer = Callable[[dict], None]
 """Takes an answer of KataGo's analysis protocol; called in the analysis engine's thread."""
 
 
+def is_of_query(answer: dict) -> bool:
+    """Whether an answer is the error of a whole query, after which no other comes."""
+    return "error" in answer and "turnNumber" not in answer
+
+
 class Thinking:
     """Answers the requests of boards: moves of players, and analyses.
 
@@ -164,7 +169,7 @@ class Thinking:
             return
         if not answer.get("isDuringSearch", False):
             turns_left.discard(answer.get("turnNumber"))
-            if not turns_left or ("error" in answer and "turnNumber" not in answer):
+            if not turns_left or is_of_query(answer):
                 self._pending.pop(answer["id"], None)
         on_answer(answer)
 
