@@ -101,9 +101,8 @@ def test_passes_with_dead_stones_on_the_board_lose_nothing(all_reviewed):
     assert (end.win, end.lead, end.ownership.tolist()) == (1.0, 3.5, [1.0] * 9)
 
 
-@pytest.mark.parametrize(
-    "ko", [pytest.param("positional", marks=pytest.mark.thorough), "situational"]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("ko", ["positional", "situational"])
 def test_the_positions_of_a_game_share_its_past(ko):
     """They ban what they ban with a past of their own, also where a player moves twice."""
     rules = gozero.Rules(3, ko, suicide=True, max_moves=60)

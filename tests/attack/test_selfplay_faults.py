@@ -83,6 +83,7 @@ def test_a_full_disk_at_every_write(whole, tmp_path, capsys):
         fill_up(folder, tmp_path / str(n), n, capsys)
 
 
+@pytest.mark.thorough
 def test_repeated_ctrl_c_loses_nothing(whole, tmp_path, monkeypatch, capsys):
     """Ctrl-C twice in a row while a game is written, and again while the run finishes."""
     out, written, real = tmp_path / "run", [], files.write_whole

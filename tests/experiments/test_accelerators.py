@@ -96,6 +96,7 @@ def test_rows_are_added_one_by_one_and_existing_ones_skipped(
     assert [name for name, *_ in computed] == ["a"]
 
 
+@pytest.mark.thorough
 def test_errors_in_a_child_process_are_recorded_in_the_row(accelerators_config):
     """The real child process, for an unknown program and for one that times out."""
     result = run.in_child(accelerators_config, "chess", ahead.target("cpu"), True)

@@ -33,6 +33,7 @@ def test_weights_by_hand():
     np.testing.assert_array_equal(indigo.weights(jnp.zeros(2, jnp.int32), jnp.int32(0)), [1, 1])
 
 
+@pytest.mark.thorough
 def test_statistics_match_the_reference():
     config, key = Annealing(RULES, simulations=20, lanes=8), jax.random.key(1)
     states, game = two_games()

@@ -21,6 +21,7 @@ def difference_in_errors(mean, error, other_mean, other_error):
     return abs(mean - other_mean) / math.hypot(error, other_error)
 
 
+@pytest.mark.thorough
 def test_averages_match_our_playouts():
     size, games = 5, 20_000
     theirs = yardstick.play(size, games, seed=1)

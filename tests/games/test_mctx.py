@@ -144,6 +144,7 @@ def test_a_root_of_few_valid_actions():
     check_equal(ours, theirs)
 
 
+@pytest.mark.thorough
 def test_actions_that_a_model_does_not_have_are_never_visited():
     """Their logits are -1e9, and no value makes up for that: below the root there is a single
     action, with a Q below the network's value."""

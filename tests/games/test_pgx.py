@@ -49,6 +49,7 @@ def test_contract(name, max_moves):
     contract.check_contract(game(name, max_moves))
 
 
+@pytest.mark.thorough
 def test_the_move_limit_is_the_games_own():
     assert set(LIMITS) < set(pgx.available_envs())
     for name in ("tic_tac_toe", "connect_four"):

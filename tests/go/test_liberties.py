@@ -56,7 +56,11 @@ def test_golden_boards(name):
 
 @pytest.mark.parametrize(
     ("size", "count"),
-    [(2, 30), (5, 300), (9, 200), pytest.param(13, 60, marks=pytest.mark.thorough)],
+    [
+        (2, 30),
+        (5, 300),
+        *(pytest.param(*x, marks=pytest.mark.thorough) for x in ((9, 200), (13, 60))),
+    ],
 )
 def test_random_boards(size, count):
     seen = check(size, random_boards(size, count, seed=size))

@@ -78,7 +78,7 @@ def test_golden_boards(name):
     [
         (2, 30),
         (5, 300),
-        (9, 150),
+        pytest.param(9, 150, marks=pytest.mark.thorough),
         pytest.param(13, 45, marks=pytest.mark.slow),
         pytest.param(19, 10, marks=pytest.mark.slow),
     ],

@@ -77,6 +77,7 @@ def test_games_in_a_kernel_agree_with_the_reference(in_kernel, size, ko, suicide
     assert counts["bans"] > 0 or size > 4
 
 
+@pytest.mark.thorough
 def test_branches_in_a_kernel_agree_with_the_reference(in_kernel):
     legality = test_go_game.test_legality_over_game_and_ancestors_equals_the_whole_game
     legality(3, 9, "situational", suicide=True)

@@ -221,6 +221,7 @@ def test_planes_turn_with_the_board(name):
             np.testing.assert_array_equal(eight[k], moved)
 
 
+@pytest.mark.thorough
 def test_situational_superko_is_an_input():
     rules = go.Rules(3, "situational")
     state = go.init(rules)
@@ -246,7 +247,7 @@ def test_the_tables():
         features.feature_set("none")
 
 
-@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("is_new", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_planes_of_a_single_game_of_constants_compile(is_new):
     """XLA aborted the process, because past boards that are unknown are constants, as is a game
     that begins in the same program."""

@@ -49,7 +49,7 @@ def inputs_of(config: NetworkConfig, count: int = 5):
             {"blocks": 5, "channels": 12},
             marks=pytest.mark.thorough,
         ),
-        (network.of_game(connect_four_game(), blocks=2, channels=6), {"blocks": 3, "channels": 9}),
+        (network.of_game(connect_four_game(), blocks=1, channels=3), {"blocks": 2, "channels": 5}),
     ],
 )
 def test_a_grown_network_computes_the_same(old, more):

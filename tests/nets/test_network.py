@@ -160,7 +160,9 @@ def seen(features_name, size, batch):
     return jax.tree.map(lambda x: jax.random.normal(jax.random.key(2), x.shape, x.dtype), shapes)
 
 
-@pytest.mark.parametrize("features_name", ["compact", "full"])
+@pytest.mark.parametrize(
+    "features_name", ["compact", pytest.param("full", marks=pytest.mark.thorough)]
+)
 def test_evaluation_in_slices_is_equal(features_name, monkeypatch):
     config = NetworkConfig(blocks=1, channels=6, features=features_name)
     inputs = seen(features_name, size=3, batch=384)
@@ -259,7 +261,7 @@ def test_a_tpus_loop_over_blocks_for_roots_is_equal(dtype, tolerance):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("multiplies", [False, True])
+@pytest.mark.parametrize("multiplies", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_a_cpu_computes_a_bf16_network_in_f32_but_for_products(multiplies, monkeypatch):
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     monkeypatch.setattr(mode, "multiplies_bf16", lambda: multiplies)
@@ -295,6 +297,7 @@ def test_a_batch_that_is_not_whole_slices_is_evaluated_at_once(monkeypatch):
     assert "scan" not in str(jaxpr)
 
 
+@pytest.mark.thorough
 def test_parameters_in_the_dtype_of_the_trunk_are_exactly_equal():
     config = NetworkConfig(2, 8, "full", pool_every=2, auxiliary=True, dtype="bfloat16")
     params = network.init(config, jax.random.key(0))

@@ -508,6 +508,7 @@ def coded_game():
     )
 
 
+@pytest.mark.thorough
 def test_pairs_have_random_starts_and_states_of_any_code():
     chance = player.random_player(coded_game())
     match = arena.play_match(coded_game(), chance, chance, jax.random.key(5), 16, openings=1)
@@ -520,6 +521,7 @@ def test_pairs_have_random_starts_and_states_of_any_code():
     assert match.ok.all()
 
 
+@pytest.mark.thorough
 def test_distinct_openings_are_of_one_start():
     drawn = openings.distinct(coded_game(), 2, jax.random.key(1), 64)
     game = coded_game()

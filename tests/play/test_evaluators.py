@@ -153,6 +153,7 @@ def test_bad_requests(tmp_path):
         make_evaluator(RULES, "playout", tmp_path / "w.npz")
 
 
+@pytest.mark.thorough
 def test_any_policy_of_playouts_may_be_given():
     """Uniform playouts given as a policy, and playouts that always pass."""
     states, own = new_games(RULES, 50, 3.5), uniform.policy(RULES.layout)
@@ -169,6 +170,7 @@ def _ended(state):
     return state._replace(clock=state.clock._replace(passes=jnp.full_like(state.clock.passes, 2)))
 
 
+@pytest.mark.thorough
 def test_playouts_use_the_policy_in_the_params():
     contiguity = np.array([30, 30], np.float32)
     policy = softmax_policy(strengths.uniform()._replace(contiguity=contiguity), 3)

@@ -32,6 +32,7 @@ def table() -> jax.Array:
     return local_shape.table(SHAPES, weights)
 
 
+@pytest.mark.thorough
 def test_values_are_scaled_from_win_probabilities():
     heuristic = local_shape.heuristic(RULES, SHAPES)
 

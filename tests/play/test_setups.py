@@ -107,6 +107,7 @@ def test_katagos_search_uses_katagos_move_choice():
     assert two.search.select == KataGoPuct(spread=0.0)
 
 
+@pytest.mark.thorough
 def test_a_network_is_evaluated_under_all_symmetries():
     player = PlayerConfig(evaluator="network", symmetries="all")
     assert player.text == "network of all symmetries puct 400"

@@ -34,6 +34,7 @@ def test_it_beats_random_moves_with_zero_weights():
     assert match.points.sum() >= 6
 
 
+@pytest.mark.thorough
 def test_learned_weights_are_kept_until_the_game_ends():
     rules, learnt = Rules(3, ko="simple"), nothing(Shapes(3, largest=1))
     player = td_player(rules, 4, learnt, lanes=4, reuse_weights=True)

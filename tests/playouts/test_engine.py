@@ -160,7 +160,7 @@ def test_a_pass_before_the_playout_counts():
 
 
 @pytest.mark.parametrize(
-    "lanes", [1, pytest.param(3, marks=pytest.mark.thorough), 13]
+    "lanes", [*(pytest.param(n, marks=pytest.mark.thorough) for n in (1, 3)), 13]
 )  # 13 are padded to 16 on a CPU
 def test_a_lane_does_not_depend_on_the_others(lanes):
     rules, key = go.Rules(5), jax.random.key(7)

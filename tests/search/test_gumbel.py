@@ -170,7 +170,8 @@ def test_bad_settings(rule, field, value):
         rule(**{field: value})
 
 
-@pytest.mark.parametrize("platform", ["cpu", pytest.param("cuda", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
 def test_a_full_tree_without_the_actions_that_are_next(platform, monkeypatch):
     """The root would consider eight actions, but there is room for four; when only others would be
     next, the one of these with the fewest visits is."""

@@ -34,15 +34,17 @@ PLAIN_PARENT = mcts.Puct(1.5, first_play="parent", reduction=0.3)
 FIVE = {"leaves": 5, "virtual_loss": 3}
 RULES = {
     # rule, plain rule, settings of both
-    "forced playouts, first play as the parent, less, a full tree": (
-        *(PARENT, PLAIN_PARENT, {"capacity": 70}),
-    ),
     "katago's": (
         KataGoPuct(1.0, 0.45, 50.0, 0.2, spread=0.85),
         mcts.KataGoPuct(1.0, 0.45, 50.0, 0.2, 0.85),
         {},
     ),
     "five leaves, ucb1": (Ucb1(0.7), mcts.Ucb1(0.7), FIVE),
+}
+THOROUGH = {
+    "forced playouts, first play as the parent, less, a full tree": (
+        *(PARENT, PLAIN_PARENT, {"capacity": 70}),
+    ),
     "ucb1-tuned": (Ucb1(1.5, tuned=True), mcts.Ucb1(1.5, tuned=True), {}),
     "gaussian, widening": (
         *(Widening(Gaussian(), 2.0, 1.2), mcts.Widening(mcts.Gaussian(), 2.0, 1.2), {}),
@@ -77,18 +79,18 @@ ONE_BY_ONE = {
 }
 
 
-def by_length(thorough, *default, slow):
+def by_length(default, thorough, slow):
     """The cases' names, with their marks."""
     return [
-        pytest.param(thorough, marks=pytest.mark.thorough),
         *default,
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in thorough),
         *(pytest.param(name, marks=pytest.mark.slow) for name in slow),
     ]
 
 
-@pytest.mark.parametrize("name", by_length(*RULES, slow=ONE_BY_ONE))
+@pytest.mark.parametrize("name", by_length(RULES, THOROUGH, ONE_BY_ONE))
 def test_equal_to_the_plain_search_at_every_node(name):
-    rule, plain_rule, settings = {**RULES, **ONE_BY_ONE}[name]
+    rule, plain_rule, settings = (RULES | THOROUGH | ONE_BY_ONE)[name]
     root_rule = plain_root_rule = None
     if name.startswith("forced playouts"):
         root_rule, plain_root_rule = ForcedPlayouts(rule, 3.0), mcts.Forced(plain_rule, 3.0)
@@ -159,15 +161,15 @@ PLAIN_BETA = {
 FOUR, THIRD = {"leaves": 4, "virtual_loss": 2}, {"expand_after": 3}
 DENSE = {
     # rule, colours that count, playouts, heuristic, settings of both
-    "uct-rave, same colour, several visits before a node": (
-        *(Rave(UNEVEN, c=0.3), "same", True, False, THIRD),
-    ),
     "by the action, an initial value, the plain bonus": (
         Rave(PER_ACTION, c=0.3, first_play=0.4, initial=0.6, bonus="plain"),
         *("either", True, False, {}),
     ),
 }
 DENSE_THOROUGH = {
+    "uct-rave, same colour, several visits before a node": (
+        *(Rave(UNEVEN, c=0.3), "same", True, False, THIRD),
+    ),
     "hand-selected, heuristic, four leaves, a full tree, at the root apart": (
         *(Rave(HAND, first_play=0.4), "either", True, True, {**FOUR, "capacity": 70}),
     ),
@@ -194,13 +196,7 @@ DENSE_ONE_BY_ONE = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *by_length(*DENSE, slow=DENSE_ONE_BY_ONE),
-        *(pytest.param(name, marks=pytest.mark.thorough) for name in DENSE_THOROUGH),
-    ],
-)
+@pytest.mark.parametrize("name", by_length(DENSE, DENSE_THOROUGH, DENSE_ONE_BY_ONE))
 def test_rules_with_statistics_of_untried_actions(name):
     rule, first, playouts, heuristic, settings = (DENSE | DENSE_THOROUGH | DENSE_ONE_BY_ONE)[name]
     evaluate = random_tree.with_more(EVALUATE, playouts, heuristic)

@@ -95,10 +95,8 @@ def test_a_finished_root_is_not_searched():
     assert result.tree.size.tolist()[3:] == [1, 1]
 
 
-@pytest.mark.parametrize(
-    "final_move",
-    ["visits", *(pytest.param(x, marks=pytest.mark.thorough) for x in ("value", "bound"))],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("final_move", ["visits", "value", "bound"])
 def test_a_finished_root_plays_a_legal_action(final_move):
     """In Go after two passes, the pass: with another action a record of the game is illegal."""
     rules = gozero.Rules(size=2)
@@ -299,13 +297,15 @@ def ucb1(edges):
     ("rules", "ok"),
     [
         ({"select": lambda edges: 1 / (1 + edges.visits)}, True),  # of illegal actions too
-        ({"root_select": lambda edges: -edges.visits}, True),
+        pytest.param(
+            {"root_select": lambda edges: -edges.visits}, True, marks=pytest.mark.thorough
+        ),
         pytest.param(
             {"root_select": lambda edges: jnp.sqrt(edges.prior) / (1 + edges.visits)},
             True,
             marks=pytest.mark.thorough,
         ),
-        ({"select": ucb1}, True),
+        pytest.param({"select": ucb1}, True, marks=pytest.mark.thorough),
         ({"select": lambda edges: jnp.where(edges.visits == 3, jnp.nan, edges.q)}, False),
         pytest.param(
             {"root_select": lambda edges: jnp.where(edges.visits == 3, jnp.nan, edges.q)},
@@ -475,6 +475,7 @@ def tag(params, key, observed):
     return Evaluation(jnp.zeros((count, 2)), jnp.zeros(count), positions=seen)
 
 
+@pytest.mark.thorough
 def test_nodes_store_the_positions_that_the_evaluator_returns():
     """The roots too, in a new tree and in one that is searched again."""
     game, config = tagged_game(), SearchConfig(9).for_reuse
@@ -496,7 +497,10 @@ def test_nodes_store_the_positions_that_the_evaluator_returns():
     assert result.tree.visits[result.tree.row(0)].tolist() == [19, 19]
 
 
-@pytest.mark.parametrize(("outcome", "ok"), [(-1.0, True), (np.nan, False), (-5.0, False)])
+@pytest.mark.parametrize(
+    ("outcome", "ok"),
+    [(-1.0, True), (np.nan, False), pytest.param(-5.0, False, marks=pytest.mark.thorough)],
+)
 def test_a_result_out_of_range_is_not_ok(outcome, ok):
     game = tagged_game(outcome)
     states = jax.vmap(game.init)(jnp.arange(1))

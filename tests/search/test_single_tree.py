@@ -97,7 +97,8 @@ def test_a_step_with_playouts_is_one_kernel(ko, flags, monkeypatch):
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
-@pytest.mark.parametrize("heuristic", [False, pytest.param(True, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("heuristic", [False, True])
 def test_a_new_tree_with_rows_of_actions_compiles(heuristic, monkeypatch):
     """XLA aborted the process: the array of visits of a single new tree is a constant."""
     game = connect_four_game(4, 4)

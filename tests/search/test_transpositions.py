@@ -321,7 +321,8 @@ def test_equal_to_the_plain_search_with_unusual_settings(monkeypatch, at_once):
     assert result.tree.size.max() == 60
 
 
-@pytest.mark.parametrize("leaves", [pytest.param(1, marks=pytest.mark.thorough), FIVE])
+@pytest.mark.thorough
+@pytest.mark.parametrize("leaves", [1, FIVE])
 def test_a_tree_does_not_depend_on_the_others(leaves):
     key = jax.random.key(1)
     result = shared(leaves)(ROOTS, key)

@@ -79,6 +79,7 @@ def test_a_nan_in_any_target_stops_learning(field):
     assert one_step()(good, inputs, ignored)[0].ok
 
 
+@pytest.mark.thorough
 def test_an_overflowing_gradient_changes_nothing():
     """Each number is finite, but the sum of squares overflows: clipping would make it 0."""
     good, (inputs, targets) = start(), batches.batch(16)

@@ -75,6 +75,7 @@ def test_training_is_the_same_bit_for_bit(plain, evaluated):
     assert not (plain / matches.MATCHES).exists()
 
 
+@pytest.mark.thorough
 def test_each_match_has_a_line(evaluated):
     lines = lines_of(evaluated, matches.MATCHES)
     met = [(line["iteration"], line["opponent"]) for line in lines]
@@ -87,6 +88,7 @@ def test_each_match_has_a_line(evaluated):
         assert line["search"] == "gumbel"
 
 
+@pytest.mark.thorough
 def test_the_metrics_have_the_rating(evaluated):
     lines = lines_of(evaluated, "metrics.jsonl")
     played = lines_of(evaluated, matches.MATCHES)
@@ -112,6 +114,7 @@ def test_an_evaluation_does_not_read_the_earlier_metrics(tmp_path, monkeypatch):
     assert folder.last_line(tmp_path / "none.jsonl") == {}
 
 
+@pytest.mark.thorough
 def test_tensorboard_has_the_metrics(evaluated):
     lines = lines_of(evaluated, "metrics.jsonl")
     found = events_of(evaluated / tensorboard.FOLDER)
@@ -122,6 +125,7 @@ def test_tensorboard_has_the_metrics(evaluated):
         assert values == {i: pytest.approx(x) for i, x in scalars.items() if x is not None}
 
 
+@pytest.mark.thorough
 def test_the_metrics_add_up(evaluated):
     before, games = 0, 0
     for line in lines_of(evaluated, "metrics.jsonl"):
@@ -238,6 +242,7 @@ def test_the_elo_is_shown(tmp_path, monkeypatch):
     assert ["elo" in numbers for numbers in shown] == [False, False, False, True, False, True]
 
 
+@pytest.mark.thorough
 def test_later_lines_are_removed_from_a_finished_run(evaluated, tmp_path):
     path = shutil.copytree(evaluated, tmp_path / "run")
     shutil.rmtree(path / "checkpoints" / "000004")
@@ -260,6 +265,7 @@ def params_of(seed):
     return network.init(plan.learner.network, jax.random.key(seed))
 
 
+@pytest.mark.thorough
 def test_networks_are_compiled_once_and_are_arguments(evaluated, tmp_path, capsys):
     path = shutil.copytree(evaluated, tmp_path / "run")
     plan, compiled = make_plan(config_of(path)), arena.choose_actions._cache_size()
@@ -281,6 +287,7 @@ def test_networks_are_compiled_once_and_are_arguments(evaluated, tmp_path, capsy
     assert networks[0].choose is networks[1].choose
 
 
+@pytest.mark.thorough
 def test_a_repeated_evaluation_replaces_its_lines(evaluated, tmp_path):
     path = shutil.copytree(evaluated, tmp_path / "run")
     plan = make_plan(config_of(path))
@@ -315,6 +322,7 @@ def play(*numbers, terms=TERMS):
     return matches.play(terms, chance, chance, numbers)
 
 
+@pytest.mark.thorough
 def test_openings_are_paired_and_komi_go_by_pairs():
     match = play(1, 0)
     assert match.start.komi.tolist() == [8.5, 8.5, 9.5, 9.5, 8.5, 8.5, 9.5, 9.5]
@@ -340,6 +348,7 @@ def test_games_are_determined_by_number_and_seed():
         assert (boards_of(other) != boards_of(first)).any()
 
 
+@pytest.mark.thorough
 def test_openings_are_repeated_if_too_few(capsys):
     terms = Terms(RULES, (8.5,), 24, SIMULATIONS, seed=0, openings=1)
     boards = boards_of(play(1, 0, terms=terms))[::2]
@@ -348,6 +357,7 @@ def test_openings_are_repeated_if_too_few(capsys):
     np.testing.assert_array_equal(boards[9:], boards[:3])
 
 
+@pytest.mark.thorough
 def test_the_uninformed_search_knows_how_games_end():
     """After a pass, the player who is ahead passes too, and the one who is behind does not."""
     state = go.init(RULES, 0.0)

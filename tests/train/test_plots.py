@@ -60,6 +60,7 @@ def names(paths):
     return sorted(path.stem for path in paths)
 
 
+@pytest.mark.thorough
 def test_plots_of_a_run_in_a_bucket(run, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     pytest.importorskip("obstore")
@@ -150,6 +151,7 @@ def test_reliability_is_of_all_games_of_some_iterations():
     assert len(x) == 1
 
 
+@pytest.mark.thorough
 def test_the_same_run_gives_the_same_pictures(run):
     pytest.importorskip("matplotlib")
     first = [path.read_bytes() for path in plots.draw(run)]

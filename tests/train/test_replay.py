@@ -84,6 +84,7 @@ def test_whole_games_are_held_out(folder):
     assert frequency.tolist() == [64] * rows.num_rows
 
 
+@pytest.mark.thorough
 def test_the_frequencies_are_those_of_the_rows(tmp_path):
     for number in (0, 1):
         rows, _ = synthetic.random_games(RULES, 4, 16, seed=number)

@@ -247,6 +247,7 @@ def test_a_signal_does_not_interrupt_the_last_save(tmp_path, monkeypatch, capsys
     assert [one.iteration for one in checkpoint.saved_in(config.folder / "checkpoints")] == [1]
 
 
+@pytest.mark.thorough
 def test_weights_missing_for_a_checkpoint_are_written_on_resuming(tmp_path, capsys):
     config = tiny.config(tmp_path / "run", iterations=2)
     mesh = devices.mesh_of(1)
@@ -563,6 +564,7 @@ def spoil(loop):
     loop.state = loop.state.replace(learner=learner.replace(params=params))
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_with_a_nan_loss_is_set_aside(tmp_path, monkeypatch, capsys):
     config = tiny.config(tmp_path / "run", iterations=6)
     iterate = Loop.iterate
@@ -617,6 +619,7 @@ def copied(done, tmp_path):
     return tiny.config(shutil.copytree(done, tmp_path / "copy"))
 
 
+@pytest.mark.thorough
 def test_weights_of_a_finished_run_are_verified_and_written_again(copied, capsys):
     newest, numbered, first = (
         copied.folder / name

@@ -78,6 +78,7 @@ def test_checkpoints_of_this_and_earlier_versions_are_read(tmp_path):
         command.begin(settings, initial, config, task)
 
 
+@pytest.mark.thorough
 def test_a_run_from_weights_names_them_and_resumes_from_no_others(tmp_path):
     """The closing matches are of weights that have learnt one step."""
     one, other, out = (str(tmp_path / f"{name}.safetensors") for name in ("one", "other", "out"))

@@ -98,6 +98,7 @@ def joined(read):
     return rows, np.concatenate([shard.frequency for shard in read])
 
 
+@pytest.mark.thorough
 def test_shards_equal_the_ring_of_a_runs_own_self_play(shards_by_worker, loop, plan, source):
     name, shards_ = next(iter(shards_by_worker.items()))
     writer = Writer(plan, store.at(plan.config.folder))

@@ -326,6 +326,7 @@ def by_stones(rules, *_):
     return forecast
 
 
+@pytest.mark.thorough
 def test_every_visited_move_is_forecast(monkeypatch):
     """Three at a time; a second report forecasts only what is new."""
     evaluator = Evaluator(hash_evaluate(10, 1.0, 0.2), None, observe_position, Puct())

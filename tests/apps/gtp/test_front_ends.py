@@ -295,6 +295,7 @@ def test_one_rule_is_set():
     ]
 
 
+@pytest.mark.thorough
 def test_white_gets_points_for_handicap_stones():
     """As in KataGo: as many as there are stones under Chinese rules, and one less under AGA's."""
     start = ["komi 1", "kata-set-rules chinese", "set_free_handicap A1 E5 C3"]

@@ -73,7 +73,13 @@ def test_it_resigns(nothing):
 
 @pytest.mark.parametrize(
     ("seconds", "simulations", "chunks"),
-    [(1.0, 256, 1), (6.5, 256, 3), (100.0, 256, 4), (100.0, 300, 4), (100.0, 20, 1)],
+    [
+        pytest.param(1.0, 256, 1, marks=pytest.mark.thorough),
+        (6.5, 256, 3),
+        (100.0, 256, 4),
+        (100.0, 300, 4),
+        pytest.param(100.0, 20, 1, marks=pytest.mark.thorough),
+    ],
 )
 def test_simulations_stop_at_the_time_limit(nothing, seconds, simulations, chunks):
     """By hand: a chunk of 64 simulations takes a second, and so does each look at the clock before

@@ -97,6 +97,7 @@ def test_the_summary_counts_everything(troubled):
     assert json.loads((out / "manifest.json").read_text())["state"] == "complete"
 
 
+@pytest.mark.thorough
 def test_a_program_that_dies_three_times_in_a_game_loses_it(tmp_path):
     """In game 1 the opponent is Black and dies at each attempt. In game 2 the player dies once; the
     opponent, which is White, dies at each later attempt."""
@@ -224,6 +225,7 @@ def test_two_matches_cannot_share_a_folder(troubled, tmp_path, capsys):
     assert match(out, scripted(), scripted(), "--games", "2") == 0
 
 
+@pytest.mark.thorough
 def test_an_opening_does_not_end_the_game(monkeypatch):
     """In Connect Four, ten plies often do."""
     game = connect_four_game()
@@ -364,6 +366,7 @@ def test_bad_input_is_one_line_and_status_2(case, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.thorough
 def test_openings_that_end_every_game_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(openings, "_TRIES", 20)
     command = ["match", "--game", "hex", "--size", "3", "--games", "2", "--openings", "9"]

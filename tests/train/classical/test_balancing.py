@@ -129,6 +129,7 @@ def test_values_come_from_playouts_of_the_policy():
     assert compiled[0] == compiled[1]  # another policy compiles nothing new
 
 
+@pytest.mark.thorough
 def test_values_are_blacks_whoever_moves():
     positions = positions_of(["X.. .O. ..X"] * 4, [0, 0, 1, 1])
     policy = softmax.softmax_policy(truth(), 3)

@@ -31,6 +31,7 @@ def board_of(rules, position):
     return (np.asarray(black, int) - np.asarray(white, int)).reshape(3, 3).tolist()
 
 
+@pytest.mark.thorough
 def test_of_games(tmp_path):
     folder = tmp_path / "games"
     folder.mkdir()

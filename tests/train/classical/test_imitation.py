@@ -162,6 +162,7 @@ def test_it_comes_to_agree_with_the_network_and_resumes_bit_for_bit(tmp_path, te
     assert stop.value.code == 2
 
 
+@pytest.mark.thorough
 def test_games_restart_when_they_are_over_and_some_that_are_decided(options):
     """Ended by passes; one move old and undecided; and many that are decided."""
     fresh = jax.tree.map(lambda x: jnp.broadcast_to(x, (1000, *jnp.shape(x))), go.init(RULES, 7.0))

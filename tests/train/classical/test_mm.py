@@ -185,6 +185,7 @@ def random_record(seed) -> GameRecord:
     return GameRecord(SIZE, 7.0, tuple(moves))
 
 
+@pytest.mark.thorough
 def test_a_ko_may_be_filled_after_an_unrecorded_pass():
     taken, filled = (0, 7), (0, 6)
     stones = {"black_stones": (1, 5, 11), "white_stones": (2, 8, 12, 6)}

@@ -225,6 +225,7 @@ def first_actions(policy, games):
     return np.asarray(first).reshape(len(games), each)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("weigh", [weight_of, lambda shape: 5])
 def test_first_moves_have_the_references_frequencies(weigh):
     actions = first_actions(policy_for(weigh), FIRST_MOVES)
@@ -245,8 +246,7 @@ def test_other_strengths_do_not_recompile():
 @pytest.mark.parametrize(
     "used",
     [
-        (),
-        pytest.param(("capture", "line"), marks=pytest.mark.thorough),
+        *(pytest.param(x, marks=pytest.mark.thorough) for x in ((), ("capture", "line"))),
         ("extension", "distance", "self_atari"),
     ],
 )
