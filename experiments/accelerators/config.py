@@ -37,7 +37,7 @@ class AcceleratorsConfig(ExperimentConfig):
     """The file to which rows are added."""
 
     skip: bool = setting(False)
-    """Skip rows that --out already has for the same code."""
+    """Skip rows that --out already has for the same code, except those with an error."""
 
     timeout: float = setting(900.0, above=0, unit="seconds")
     """The time limit of a row."""

@@ -3,7 +3,8 @@
     python -m experiments.accelerators.run [--target v5e h100 ...] [--programs NAME ...] [--json]
 
 Each row is compiled in a process of its own and added to --out when it is done; --skip resumes a
-run that was stopped. A target whose compiler is not installed gets one line. Where JAX finds the
+run that was stopped, and tries rows with an error again. The exit status is 1 if a row that was
+asked for has an error. A target whose compiler is not installed gets one line. Where JAX finds the
 target on this machine, the program also runs on it, and the row has measured figures beside the
 estimates.
 """
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not config.json:
         print(table.of(read(config.out), read(config.before) if config.before else None))
         command.print_results(config.out.parent)
-    return 0
+    return 1 if not config.table and errors(config, names, targets) else 0
 
 
 def select_programs(parts: Sequence[str]) -> list[str]:
@@ -71,7 +72,7 @@ def select_programs(parts: Sequence[str]) -> list[str]:
 def work(config: AcceleratorsConfig, names: list[str], targets: list[ahead.Target]) -> None:
     """Computes the rows and adds them to --out, one after the other."""
     code = code_hash()
-    done = {(row["program"], row["target"]) for row in read(config.out) if row["code"] == code}
+    done = {key for key, row in newest(config).items() if row["code"] == code and not row["error"]}
     todo = [
         (name, target)
         for target in targets
@@ -95,6 +96,20 @@ def work(config: AcceleratorsConfig, names: list[str], targets: list[ahead.Targe
         config.out.parent.mkdir(parents=True, exist_ok=True)
         files.add_line(config.out, row)
         print(json.dumps(row) if config.json else table.line(row), flush=True)
+
+
+def newest(config: AcceleratorsConfig) -> dict[tuple[str, str], dict[str, Any]]:
+    """The newest row of each program and target."""
+    return {(row["program"], row["target"]): row for row in read(config.out)}
+
+
+def errors(
+    config: AcceleratorsConfig, names: Sequence[str], targets: Sequence[ahead.Target]
+) -> list[str]:
+    """The errors in the newest rows of these programs for these targets."""
+    rows = newest(config)
+    keys = [(name, target.name) for target in targets for name in names]
+    return [rows[key]["error"] for key in keys if key in rows and rows[key]["error"]]
 
 
 def in_child(

@@ -7,6 +7,7 @@ import json
 import pathlib
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from experiments.sweeps import run, speed
 from experiments.sweeps.config import SweepConfig
@@ -14,9 +15,13 @@ from experiments.sweeps.points import Contestant, Point, Sweep
 from gozero.go.rules import Rules
 from gozero.limits import MOST_VISITS
 from gozero.runs import files
+from gozero.runs import folder as folders
 
 Speeds = Mapping[str, float]
 """{player: simulations a second}."""
+
+PLAYERS = "players.json"
+"""{player: its settings}, of the players in speeds.json beside it."""
 
 
 def points(
@@ -82,16 +87,36 @@ def measured(
 
     They are measured with one tree per pair of a piece, together with the opponent, and scaled by
     the opponent's speed in the file, so that only times of one run are compared.
+
+    Raises:
+      ValueError: the file has the speed of a player with other settings (those that it was measured
+        with are beside it, in players.json).
     """
-    speeds = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    rules = Rules(config.size)
+    speeds, before = _read(path), _read(path.with_name(PLAYERS))
+    now = {name: player.record(rules) for name, player in players.items()}
+    known = before.keys() & now.keys()
+    changes = folders.differences(
+        *({name: one[name] for name in known} for one in (before, now)), called=str
+    )
+    if changes:
+        raise ValueError(
+            f"--out: {path} was measured with other settings: {'; '.join(changes)}; "
+            "name a new folder"
+        )
     missing = [name for name in players if name not in speeds and name != opponent]
     if missing or opponent not in speeds:
         print("measuring the players' speeds ...", file=sys.stderr, flush=True)
         names, trees = [opponent, *missing], config.piece // 2
         contestants = [players[name] for name in names]
-        results = speed.measure(Rules(config.size), contestants, trees, config.komi, config.seed)
+        results = speed.measure(rules, contestants, trees, config.komi, config.seed)
         rates = dict(zip(names, (one.simulations_per_s for one in results), strict=True))
         scale = speeds.get(opponent, rates[opponent]) / rates[opponent]
         speeds = {name: round(rate * scale) for name, rate in rates.items()} | speeds
+        files.write_json(path.with_name(PLAYERS), now | before)
         files.write_json(path, speeds)  # also of other runs' players
     return speeds
+
+
+def _read(path: pathlib.Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

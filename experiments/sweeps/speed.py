@@ -86,6 +86,8 @@ def _searcher(rules: Rules, contestant: Contestant, states: GameState, key: jax.
     if not contestant.has_tree:
         return _treeless(rules, contestant, states, key)
     evaluator, config, *_ = contestant.setup(rules)
+    if contestant.reuse:
+        config = config.for_reuse
     game = go_game(rules)
 
     @jax.jit

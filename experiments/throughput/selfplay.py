@@ -52,12 +52,14 @@ def _evaluator(blocks: int, channels: int) -> Evaluator:
 
 
 def bare_network(evaluator: Evaluator, batch: int, calls: int):
-    """A timer of `calls` successive calls of the bare network on a batch of positions."""
+    """A timer of `calls` successive calls of the bare network on a batch of positions, with its
+    parameters prepared once, as by a search."""
     states = games.start(RULES, batch)
     planes = jax.jit(jax.vmap(go_game(RULES, evaluator.observe).observe))(states)
     network = jax.jit(lambda params, x: evaluator.evaluate(params, jax.random.key(0), x))
     several = lambda params, x: [network(params, x) for _ in range(calls)]
-    return make_timed(several, lambda: (evaluator.params, planes))
+    prepared = jax.jit(lambda: evaluator.prepared().params)()
+    return make_timed(several, lambda: (prepared, planes))
 
 
 def _training_play(

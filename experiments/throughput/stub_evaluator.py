@@ -16,7 +16,7 @@ NETWORK_SPREAD = 4.0
 """Standard deviation of the logits with which priors have the entropy of a trained 9x9 network's,
 1.6 to 1.8 nats."""
 NARROW_SPREAD = 30.0
-"""Likewise for priors so narrow (0.2 nats) that the trees are twice as deep."""
+"""Likewise for priors so narrow (0.1 to 0.2 nats) that the trees are three to six times as deep."""
 VALUE_SCALE = 0.1
 """The largest absolute value. Values this close together give trees as deep as in real games."""
 

@@ -279,7 +279,7 @@ class Bucket:
             filters = {"prefix": prefix or None, "offset": after or None}
             for page in self._obstore.list(self._store, **filters, chunk_size=1000):
                 entries += (Entry(item["path"], item["size"]) for item in page)
-                if before and entries[-1].key >= before:
+                if before and entries and entries[-1].key >= before:
                     break
         return sorted(entry for entry in entries if not before or entry.key < before)
 

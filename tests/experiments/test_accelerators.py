@@ -68,12 +68,12 @@ def accelerators_config(tmp_path):
 def test_rows_are_added_one_by_one_and_existing_ones_skipped(
     monkeypatch, accelerators_config, capsys
 ):
-    computed = []
+    computed, works = [], ["a", "c"]
 
     def in_child(config, name, target, here):
         computed.append((name, target.name, here))
         missing = "JAX's CUDA plugin is not installed: pip install 'gozero[gpu-ahead]'"
-        error = missing if target.name == "h100" else "no" if name == "b" else None
+        error = missing if target.name == "h100" else None if name in works else "no"
         numbers = {} if error else {"compile_s": 1.0, "temp_bytes": 0, "argument_bytes": 0}
         return dataclasses.asdict(Row(name, target.name, error=error, **numbers))
 
@@ -88,8 +88,15 @@ def test_rows_are_added_one_by_one_and_existing_ones_skipped(
     assert {one["code"] for one in rows} == {run.code_hash()}
 
     computed.clear()
-    run.work(dataclasses.replace(accelerators_config, skip=True), ["a", "c"], targets[:1])
-    assert [name for name, *_ in computed] == ["c"]
+    assert run.errors(accelerators_config, ["a", "b"], targets) == ["no"]
+    assert run.errors(accelerators_config, ["a"], targets) == []  # h100 has no row
+
+    again = dataclasses.replace(accelerators_config, skip=True)
+    run.work(again, ["a", "b", "c"], targets[:1])
+    assert [name for name, *_ in computed] == ["b", "c"]
+    works.append("b")
+    run.work(again, ["b"], targets[:1])
+    assert run.errors(accelerators_config, ["a", "b", "c"], targets) == []  # b's first row is old
     monkeypatch.setattr(run, "code_hash", lambda: "other")
     computed.clear()
     run.work(dataclasses.replace(accelerators_config, skip=True), ["a"], targets[:1])

@@ -255,6 +255,13 @@ def test_speeds_are_measured_once_and_beside_the_opponent(tmp_path, monkeypatch)
     assert speeds("uniform", "MoGo") == {"MoGo": 100, "uniform": 300}
     assert speeds("uniform", "MoGo", "MM") == {"MoGo": 100, "uniform": 300, "MM": 50}
     assert measured == [[100.0, 300.0], [200.0, 100.0]]
+    wider = dataclasses.replace(players["MM"].flags, leaves=4)
+    players["MM"] = dataclasses.replace(players["MM"], flags=wider)
+    with pytest.raises(
+        ValueError, match=r"speeds\.json was .*: MM\.leaves was None and is 4; name a"
+    ):
+        speeds("MM", "MoGo")
+    assert measured == [[100.0, 300.0], [200.0, 100.0]]
 
 
 def test_all_resign_or_none():

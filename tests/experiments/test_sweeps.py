@@ -394,6 +394,20 @@ def test_speed_counts_whole_searches(monkeypatch):
     assert found.mb == pytest.approx(found.bytes_a_node * 2 * 9 / 1e6)
 
 
+def test_the_speed_with_reuse_is_that_of_the_larger_tree(monkeypatch):
+    searched = []
+
+    def search(game, evaluator, key, states, config):
+        searched.append(config.num_nodes)
+        return SimpleNamespace(action=jnp.zeros(2), evaluations=None)
+
+    monkeypatch.setattr(speed, "search", search)
+    one = dataclasses.replace(BY_AREA, reuse=True)
+    (found,) = speed.measure(Rules(5), [one], num_trees=2, komi=7.0, seed=0, repeats=1)
+    assert searched == [17]
+    assert found.mb == pytest.approx(3 * found.bytes_a_node * 2 * 17 / 1e6)
+
+
 def test_a_player_without_a_tree_is_timed():
     one, rules = Contestant(PlayerConfig(search="annealing", simulations=3)), Rules(3)
     assert not one.has_tree
