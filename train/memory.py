@@ -9,7 +9,7 @@ import jax
 from gozero.compile import mode
 from gozero.go.rules import Rules
 from gozero.nets import kinds
-from gozero.nets.network import NetworkConfig, shapes
+from gozero.nets.network import shapes
 from gozero.play import selfplay
 from gozero.play.player import as_game
 from gozero.play.player_config import SymmetryMode
@@ -128,12 +128,10 @@ def _search_flags(plan: Plan) -> str:
 def _of_evaluation(
     plan: Plan, network: kinds.Config, num_positions: int, symmetries: SymmetryMode = "one"
 ) -> int:
-    """Activations: a few layers at a time, and of attention the weights among all points."""
+    """Activations of as many positions, or of all their symmetric images."""
     if symmetries == "all" and plan.play.game.symmetries is not None:
         num_positions *= plan.play.game.symmetries.count
-    heads = 0 if isinstance(network, NetworkConfig) else network.most_heads
-    per_point = 4 * network.channels + network.num_planes + 2 * heads * num_points(plan)
-    return num_positions * num_points(plan) * 4 * per_point
+    return num_positions * kinds.activation_bytes(network, num_points(plan))
 
 
 def _of_teacher(plan: Plan) -> list[Part]:

@@ -223,8 +223,11 @@ class MctxRoot(GumbelRoot):
     """`GumbelRoot` as in mctx: invalid actions count as unvisited.
 
     So if any action is invalid, v_mix is always among the completed Q-values that are rescaled to
-    [0, 1].
+    [0, 1]. In a kernel the actions are padded with illegal ones, which are no invalid actions of
+    the model.
     """
+
+    root_in_kernel = False
 
     def _score(self, edges: Edges, gumbel: jax.Array) -> jax.Array:
         return super()._score(_all_legal(edges), gumbel)

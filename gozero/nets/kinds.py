@@ -35,3 +35,11 @@ def apply(config: Config, params: dict, inputs: Any) -> Any:
     if isinstance(config, KataGoConfig):
         return katago.apply(config, params, inputs)
     return network.apply(config, params, inputs)
+
+
+def activation_bytes(config: Config, num_points: int) -> int:
+    """About how many bytes of activations one position on a board of `num_points` points takes
+    while it is evaluated: a few layers at a time, and of attention the weights among all points."""
+    heads = config.most_heads if isinstance(config, KataGoConfig) else 0
+    per_point = 4 * config.channels + config.num_planes + 2 * heads * num_points
+    return num_points * 4 * per_point

@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 import pathlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from gozero.playouts.policies.mogo import playouts as mogo
 from gozero.playouts.policies.mogo.move_rules import MogoConfig
 from gozero.playouts.policies.softmax import softmax
 from gozero.playouts.policies.softmax.softmax import Softmax
+from gozero.runs.memory import num_bytes
 from gozero.search.game import Ancestors, Evaluation, Evaluator, Game, symmetries_of
 from gozero.search.prior_counts import one_visit
 from gozero.search.rules.rave import Rave
@@ -63,7 +64,8 @@ def over_symmetries(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
         return Evaluation(logits, value.mean(1), score=score)
 
     about = {**evaluator.about, "symmetries": "all"}
-    return evaluator._replace(evaluate=evaluate, about=about)
+    size = num_images * evaluator.position_bytes
+    return evaluator._replace(evaluate=evaluate, about=about, position_bytes=size)
 
 
 def random_symmetry(rules: Rules | Game, evaluator: Evaluator) -> Evaluator:
@@ -241,6 +243,32 @@ def with_priors(rules: Rules, evaluator: Evaluator, policy: Softmax) -> Evaluato
     params, prepare = (evaluator.params, softmax.log_strengths(policy)), evaluator.prepare
     prepared = prepare and (lambda params: (prepare(params[0]), params[1]))
     return evaluator._replace(observe=observe, evaluate=evaluate, params=params, prepare=prepared)
+
+
+class EvaluatorMemory(NamedTuple):
+    """The memory of an evaluator, in bytes."""
+
+    params: int  # prepared, as a search keeps them
+    activations: int  # of the positions that are evaluated at once, about
+
+    @property
+    def total(self) -> int:
+        return self.params + self.activations
+
+    def __str__(self) -> str:
+        mib = "parameters {:,.1f} MiB, activations {:,.1f} MiB"
+        return mib.format(self.params / 2**20, self.activations / 2**20)
+
+
+def evaluator_memory(evaluator: Evaluator, num_positions: int) -> EvaluatorMemory | None:
+    """The memory of an evaluator of `num_positions` positions at once, computed without allocating
+    it; None if it is unknown, as for playouts."""
+    if not evaluator.position_bytes:
+        return None
+    params = jax.eval_shape(
+        lambda params: evaluator._replace(params=params).prepared().params, evaluator.params
+    )
+    return EvaluatorMemory(num_bytes(params), num_positions * evaluator.position_bytes)
 
 
 def _playout_policy(

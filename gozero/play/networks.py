@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import pathlib
 from typing import Any
 
@@ -85,13 +86,14 @@ def network_evaluator(
     excluded |= {"features"} if config.observation else {"observation", "num_actions"}
     architecture = {k: v for k, v in dataclasses.asdict(config).items() if k not in excluded}
     about = {"evaluator": "network", **architecture}
+    board = config.observation[:2] if config.observation else _board(rules)
     if config.dtype == "int8":
         game = rules if isinstance(rules, Game) else go_game(rules)
         prepare = functools.partial(_quantized, history_of(game, observe), game, config)
     else:
-        board = config.observation[:2] if config.observation else _board(rules)
         prepare = functools.partial(network.prepared, config, board=board)
-    return Evaluator(evaluate, params, observe, Puct(), about, prepare)
+    size = kinds.activation_bytes(config, math.prod(board))
+    return Evaluator(evaluate, params, observe, Puct(), about, prepare, size)
 
 
 def _board(rules: Rules | Game) -> tuple[int, int]:
@@ -134,7 +136,8 @@ def _katago_evaluator(rules: Rules | Game, config: KataGoConfig, params: Any) ->
     about |= {"root_optimism": config.root_optimism} if config.is_optimistic else {}
     prepare = functools.partial(katago.prepared, config, board=_board(rules))
     rule = KataGoPuct(score=ScoreUtility(rules.size))
-    return Evaluator(evaluate, params, observe, rule, about, prepare)
+    size = kinds.activation_bytes(config, rules.num_points)
+    return Evaluator(evaluate, params, observe, rule, about, prepare, size)
 
 
 def _config_for(game: Game, config: NetworkConfig | None) -> NetworkConfig:

@@ -18,6 +18,7 @@ from gozero.go.rules import Rules
 from gozero.play import annealing, bias, heuristics
 from gozero.play.annealing import Annealing
 from gozero.play.evaluators import (
+    evaluator_memory,
     in_symmetries,
     make_evaluator,
     playout_evaluator,
@@ -131,31 +132,36 @@ def tree_memory(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> M
 
 
 def memory_text(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
-    """The number, size and memory of the trees of this many games at once."""
-    return _text(setup, reuse, games, tree_memory(rules, setup, reuse, games))
+    """The number, size and memory of the trees of this many games at once, and the memory of the
+    network that evaluates their leaves."""
+    return _told(rules, setup, reuse, games)[0]
 
 
-def _text(setup: Setup, reuse: bool, games: int, memory: Memory) -> str:
+def _told(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> tuple[str, int]:
+    """`memory_text`, and the bytes at once if each move is a call to which trees are donated."""
+    memory = tree_memory(rules, setup, reuse, games)
     search = setup.search.for_reuse if reuse else setup.search
     trees = games * (search.ensemble.trees if search.ensemble else 1)
     count = "a tree" if trees == 1 else f"{trees} trees"
-    return f"{count} of {search.num_nodes} nodes: {memory}"
+    text, total = f"{count} of {search.num_nodes} nodes: {memory}", memory.total - memory.prune_copy
+    network = evaluator_memory(setup.evaluator, trees * search.leaves)
+    return (text, total) if network is None else (f"{text}; {network}", total + network.total)
 
 
 def check_memory(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:
-    """Check that the trees of this many games at once fit, and return `memory_text`.
+    """Check that the trees of this many games at once and the network that evaluates their leaves
+    fit, and return `memory_text`.
 
     Each move is expected to be a separate call to which the trees are donated, see `memory_of`.
 
     Raises:
       DoesNotFit: all devices together have less memory, or on a CPU the host.
     """
-    memory = tree_memory(rules, setup, reuse, games)
-    text = _text(setup, reuse, games, memory)
+    text, total = _told(rules, setup, reuse, games)
     lower = "--nodes or --simulations"
     if games > 1:
         lower += ", or search fewer games at once (--parallel, --batch)"
-    return check_total(memory.total - memory.prune_copy, text, lower)
+    return check_total(total, text, lower)
 
 
 def make_setup(rules: Rules | Game, config: PlayerConfig, seed: int = 0) -> Setup:

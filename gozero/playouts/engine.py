@@ -204,13 +204,16 @@ def play_out(
         `policies.uniform.uniform_playouts`.
 
     Raises:
-      ValueError: as `uniform_playouts`; or `last` does not have the shape of the batch.
+      ValueError: as `uniform_playouts`; or `last` or `ids` does not have the shape of the batch.
     """
     count = _batch_size(rules, positions)
     last_moves = _last_moves(last, count) if policy.takes_last else ()
     check_positive("lanes", lanes)
     check_positive("max_moves", max_moves)
-    ids = lane_ids(count) if ids is None else ids
+    ids = lane_ids(count) if ids is None else jnp.asarray(ids, jnp.uint32)
+    if jnp.shape(ids) != (count,):
+        expected = f"a number for each position, shape ({count},)"
+        raise ValueError(f"ids: shape {jnp.shape(ids)}; expected {expected}")
     width, cap = _block_width(policy, lanes, count), max_moves or move_cap(rules)
 
     def init(positions, ids, *last_moves):

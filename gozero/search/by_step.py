@@ -70,8 +70,9 @@ class SeparatePrograms:
         self._programs: dict[tuple, _EvaluationPrograms] = {}
         response_types_of = functools.partial(_response_types, *inputs)
         needed_of = functools.partial(_needed_leaves, *inputs)
+        external = functools.partial(_external_evaluator, evaluator.observe)
         self._begin, self._step = _halves(
-            game, config, _external_evaluator, response_types_of, needed_of, config.leaves
+            game, config, external, response_types_of, needed_of, config.leaves
         )
         self._is_open = executables.jit(functools.partial(_is_open, config))
         self._beside = concurrent.futures.ThreadPoolExecutor(1)
@@ -207,14 +208,14 @@ def _step(game: Game, config: SearchConfig, make_evaluator, send, running: Runni
     return running._replace(tree=tree, ok=ok, steps=steps)
 
 
-def _external_evaluator(send: Callable) -> ExternalEvaluator:
+def _external_evaluator(observe: Callable | None, send: Callable) -> ExternalEvaluator:
     def evaluate(*request: Any) -> tuple[RulesResult, Evaluation]:
         rules_result, evaluation, heuristic = send(request)
         return rules_result, evaluation if heuristic is None else add_heuristic(
             heuristic, evaluation
         )
 
-    return ExternalEvaluator(evaluate)
+    return ExternalEvaluator(evaluate, observe)
 
 
 def _by_observations(observe: Callable | None, send: Callable) -> Evaluator:

@@ -68,7 +68,8 @@ class SelectionRule:
         `SearchConfig.final_move`.
       policy_target: at a root: ``edges -> f32[A]``; None: the visit shares.
       in_kernel: whether a GPU kernel can compute the rule: it uses only elementwise operations,
-        sums and maxima.
+        sums and maxima, and illegal edges, with which a kernel pads a node's, change nothing. Of a
+        subclass, too, unless it says otherwise.
       root_in_kernel: likewise for `score_root`, which is given `root_table` there.
       in_lanes: whether a TPU kernel can, see `lanes`: it uses only those operations, and ones that
         move whole actions.

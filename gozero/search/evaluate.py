@@ -48,7 +48,8 @@ class ExternalEvaluator(NamedTuple):
 
     evaluate: Callable[..., tuple[RulesResult, Evaluation]]
     """(key, contexts, positions, ancestors) -> the results of `apply_rules` and `evaluation_of`."""
-    observe: None = None
+    observe: Callable | None
+    """The evaluator's own, which the other programs call; it decides what `ancestors` are."""
 
     def prepared(self) -> ExternalEvaluator:
         return self

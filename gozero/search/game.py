@@ -329,6 +329,8 @@ class Evaluator(NamedTuple):
       about: a description for the records of a run; plain data.
       prepare: params -> params with which `evaluate` returns the same with less computation. A
         search calls it once instead of repeating that work at every step. None: nothing to prepare.
+      position_bytes: about how many bytes of activations a position takes while it is evaluated;
+        only to tell the memory of a search. 0: unknown.
     """
 
     evaluate: Evaluate
@@ -337,6 +339,7 @@ class Evaluator(NamedTuple):
     select: Callable | None = None
     about: dict[str, Any] = {}  # noqa: RUF012 (never written)
     prepare: Callable[[Any], Any] | None = None
+    position_bytes: int = 0
 
     def prepared(self) -> Evaluator:
         """The evaluator with its parameters prepared; preparing them again changes nothing."""

@@ -17,6 +17,7 @@ from gozero.search import reuse
 from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
+from tests.compile.forms import form_of
 from tests.hlo import AS_USERS_FUSE, moves_in_loops
 
 mctx = pytest.importorskip("mctx")
@@ -117,6 +118,25 @@ def test_visits_equal_those_of_mctx(ends, masked, num_simulations, considered, i
     check_equal(ours, theirs)
     if num_simulations > 1:
         assert len({tuple(row) for row in np.asarray(ours.search_tree.visits)}) > BATCH / 2
+
+
+@pytest.mark.thorough
+def test_visits_equal_those_of_mctx_in_a_kernel(monkeypatch):
+    """In the form for a GPU the actions are padded with illegal ones, which are not unvisited
+    actions of the model: here the mixed value is below that of each action."""
+    root, whole = roots().replace(value=jnp.full(BATCH, -1.0)), model(2**20, 2**20)
+
+    def close(*arguments):
+        output, codes = whole(*arguments)
+        return output.replace(value=jnp.round(output.value * 2**7) / 2**14), codes
+
+    run = lambda policy: jax.jit(
+        lambda key: policy(None, key, root, close, 30, max_num_considered_actions=16)
+    )(jax.random.key(0))
+    with form_of("cuda", monkeypatch):
+        ours = run(gumbel_muzero_policy)
+    check_equal(ours, run(mctx.gumbel_muzero_policy))
+    assert (ours.search_tree.visits > 0).all()
 
 
 def test_other_transformations_and_loops_are_refused():

@@ -16,7 +16,7 @@ import pytest
 from gozero.games.go import go_game
 from gozero.go.rules import Rules, init, play
 from gozero.limits import MAX_VISITS
-from gozero.nets import network, weights
+from gozero.nets import kinds, network, weights
 from gozero.nets.network import NetworkConfig
 from gozero.play import heuristics, players
 from gozero.play.player_config import PlayerConfig
@@ -375,6 +375,31 @@ def test_trees_that_do_not_fit_are_refused(monkeypatch):
         player.describe_memory(3)
     monkeypatch.setattr(memory, "of_device", lambda num_devices: None)  # unknown
     assert player.describe_memory(3).startswith("3 trees of 101 nodes: ")
+
+
+def test_the_memory_of_a_network_is_told_and_counted(monkeypatch):
+    flags = PlayerConfig(evaluator="network", simulations=10, leaves=2)
+    told = make_player(RULES, flags).describe_memory(300)
+    sizes = re.search(r"([\d.]+) MiB, .*; parameters ([\d.]+) MiB, activations ([\d.]+) MiB$", told)
+    assert sizes is not None
+    trees, params, activations = map(float, sizes.groups())
+    evaluator = make_setup(RULES, flags).evaluator
+    size = kinds.activation_bytes(NetworkConfig(), RULES.num_points)
+    assert evaluator.position_bytes == size
+    assert activations == pytest.approx(600 * size / 2**20, abs=0.051)
+    prepared = sum(x.nbytes for x in jax.tree.leaves(evaluator.prepared().params))
+    assert params == pytest.approx(prepared / 2**20, abs=0.051)
+    averaged = make_player(RULES, dataclasses.replace(flags, symmetries="all"))
+    assert f"activations {8 * 600 * size / 2**20:,.1f} MiB" in averaged.describe_memory(300)
+
+    whole = trees + params + activations
+    limit = lambda share: int(share * whole * 2**20) // jax.local_device_count()
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: limit(0.9))
+    with pytest.raises(DoesNotFit, match=r"300 trees of 11 nodes: .*; parameters .* MiB; but"):
+        make_player(RULES, flags).describe_memory(300)
+    monkeypatch.setattr(memory, "of_device", lambda num_devices: limit(1.1))
+    assert make_player(RULES, flags).describe_memory(300) == told
+    assert "activations" not in make_player(RULES, PlayerConfig(simulations=10)).describe_memory(3)
 
 
 def test_temporal_difference_search(tmp_path):

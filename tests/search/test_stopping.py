@@ -88,6 +88,27 @@ def test_separate_programs_equal_a_whole_search(config):
     assert looks == [*((i, False) for i in range(5, steps, 5)), (steps, True)]
 
 
+@pytest.mark.thorough
+def test_separate_programs_observe_the_ancestors():
+    def observe(code, position, ancestors):
+        seen = jnp.where(
+            jnp.arange(len(ancestors.positions.code)) < ancestors.length,
+            ancestors.positions.code,
+            0,
+        )
+        return position.code ^ jnp.sum(seen)
+
+    evaluator, config = Evaluator(EVALUATE, observe=observe), SearchConfig(12, select=Puct(1.0))
+    assert_close(
+        *(
+            Runner(random_tree.GAME, evaluator, config, programs=kind).search(
+                jax.random.key(3), random_tree.Position(CODES)
+            )
+            for kind in (SeparatePrograms, None)
+        )
+    )
+
+
 @pytest.mark.thorough  # to compile
 @pytest.mark.parametrize("first_action", [False, True])
 def test_separate_programs_for_playouts_equal_a_whole_search(first_action):

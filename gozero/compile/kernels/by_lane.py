@@ -121,7 +121,7 @@ class _Block(LaneOps):
             return [self.without_lanes(eqn, args)]
         if name in _STRUCTURE:
             return [_STRUCTURE[name](eqn, *args)]
-        if name == "reduce_or":
+        if name == "reduce_or" and out.aval.shape == ():
             return [self.any_of(args[0])]
         if out.aval.shape[-1:] != (LANES,) or name in _NOT_ELEMENTWISE:
             raise NotImplementedError(f"{name} is not supported in a kernel of lanes: {eqn}")
@@ -206,7 +206,10 @@ class _Block(LaneOps):
 
 
 _CONTROL = ("scan", "cond", "while")
-_NOT_ELEMENTWISE = ("gather", "scatter", "iota", "cumsum", "sort", "dynamic_update_slice")
+_NOT_ELEMENTWISE = (
+    *("gather", "scatter", "iota", "cumsum", "sort", "dynamic_update_slice", "reduce_or"),
+    *("rev", "pad", "split"),
+)
 
 
 def _lanes_last(aval: Any) -> bool:

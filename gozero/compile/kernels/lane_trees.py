@@ -276,7 +276,19 @@ def _apply(eqn: Any, args: list[jax.Array], trees: Sequence[int]) -> jax.Array:
 
 
 _REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
-_NOT_ELEMENTWISE = ("while", "scan", "cond", "gather", "scatter", "iota", "cumsum", "sort")
+_NOT_ELEMENTWISE = (
+    "while",
+    "scan",
+    "cond",
+    "gather",
+    "scatter",
+    "iota",
+    "cumsum",
+    "sort",
+    "rev",
+    "pad",
+    "split",
+)
 
 
 def read_along(words: jax.Array, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -253,4 +253,7 @@ _FOLDS = {
     "reduce_and": lambda x, y: x & y,
     "reduce_max": jnp.maximum,
 }
-_NOT_ELEMENTWISE = ("scan", "cond", "gather", "scatter", "iota", "cumsum", "sort", "dynamic_slice")
+_NOT_ELEMENTWISE = (
+    *("scan", "cond", "gather", "scatter", "iota", "cumsum", "sort", "dynamic_slice"),
+    *("rev", "pad", "split"),
+)

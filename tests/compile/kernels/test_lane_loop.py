@@ -100,6 +100,9 @@ def test_unsupported_operations_are_named():
     looks_up = lambda state: state._replace(number=table[state.number % 8])
     with pytest.raises(NotImplementedError, match="gather is not supported in a kernel of lanes"):
         lane_loop.run(goes_on, looks_up, of_numbers(np.arange(1, 9)), "interpret")
+    turns = lambda state: state._replace(number=jnp.flip(state.number))  # lanes into other lanes
+    with pytest.raises(NotImplementedError, match="rev is not supported in a kernel of lanes"):
+        lane_loop.run(goes_on, turns, of_numbers(np.arange(1, 9)), "interpret")
 
 
 def test_the_number_of_lanes_is_a_prime():
