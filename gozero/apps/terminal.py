@@ -155,7 +155,8 @@ class Terminal:
         except ValueError as error:
             raise ValueError(f"{error}, or a command (see help)") from error
         if self._at["ended"]:
-            raise ValueError("the game is over; type undo, new or quit")
+            undo = "undo, " if len(self._session.tree.path(self._session.tree.at)) > 1 else ""
+            raise ValueError(f"the game is over; type {undo}new or quit")
         self._do("play", at=action)
         self._show()
 

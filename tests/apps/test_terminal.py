@@ -136,6 +136,7 @@ def test_the_result_of_a_game_with_a_move_taken_back(capsys, tmp_path):
     path = tmp_path / "game.sgf"
     play(capsys, f"C3\nundo\nC4\nundo\nresign\nsave {path}\n")
     assert sgf.read(path).result == "W+R", "resigned before the moves that were taken back"
+    assert "? the game is over; type new or quit" in play(capsys, "resign\nC3\n")
     output = play(capsys, f"C3\nundo\nC4\nresign\nresign\nsave {path}\n")
     assert "? the game is over" in output
     assert sgf.read(path).result == "W+R"
