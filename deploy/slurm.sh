@@ -4,6 +4,8 @@
 # and workers that may come and go, as many as there is room for:
 #   sbatch --array=0-31 --requeue --time=4:00:00 --gres=gpu:1 --wrap \
 #     'python -m train worker --out /shared/run'
+# Both start in the root of a checkout, after `. .venv/bin/activate` of an environment with JAX for GPUs.
+# --requeue starts a worker again after a preemption or a lost node, not after its --time.
 # The cost of a million games of 9x9-gpu here cannot be estimated in advance, since the GPU compiler
 # gives no times; `python -m train status --out ...` prints games/s. One v5e (a TPU) takes
 # 1.3 hours, $1.58, by the estimate of `python -m train --preset 9x9-gpu --dry-run --target v5e`.

@@ -86,7 +86,9 @@ def test_kubernetes_files_match_their_schemas():
 
 def test_the_skypilot_file_is_valid():
     sky = pytest.importorskip("sky", reason="pip install skypilot: it checks skypilot.yaml")
-    assert sky.Task.from_yaml(str(DEPLOY / "skypilot.yaml")).run.startswith("python -m train")
+    assert sky.Task.from_yaml(str(DEPLOY / "skypilot.yaml")).run.startswith(
+        ".venv/bin/python -m train"
+    )
 
 
 def test_the_cost_of_a_million_games_matches_the_table():

@@ -110,7 +110,7 @@ def batch_losses(
     Returns:
       (f32[], the mean of `losses.total` over these rows; each part's mean, by the rows' weights).
     """
-    mean, sums = _sums(config, network.apply, params, inputs, targets)
+    mean, sums = _sums(config, network.apply_to_learn, params, inputs, targets)
     return mean, _means(sums, axis)
 
 
@@ -153,7 +153,7 @@ def _gradient(
     )
     slices = network.num_gradient_slices(config.network, inputs)
     if not slices:
-        return of_rows(network.apply)(params, inputs, targets)
+        return of_rows(network.apply_to_learn)(params, inputs, targets)
     split = lambda x: x.reshape(slices, -1, *x.shape[1:])
     rows = jax.tree.map(split, (inputs, targets))
     of_slice = lambda rows: of_rows(network.apply_in_tiles)(params, *rows)

@@ -144,7 +144,12 @@ def rented(*paths: pathlib.Path) -> str:
     for preset in ("9x9-gpu", "19x19-slice"):
         of_slices = slices.of_preset(v5e_rows, preset)
         lines += [[f"`{preset}`", *_of_slice(of, price)] for of in of_slices]
-    head = ["preset", "slice", "positions of a step", "memory of a device, self-play / learning"]
+    head = [
+        "preset",
+        "slice",
+        "positions in a learner's step",
+        "memory of a device, self-play / learning",
+    ]
     return markdown([*head, "games/s", f"a million games at ${price:g} a chip-hour"], lines)
 
 

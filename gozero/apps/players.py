@@ -28,13 +28,14 @@ class PlayersConfig:
 
 
 def run(config: PlayersConfig) -> int:
-    """Print a line for each player and one for each of its matches."""
+    """Print two lines for each player and one for each of its matches."""
     names = typing.get_args(players.PlayerName)
     width = 2 + max(map(len, names))
     lines = []
     for name in names:
         description = PlayerConfig(**players.settings_of(name, config.size)).text
         lines.append(f"{name:{width}}{description}{' (the default)' * (name == players.DEFAULT)}")
+        lines.append(" " * width + players.ABOUT[name])
         rows = [row for row in players.MEASURED if (row.player, row.size) == (name, config.size)]
         of_matches = [_match_text(row) for row in rows] or ["not measured on this board"]
         lines += [" " * width + text for text in of_matches]

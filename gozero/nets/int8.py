@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import nnx
 from jax import lax
 
 from gozero.compile import mode
 
 _MAX = 127
-_TINY = np.finfo(np.float32).tiny
+_TINY = 1e-30
+"""Smaller numbers are taken for this one, by which 127 can be divided in f32."""
 
 
 class Int8Conv(nnx.Module):

@@ -36,7 +36,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import lax
 
-from gozero.compile import products, winograd
+from gozero.compile import mode, products, winograd
 from gozero.nets import int8
 from gozero.nets.features import Inputs, feature_set
 from gozero.runs.settings import COUNT, Range, check_ranges
@@ -491,6 +491,13 @@ def _on_cpu(config: NetworkConfig) -> NetworkConfig:
     return dataclasses.replace(config, dtype="float32") if config.dtype == "bfloat16" else config
 
 
+def apply_to_learn(
+    config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
+) -> NetworkOutput:
+    """`apply` for losses and gradients, on a CPU with activations in f32."""
+    return apply(_on_cpu(config) if mode.backend() == "cpu" else config, params, inputs)
+
+
 def apply_in_tiles(
     config: NetworkConfig, params: dict, inputs: jax.Array | Inputs
 ) -> NetworkOutput:
@@ -507,7 +514,7 @@ def _network_in_tiles(config: NetworkConfig, params: dict, board: Board, dtype: 
 
 def num_gradient_slices(config: NetworkConfig, inputs: jax.Array | Inputs) -> int:
     """The number of equal slices in which a CPU takes gradients by `apply_in_tiles`; 0 where
-    those of `apply` are as fast."""
+    those of `apply_to_learn` are as fast."""
     count, *board, _ = jax.tree.leaves(inputs)[0].shape
     dtype = jnp.dtype(config.dtype)
     return winograd.num_gradient_slices(count, board, config.channels, dtype)

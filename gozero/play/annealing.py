@@ -32,8 +32,8 @@ LANES = 32
 """The default number of playouts in lockstep for each game."""
 
 _TIES = 1e-6
-"""The scale of tie-breaking noise: less than any difference between two unequal values of up to a
-thousand playouts."""
+"""The scale of tie-breaking noise: less than any difference between two unequal values of up to
+1,000 playouts, and about the least of those of 1,024."""
 
 
 class Values(NamedTuple):

@@ -102,6 +102,10 @@ class MatchResult(NamedTuple):
         return [((to_play + i) % 2, int(action)) for i, action in enumerate(played)]
 
 
+_NEW_GAMES = 2**31 - 1
+"""The number of the key of new games, above those of the plies of any opening."""
+
+
 def play_match(
     game: Game | Rules,
     first: Player,
@@ -144,7 +148,7 @@ def play_match(
     _check_komi(game, komi, 2 * num_pairs)
     opening_key, play_key = jax.random.split(key)
     if isinstance(openings, int | np.integer):
-        start = _new_games(game, num_pairs, jax.random.fold_in(opening_key, num_pairs))
+        start = _new_games(game, num_pairs, jax.random.fold_in(opening_key, _NEW_GAMES))
         after_opening, opening = draw(game, opening_key, start, int(openings))
     else:
         start = after_opening = jax.tree.map(jnp.asarray, openings)

@@ -106,9 +106,9 @@ _SAMPLE = 64
 
 
 def _quantized(history: History, game: Game, config: NetworkConfig, params: dict) -> dict:
-    key = jax.random.key(0)
-    states = jax.vmap(game.init)(jax.random.split(key, _SAMPLE))
-    states, _ = openings.scatter_phases(game, key, states, game.max_moves // 2)
+    init_key, phase_key = jax.random.split(jax.random.key(0))
+    states = jax.vmap(game.init)(jax.random.split(init_key, _SAMPLE))
+    states, _ = openings.scatter_phases(game, phase_key, states, game.max_moves // 2)
     contexts, positions = jax.vmap(history.root)(states)
     inputs = jax.vmap(history.observe)(contexts, positions, jax.vmap(no_ancestors)(positions))
     if config.observation is not None:

@@ -369,7 +369,7 @@ class PlayerConfig:
         Conflict("trees", "rave_above", "an exchange changes the values above a node"),
         Conflict("rave_ancestor", "rave_above", "it uses the values above every node"),
         Conflict("rave_ancestor", "trees", "an exchange changes the values above a node"),
-        Conflict("expert_bonus expert_visits", "!priors", "they are the experts' opinion"),
+        Conflict("expert_bonus expert_visits", "!priors", "the bonus is weighted by these priors"),
         Conflict("rave_bonus", "!exploration", "without --exploration there is no bonus"),
         Conflict("rave_bonus", "exploration=0", "there is no bonus"),
         Conflict("final_move", "search=gumbel", "its root rule chooses the move"),

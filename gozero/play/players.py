@@ -44,18 +44,22 @@ def _rave_of(size: int) -> dict[str, Any]:
     return {**_RAVE, "heuristic": "mogo", "leaves": leaves, **experts}
 
 
-def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
-    """A player's settings for a board size: fields of `PlayerConfig`.
+ABOUT: dict[PlayerName, str] = {
+    "strong": "the network of the package on 7x7 and 9x9; elsewhere MC-RAVE with MoGo's rules as "
+    "heuristic, from 10x10 to 13x13 with an expert bias",
+    "fast": "MC-RAVE with a seventh of the simulations of rave",
+    "rave": "MC-RAVE, after Gelly & Silver (2011)",
+    "uct": "UCT, after Gelly & Silver (2011)",
+    "literal": "Algorithm 2 of Gelly & Silver (2011) as printed, but that passes of playouts are "
+    "not credited",
+    "literal-uct": "Algorithm 1 of Gelly & Silver (2011) as printed, with MoGo's playouts",
+    "random": "any move that does not fill an own eye",
+}
 
-    Args:
-      name: strong: the network, if the package has one for the size, else MC-RAVE with MoGo's
-        rules as heuristic for new nodes, and from 10x10 to 13x13 an expert bias. fast: MC-RAVE with
-        a seventh of the simulations. rave, uct: after the searches of Gelly & Silver (2011).
-        literal: the paper's Algorithm 2 as printed, but that a playout's passes are not credited.
-        literal-uct: its Algorithm 1 as printed, with MoGo's playouts.
-        random: any play that does not fill an own eye.
-      size: points on a side.
-    """
+
+def settings_of(name: PlayerName, size: int) -> dict[str, Any]:
+    """A player's settings for a board size (points on a side): fields of `PlayerConfig`. `ABOUT`
+    says what the players are."""
     if name == "strong" and size in NETWORKS:
         return _NETWORK | {"weights": NETWORKS[size]}
     return {

@@ -274,6 +274,14 @@ def read_folder(folder: pathlib.Path) -> tuple[dict, Rows, np.ndarray]:
                 f"data {folder}: its shards have different rules: {rules} in {paths[0].name}, "
                 f"{other_rules} in {path.name}"
             )
+    pasts = [shard.rows.past for _, shard in contents]
+    boards = [0 if past is None else past.shape[1] for past in pasts]
+    for path, number in zip(paths, boards, strict=True):
+        if number != boards[0]:
+            raise ValueError(
+                f"data {folder}: rows of {paths[0].name} have {boards[0]} past boards, those of "
+                f"{path.name} {number}; keep the shards of different runs in different folders"
+            )
     dtypes = {shard.rows.policy_target.dtype.name for _, shard in contents}
     by_width: tuple[PolicyDtype, ...] = "float32", "float16", "uint8"
     widest = by_width[[dtype in dtypes for dtype in by_width].index(True)]

@@ -6,10 +6,12 @@ import importlib.metadata
 import pathlib
 import re
 import tomllib
+import typing
 
 import pytest
 
 from gozero.apps import cli, doctor
+from gozero.play import players
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -57,8 +59,11 @@ def test_players(capsys):
     assert cli.main(["players"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "strong       network katago 200 (the default)"
-    assert lines[1].strip().startswith("93.0% [90.1%, 95.1%] of 400 games against GNU Go 3.8, 0.12")
-    assert lines[-2:] == ["random       random moves", " " * 13 + "not measured on this board"]
+    assert lines[1] == " " * 13 + players.ABOUT["strong"]
+    assert lines[2].strip().startswith("93.0% [90.1%, 95.1%] of 400 games against GNU Go 3.8, 0.12")
+    assert lines[-3] == "random       random moves"
+    assert lines[-1] == " " * 13 + "not measured on this board"
+    assert players.ABOUT.keys() == set(typing.get_args(players.PlayerName))
 
 
 @pytest.mark.parametrize("command", [["gtp", "--selftest"], ["warmup"]])

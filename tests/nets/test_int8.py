@@ -40,6 +40,17 @@ def test_a_convolution_by_hand():
         np.testing.assert_allclose(out.astype(jnp.float32)[0, 0, 0], expected, rtol=2**-8)
 
 
+def test_a_layer_without_inputs_adds_its_bias():
+    """If all inputs of the calibration are 0 after the ReLU, larger ones are clipped to about 0."""
+    conv = {"kernel": jnp.ones((3, 3, 1, 2)).at[..., 1].set(0.0), "bias": jnp.asarray([0.5, 1.0])}
+    module = int8.Int8Conv(1, 2)
+    for name, value in int8.quantized(conv, jnp.float32(0.0)).items():
+        getattr(module, name)[...] = value
+    for x in (0.0, 3.0):
+        out = module(jnp.full((1, 1, 1, 1), x, jnp.float32))
+        np.testing.assert_array_equal(out.astype(jnp.float32)[0, 0, 0], [0.5, 1.0])
+
+
 def test_the_tpu_form_is_exactly_equal():
     rng = np.random.default_rng(0)
     steps = jnp.asarray(rng.integers(-127, 128, (2, 3, 3, 40)), jnp.float32)

@@ -322,6 +322,20 @@ def test_a_folder_of_several_rules_is_refused(written):
         shards.read_folder(path.parent.parent)
 
 
+def test_a_folder_of_rows_with_other_past_boards_is_refused(tmp_path):
+    rules = Rules(3, "positional")
+    (tmp_path / "shards").mkdir()
+    for number, boards in enumerate((0, 2)):
+        rows, about = blank(go_game(rules), 2), shards.About("a", number, 1, 0, 1, 2)
+        rows = rows.replace(past=np.zeros((2, boards, *rows.past.shape[2:]), np.uint32))
+        path = shards.path_of(tmp_path, Place(number, "a"))
+        shards.write(path, shards.rules_of(rules), about, rows, np.full(2, 64))
+    with pytest.raises(
+        ValueError, match=r"rows of a-0.* have 0 past boards, those of a-0.* 2; keep"
+    ):
+        shards.read_folder(tmp_path)
+
+
 EARLIER = pathlib.Path(__file__).parent / "earlier"
 
 

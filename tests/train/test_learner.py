@@ -55,6 +55,19 @@ def train(rows, calls, learning_rate=1e-2, num_steps=1, seed=0):
     return state, metrics
 
 
+@pytest.mark.parametrize("count", [16, 64])  # by convolutions, and by products in slices
+def test_a_cpu_learns_a_bf16_network_in_f32(rows, count):
+    shape = network.NetworkConfig(blocks=1, channels=32, dtype="bfloat16")
+    config = LearnerConfig(shape, OptimizerConfig())
+    few = jax.tree.map(lambda x: jnp.resize(x, (count, *x.shape[1:])), rows)
+    batch = jax.eval_shape(
+        lambda: learner.batch_of(RULES, config, few, jnp.zeros(count, jnp.int32))
+    )
+    for of_rows in (learner._gradient, learner.batch_losses):
+        jaxpr = jax.make_jaxpr(functools.partial(of_rows, config))(network.shapes(shape), *batch)
+        assert "bf16" not in str(jaxpr)
+
+
 @pytest.mark.parametrize(("count", "turns"), [(6, 6), (3, 3), (1, 8), (2, 8), (8, 8)])
 def test_each_symmetry_is_drawn_as_often(count, turns, rows, monkeypatch):
     """The replay takes a drawn number modulo their count."""

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import pytest
 
+from gozero.go.rules import Rules
 from gozero.nets import network, weights
 from tests.attack.selfplay_runs import FullDisk
 from train import optimizer
@@ -104,6 +105,14 @@ def test_training_continues_from_weights(folder, trained, tmp_path, larger):
     first, then = (weights.load(path)[2] for path in (old, tmp_path / "next.safetensors"))
     assert then["losses_before"] == pytest.approx(first["losses"], rel=1e-3)
     assert (then["blocks"], then["channels"]) == ((2, 9) if larger else (1, 8))
+
+
+def test_training_continues_on_rows_of_simple_ko(tmp_path):
+    """They have past boards, although the rules by which they were played keep none."""
+    shape, path = network.NetworkConfig(1, 4, "full"), tmp_path / "w.safetensors"
+    weights.save(path, network.init(shape, jax.random.key(0)), shape, 5)
+    config = command.SupervisedConfig(data=tmp_path, out=tmp_path / "x", weights=path)
+    assert command._initial(config, Rules(5, "simple"))[0] == shape
 
 
 WRITES = 10
