@@ -95,7 +95,7 @@ def measured(
     rules = Rules(config.size)
     speeds, before = _read(path), _read(path.with_name(PLAYERS))
     now = {name: player.record(rules) for name, player in players.items()}
-    known = before.keys() & now.keys()
+    known = before.keys() & now.keys() & speeds.keys()
     changes = folders.differences(
         *({name: one[name] for name in known} for one in (before, now)), called=str
     )
@@ -113,7 +113,7 @@ def measured(
         rates = dict(zip(names, (one.simulations_per_s for one in results), strict=True))
         scale = speeds.get(opponent, rates[opponent]) / rates[opponent]
         speeds = {name: round(rate * scale) for name, rate in rates.items()} | speeds
-        files.write_json(path.with_name(PLAYERS), now | before)
+        files.write_json(path.with_name(PLAYERS), before | now)
         files.write_json(path, speeds)  # also of other runs' players
     return speeds
 

@@ -61,7 +61,7 @@ class GtpConfig(GameConfig):
     EXAMPLES = (
         "gozero gtp --player strong --size 9",
         "gozero gtp --search rave --simulations 3000 --size 9",
-        "gozero gtp --weights NET.safetensors --search katago --symmetries random --seconds 5",
+        "gozero gtp --weights NET.safetensors --search katago --simulations 100000 --seconds 5",
     )
 
     def for_analysis(self) -> GtpConfig:

@@ -277,16 +277,7 @@ def _apply(eqn: Any, args: list[jax.Array], trees: Sequence[int]) -> jax.Array:
 
 _REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
 _NOT_ELEMENTWISE = (
-    "while",
-    "scan",
-    "cond",
-    "gather",
-    "scatter",
-    "iota",
-    "cumsum",
-    "sort",
-    "rev",
-    "pad",
+    *("while", "scan", "cond", "gather", "scatter", "iota", "cumsum", "sort", "rev", "pad"),
     "split",
 )
 
