@@ -166,7 +166,7 @@ def _terms(config: EvaluateConfig) -> Terms:
     simulations = config.simulations or run.evaluate_simulations
     rules = plan.rules_of(run)
     if isinstance(rules, Rules) and any(map(needs_past_boards, config.against)):
-        rules = dataclasses.replace(rules, remember=rules.remember or not rules.has_superko)
+        rules = rules.remembering
     limit = as_game(rules).max_moves
     if not config.openings < limit:
         raise ValueError(f"--openings {config.openings}: expected at most {limit - 1}")

@@ -170,10 +170,8 @@ def _initial(config: SupervisedConfig, rules: Rules | Game) -> tuple[NetworkConf
         shape = network.of_game(rules, **overrides) if of_game else NetworkConfig(**overrides)
         return shape, network.init(shape, jax.random.key(config.seed))
     shape, params, _ = weights.load_own(config.weights, _size(rules))
-    played_by = rules
-    if isinstance(rules, Rules):  # the rows have past boards, under simple ko too
-        played_by = dataclasses.replace(rules, remember=rules.remember or not rules.has_superko)
-    network_evaluator(played_by, shape, params)  # refuses a network for another game
+    # Refuses a network for another game. The rows have past boards, under simple ko too.
+    network_evaluator(rules.remembering if isinstance(rules, Rules) else rules, shape, params)
     larger = dataclasses.replace(shape, **overrides)
 
     def complaint(differ: Sequence[str]) -> str:

@@ -91,6 +91,11 @@ class Rules:
         return self.has_superko or self.remember
 
     @property
+    def remembering(self) -> Rules:
+        """These rules with past boards kept."""
+        return self if self.keeps_past else dataclasses.replace(self, remember=True)
+
+    @property
     def layout(self) -> bb.Layout:
         return bb.layout(self.size)
 

@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 import pathlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -245,30 +245,21 @@ def with_priors(rules: Rules, evaluator: Evaluator, policy: Softmax) -> Evaluato
     return evaluator._replace(observe=observe, evaluate=evaluate, params=params, prepare=prepared)
 
 
-class EvaluatorMemory(NamedTuple):
-    """The memory of an evaluator, in bytes."""
+def add_memory(text: str, total: int, evaluator: Evaluator, num_positions: int) -> tuple[str, int]:
+    """The description of a search's memory and its bytes, with those of its evaluator added, where
+    they are known: a network's prepared parameters and its activations (roughly).
 
-    params: int  # prepared, as a search keeps them
-    activations: int  # of the positions that are evaluated at once, about
-
-    @property
-    def total(self) -> int:
-        return self.params + self.activations
-
-    def __str__(self) -> str:
-        mib = "parameters {:,.1f} MiB, activations {:,.1f} MiB"
-        return mib.format(self.params / 2**20, self.activations / 2**20)
-
-
-def evaluator_memory(evaluator: Evaluator, num_positions: int) -> EvaluatorMemory | None:
-    """The memory of an evaluator of `num_positions` positions at once, computed without allocating
-    it; None if it is unknown, as for playouts."""
+    Args:
+      text, total: without the evaluator.
+      num_positions: positions that are evaluated at once.
+    """
     if not evaluator.position_bytes:
-        return None
-    params = jax.eval_shape(
-        lambda params: evaluator._replace(params=params).prepared().params, evaluator.params
-    )
-    return EvaluatorMemory(num_bytes(params), num_positions * evaluator.position_bytes)
+        return text, total
+    prepared = lambda params: evaluator._replace(params=params).prepared().params
+    params = num_bytes(jax.eval_shape(prepared, evaluator.params))
+    activations = num_positions * evaluator.position_bytes
+    sizes = f"parameters {params / 2**20:,.1f} MiB, activations {activations / 2**20:,.1f} MiB"
+    return f"{text}; {sizes}", total + params + activations
 
 
 def _playout_policy(

@@ -18,7 +18,7 @@ from gozero.go.rules import Rules
 from gozero.play import annealing, bias, heuristics
 from gozero.play.annealing import Annealing
 from gozero.play.evaluators import (
-    evaluator_memory,
+    add_memory,
     in_symmetries,
     make_evaluator,
     playout_evaluator,
@@ -144,8 +144,7 @@ def _told(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> tuple[s
     trees = games * (search.ensemble.trees if search.ensemble else 1)
     count = "a tree" if trees == 1 else f"{trees} trees"
     text, total = f"{count} of {search.num_nodes} nodes: {memory}", memory.total - memory.prune_copy
-    network = evaluator_memory(setup.evaluator, trees * search.leaves)
-    return (text, total) if network is None else (f"{text}; {network}", total + network.total)
+    return add_memory(text, total, setup.evaluator, trees * search.leaves)
 
 
 def check_memory(rules: Rules | Game, setup: Setup, reuse: bool, games: int) -> str:

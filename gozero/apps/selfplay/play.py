@@ -22,7 +22,7 @@ from gozero.games import registry
 from gozero.games.registry import NamedGame, named_game
 from gozero.go.rules import Rules
 from gozero.play import devices, searches, selfplay
-from gozero.play.evaluators import evaluator_memory, in_symmetries, make_evaluator
+from gozero.play.evaluators import add_memory, in_symmetries, make_evaluator
 from gozero.play.player import as_game
 from gozero.play.player_config import needs_past_boards
 from gozero.play.selfplay_config import SelfPlayConfig
@@ -79,11 +79,9 @@ def _play(
     mesh = devices.make_mesh(settings.batch)
     on_devices = f", {mesh.size} devices" if mesh.size > 1 else ""
     memory = selfplay.memory(settings)
-    text, total = f"{trees}: {memory}", memory.total
     leaves = max(search.leaves for search in settings.searches)
-    network = evaluator_memory(evaluator, settings.batch * leaves)
-    if network is not None:
-        text, total = f"{text}; {network}", total + network.total
+    of_trees = f"{trees}: {memory}", memory.total
+    text, total = add_memory(*of_trees, evaluator, settings.batch * leaves)
     with flags.exit_on_error(prog):
         text = check_total(total, text, "--batch or --simulations")
     print(f"{text}{on_devices}", file=sys.stderr, flush=True)
