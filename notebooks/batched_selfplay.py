@@ -92,10 +92,10 @@ def self_play(lanes, moves):
 # %% [markdown]
 # ## What batching gains
 #
-# The same work with 1, 8 and more lanes, in moves per second of all lanes together.
+# The same work with 1, 16 and more lanes, in moves per second of all lanes together.
 
 # %%
-for lanes in sorted({1, 8, GAMES}):
+for lanes in sorted({1, 16, GAMES}):
     states, play_moves = self_play(lanes, 2)
     states, moves = jax.block_until_ready(play_moves(params, states))  # compiles
     started = time.perf_counter()

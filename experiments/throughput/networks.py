@@ -35,7 +35,9 @@ from gozero.search.config import SearchConfig
 from gozero.search.game import Evaluation, Evaluator
 from gozero.search.search import search
 
-_CALLS = 2
+_CALLS, _POSITIONS = 2, 128
+"""The fewest calls, and positions, of a timed run, which transforms the kernels once."""
+
 _SIMULATIONS = 64
 
 _NETWORKS = (
@@ -46,6 +48,11 @@ _NETWORKS = (
     (7, 6, 64, 256),
     (7, 4, 32, 256),
     (19, 6, 64, 64),
+    (9, 6, 64, 8),
+    (9, 6, 64, 1),
+    (19, 6, 64, 8),
+    (19, 6, 64, 1),
+    (9, 4, 32, 16),
 )
 _MUST = 1.5
 
@@ -64,10 +71,14 @@ def measure(config: ThroughputConfig, report: Report) -> None:
             shape = NetworkConfig(blocks, channels, dtype=dtype)
             products = ", bf16 products" * (dtype == "bfloat16")
             name = f"network {size}x{size} B={batch}, {blocks}x{channels}{products}{where}"
-            _both(config, report, name, rules, shape, alone, _CALLS * batch, _MUST)
+            _both(config, report, name, rules, shape, alone, _calls(batch) * batch, _MUST)
     if not config.quick and mesh.size == 1:
         _programs(config, report, NetworkConfig(6, 64), "6x64 network")
         _programs(config, report, NetworkConfig(4, 32), "4x32 network")
+
+
+def _calls(batch: int) -> int:
+    return max(_CALLS, _POSITIONS // batch)
 
 
 def _dtypes() -> tuple[str, ...]:
@@ -145,7 +156,7 @@ def _alone(rules: Rules, batch: int, mesh: Mesh, evaluator: Evaluator) -> Callab
             evaluation = evaluator.evaluate(prepared.params, jax.random.key(0), planes)
             return planes + 0 * evaluation.value[:, None, None, None]
 
-        return lax.fori_loop(0, _CALLS, evaluate_once, planes)
+        return lax.fori_loop(0, _calls(batch), evaluate_once, planes)
 
     specs = devices.EVERYWHERE, devices.DIVIDED
     run = jax.jit(devices.over_devices(run, mesh, specs))

@@ -55,10 +55,18 @@ _SLICE_BYTES_OF_A_CORE = 2**19
 kernels they fit into its own cache (1 MiB)."""
 
 _FEWEST_POSITIONS = 32
-"""With fewer, reading the transformed kernels, which are several times as large, takes too long."""
+"""With fewer, transforming the kernels, where that has not been done before, takes too long."""
 
 _FEWEST_TILES = 24
-"""In a slice: the number of rows of each matrix product."""
+"""In a slice: the number of rows of each matrix product, if kernels are not transformed before."""
+
+_NARROW, _FEWEST_OF_NARROW = 64, 16
+"""A network of fewer channels gains little on fewer positions, even with kernels transformed
+before, and compiles a sixth longer: the first move of a program takes as much more."""
+
+_CHANNELS_OF_A_TILE = 32
+"""With kernels transformed before, a slice needs a tile for each so many channels: with fewer,
+reading the kernels, which are several times as large, takes longer than the products."""
 
 _FEWEST_ROWS = 128
 """The fewest rows of each matrix product in a slice whose gradients are taken: a kernel's gradient
@@ -145,18 +153,26 @@ class Axis:
         return [cut(k, k + last + 1) for k in range(count)]
 
 
-def is_faster(count: int, board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:
-    """Whether a network evaluates faster this way on this machine; static.
+def is_faster(
+    count: int, board: Sequence[int], channels: int, dtype: jnp.dtype, has_kernels: bool
+) -> bool:
+    """Whether a network evaluates `count` positions faster this way on this machine; static.
 
-    Few positions and narrow networks are as fast with plain convolutions, which compile faster;
-    these are also used for what runs once per search.
+    Narrow networks are as fast with plain convolutions, which compile faster; these are also used
+    for what runs once per search.
+
+    Args:
+      has_kernels: whether the kernels have been transformed before, once for many evaluations.
     """
     if mode.prefers_fast_compile() or not may_be_faster(board, channels, dtype):
         return False
     rows, columns = (Axis(size) for size in board)
     in_slice = count // num_slices(count, board, channels)
-    has_enough_tiles = in_slice * rows.tiles * columns.tiles >= _FEWEST_TILES
-    return count >= _FEWEST_POSITIONS and has_enough_tiles
+    tiles = in_slice * rows.tiles * columns.tiles
+    if has_kernels:
+        is_enough = channels >= _NARROW or count >= _FEWEST_OF_NARROW
+        return is_enough and tiles * _CHANNELS_OF_A_TILE >= channels
+    return count >= _FEWEST_POSITIONS and tiles >= _FEWEST_TILES
 
 
 def may_be_faster(board: Sequence[int], channels: int, dtype: jnp.dtype) -> bool:

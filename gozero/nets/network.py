@@ -476,12 +476,13 @@ def apply_in_slices(
 
 
 def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> NetworkOutput:
-    """`apply` in the form that is faster on a CPU: many positions by `winograd`, in slices."""
-    first = jax.tree.leaves(inputs)[0]
-    board, channels = first.shape[1:3], config.channels
-    if not winograd.is_faster(first.shape[0], board, channels, jnp.dtype(config.dtype)):
+    """`apply` in the form that is faster on a CPU: with `prepared` parameters, or for many
+    positions, by `winograd`, in slices."""
+    count, *board, _ = jax.tree.leaves(inputs)[0].shape
+    dtype, board = jnp.dtype(config.dtype), (board[0], board[1])
+    if not winograd.is_faster(count, board, config.channels, dtype, IN_TILES in params):
         return apply(_on_cpu(config), params, inputs)
-    number = winograd.num_slices(first.shape[0], board, channels)
+    number = winograd.num_slices(count, board, config.channels)
     return in_slices(_network_in_tiles(config, params, board, config.dtype), inputs, number)
 
 

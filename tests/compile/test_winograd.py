@@ -149,11 +149,19 @@ def test_slices_to_learn_have_enough_rows(monkeypatch):
         ({"dtype": jnp.dtype("bfloat16")}, True),
         ({"dtype": jnp.dtype("int8")}, False),
         ({"board": (2, 2)}, False),
+        ({"count": 1, "has_kernels": True}, True),
+        ({"count": 97, "has_kernels": True}, True),
+        ({"count": 15, "channels": 32, "has_kernels": True}, False),
+        ({"count": 16, "channels": 32, "has_kernels": True}, True),
+        ({"channels": 16, "has_kernels": True}, False),
+        ({"count": 1, "board": (7, 7), "channels": 256, "has_kernels": True}, False),  # 4 tiles
+        ({"count": 2, "board": (7, 7), "channels": 256, "has_kernels": True}, True),
     ],
 )
 def test_when_it_is_faster(changes, expected, monkeypatch):
     monkeypatch.delenv(mode.VARIABLE, raising=False)
-    given = {"count": 64, "board": (9, 9), "channels": 64, "dtype": jnp.dtype("float32"), **changes}
+    given = {"count": 64, "board": (9, 9), "channels": 64, "dtype": jnp.dtype("float32")}
+    given |= {"has_kernels": False, **changes}
     with mode.target("cpu"):
         assert winograd.is_faster(**given) == expected
 
@@ -185,7 +193,7 @@ def test_products_are_bf16_only_where_the_processor_has_them(features, expected,
 
 
 def test_it_is_used_for_repeated_evaluations_on_a_cpu(monkeypatch):
-    given = 64, (9, 9), 64, jnp.dtype("float32")
+    given = 64, (9, 9), 64, jnp.dtype("float32"), False
     monkeypatch.delenv(mode.VARIABLE, raising=False)
     with mode.target("gpu"):
         assert not winograd.is_faster(*given)

@@ -230,18 +230,22 @@ def test_winograd_gives_the_same_outputs(shape, by_tiles):
     jax.tree.map(np.testing.assert_array_equal, found, back)
 
 
-def test_few_positions_and_narrow_networks_are_evaluated_by_convolutions(monkeypatch):
+@pytest.mark.parametrize(
+    ("count", "channels", "is_prepared", "num_convolutions"),
+    [(64, 64, False, 1), (64, 16, False, 4), (8, 64, False, 4), (2, 64, True, 1), (8, 32, True, 4)],
+)
+def test_narrow_networks_and_few_positions_without_prepared_kernels_are_evaluated_by_convolutions(
+    count, channels, is_prepared, num_convolutions, monkeypatch
+):
+    """The policy head is a convolution of 1x1 in every form."""
     monkeypatch.delenv(mode.VARIABLE, raising=False)
-    texts = []
+    config = NetworkConfig(blocks=1, channels=channels)
     with mode.target("cpu"):
-        for count, channels in ((64, 64), (64, 16), (8, 64)):
-            config = NetworkConfig(blocks=1, channels=channels)
-            params = network.init(config, jax.random.key(0))
-            planes = jnp.zeros((count, 5, 5, config.num_planes))
-            run = functools.partial(network.apply_on_cpu, config)
-            texts.append(str(jax.make_jaxpr(run)(params, planes)))
-    # The policy head is a convolution of 1x1 in every form.
-    assert [text.count("conv_general_dilated[") for text in texts] == [1, 4, 4]
+        params = network.init(config, jax.random.key(0))
+        params = network.prepared(config, params, (5, 5)) if is_prepared else params
+        planes = jnp.zeros((count, 5, 5, config.num_planes))
+        text = str(jax.make_jaxpr(functools.partial(network.apply_on_cpu, config))(params, planes))
+    assert text.count("conv_general_dilated[") == num_convolutions
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("bfloat16", 2e-2)])
@@ -268,14 +272,14 @@ def test_a_cpu_computes_a_bf16_network_in_f32_but_for_products(multiplies, monke
     wide, narrow = (NetworkConfig(2, 32, dtype=dtype) for dtype in ("float32", "bfloat16"))
     params = network.init(wide, jax.random.key(0))
     params = jax.tree.map(lambda x: x + jax.random.normal(jax.random.key(1), x.shape) / 32, params)
-    planes = jax.random.normal(jax.random.key(2), (64, 9, 9, wide.num_planes))
+    planes = jax.random.normal(jax.random.key(2), (16, 9, 9, wide.num_planes))
 
-    def evaluate(config, count):
-        ready = network.prepared(config, params, (9, 9))
-        return jax.jit(functools.partial(network.apply_on_cpu, config))(ready, planes[:count])
+    def evaluate(config, prepare):
+        evaluate = jax.jit(functools.partial(network.apply_on_cpu, config))
+        return evaluate(network.prepared(config, params, (9, 9)) if prepare else params, planes)
 
-    for count, is_exact in ((64, not multiplies), (8, True)):  # so few by plain convolutions
-        exact, output = (evaluate(config, count).policy_logits for config in (wide, narrow))
+    for prepare, is_exact in ((True, not multiplies), (False, True)):  # by plain convolutions
+        exact, output = (evaluate(config, prepare).policy_logits for config in (wide, narrow))
         difference = float(jnp.abs(output - exact).max() / jnp.abs(exact).max())
         assert difference == 0 if is_exact else 1e-4 < difference < 0.05
 

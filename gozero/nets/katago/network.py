@@ -30,6 +30,7 @@ from flax import nnx
 from gozero.compile import products, winograd
 from gozero.nets.features import Inputs
 from gozero.nets.network import (
+    IN_TILES,
     Board,
     Conv,
     in_slices,
@@ -530,10 +531,10 @@ def apply(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
 
 
 def apply_on_cpu(config: KataGoConfig, params: dict, inputs: Inputs) -> KataGoOutput:
-    """`apply` in the form that is faster on a CPU: many positions by `winograd`, in slices."""
+    """`apply` in the form that is faster on a CPU; see `gozero.nets.network.apply_on_cpu`."""
     count, *board, _ = inputs.planes.shape
-    on_cpu = dataclasses.replace(config, dtype="float32")
-    if not winograd.is_faster(count, board, config.channels, jnp.dtype(config.dtype)):
+    on_cpu, dtype = dataclasses.replace(config, dtype="float32"), jnp.dtype(config.dtype)
+    if not winograd.is_faster(count, board, config.channels, dtype, IN_TILES in params):
         return apply(on_cpu, params, inputs)
     net = _network(on_cpu, params)
     use_tiles(net.convs, board, params, config.dtype)
