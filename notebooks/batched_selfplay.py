@@ -106,7 +106,7 @@ for lanes in sorted({1, 16, GAMES}):
     print(f"{lanes:4} lanes: {rate:8,.0f} moves/s, {rate * SIMULATIONS:10,.0f} simulations/s")
 
 # %% [markdown]
-# On two cores all the lanes gain about a factor of two. A GPU or TPU has room for thousands of
+# On two cores all the lanes gain about a factor of four. A GPU or TPU has room for thousands of
 # lanes.
 #
 # ## Whole games
