@@ -478,8 +478,8 @@ def apply_in_slices(
 def apply_on_cpu(config: NetworkConfig, params: dict, inputs: jax.Array | Inputs) -> NetworkOutput:
     """`apply` in the form that is faster on a CPU: with `prepared` parameters, or for many
     positions, by `winograd`, in slices."""
-    count, *board, _ = jax.tree.leaves(inputs)[0].shape
-    dtype, board = jnp.dtype(config.dtype), (board[0], board[1])
+    shape, dtype = jax.tree.leaves(inputs)[0].shape, jnp.dtype(config.dtype)
+    count, board = shape[0], shape[1:3]
     if not winograd.is_faster(count, board, config.channels, dtype, IN_TILES in params):
         return apply(_on_cpu(config), params, inputs)
     number = winograd.num_slices(count, board, config.channels)
