@@ -24,11 +24,12 @@ from experiments.array_tree import plot
 from experiments.array_tree.config import KINDS, ArrayTreeConfig, Kind
 from experiments.array_tree.numpy_tree import NumpyTree
 from experiments.array_tree.object_tree import ObjectTree
-from gozero.apps import runtime
+from gozero.apps import flags, runtime
 from gozero.limits import MAX_VISITS
 from gozero.runs import files
 from gozero.runs import folder as folders
 
+PROG = "python -m experiments.array_tree.run"
 SPREAD = 2.0  # of the logits: with priors this even the tree stays shallow, as in the article
 
 
@@ -51,13 +52,15 @@ class Row:
 
 
 def main() -> int:
-    config = command.parse(ArrayTreeConfig, prog="python -m experiments.array_tree.run")
+    config = command.parse(ArrayTreeConfig, prog=PROG)
     runtime.prepare()
     if config.only is not None:
         row = measure_ours(config) if config.only == "ours" else measure_peer(config, config.only)
         print(json.dumps(dataclasses.asdict(row)))
         return 0
     output.check_plots()
+    with flags.exit_on_error(PROG):
+        folders.claim(config.out)
     rows = []
     for kind in KINDS:
         for leaves in config.leaves:
@@ -168,7 +171,6 @@ def _peak_mb() -> float:
 
 
 def _write(config: ArrayTreeConfig, rows: list[Row]) -> None:
-    config.out.mkdir(parents=True, exist_ok=True)
     output.write_csv(Row, rows, config.out / "results.csv", digits=4)
     files.write_json(config.out / "config.json", dataclasses.asdict(config))
     files.write_json(config.out / "manifest.json", folders.manifest(config.seed))

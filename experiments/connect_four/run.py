@@ -86,7 +86,11 @@ class _Results:
         if earlier is not None and earlier["about"] == about:
             self.all = earlier
         config.out.mkdir(parents=True, exist_ok=True)
-        self.all["manifest"] = folders.manifest(config.seed)
+        self.all["manifest"] = folders.with_sessions(
+            folders.manifest(config.seed),
+            self.all.get("manifest", {}),
+            sum(map(len, self.all["parts"].values())),
+        )
 
     def record(self, name: str, measure: Callable[[int], Iterator[dict]]) -> None:
         """Measures the missing parts, and records each as it comes."""

@@ -43,7 +43,7 @@ def main() -> int:
     config = command.parse(Solved3x3Config, prog=PROG)
     output.check_plots()
     with flags.exit_on_error(PROG):
-        config.out.mkdir(parents=True, exist_ok=True)
+        folders.claim(config.out)
         files.write_json(config.out / "manifest.json", folders.manifest(0))
     points: list[Point] = []
     for control in config.only:

@@ -68,11 +68,10 @@ def main() -> int:
     config = command.parse(Solved5x5Config, prog=PROG)
     with flags.exit_on_error(PROG):
         shape, params, _ = weights.load(config.weights, SIZE)
+        folders.claim(config.out)
+        files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     rules = Rules(SIZE, "positional", max_moves=ample_move_limit(SIZE))
     evaluator = network_evaluator(rules, shape, params)
-    with flags.exit_on_error(PROG):
-        config.out.mkdir(parents=True, exist_ok=True)
-        files.write_json(config.out / "manifest.json", folders.manifest(config.seed))
     row = measure(config, rules, evaluator, *look(rules, evaluator, shape, config.komi))
     write_csv(Row, [row], config.out / "results.csv")
     print(

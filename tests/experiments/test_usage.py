@@ -1,5 +1,6 @@
 """A wrong command for an experiment is answered with the right one; and a closed output."""
 
+import importlib
 import os
 import pathlib
 import subprocess
@@ -37,6 +38,18 @@ def test_throughput_lists_its_measurements(argv, capsys):
     stderr = capsys.readouterr().err
     assert stderr.count("\n") == 1
     assert "experiments.throughput.run rules|playouts|search|thinking|selfplay|features" in stderr
+
+
+@pytest.mark.parametrize("name", ["array_tree", "solved_3x3", "solved_5x5"])
+def test_results_are_not_overwritten(name, tmp_path, monkeypatch, capsys):
+    earlier = tmp_path / "results.csv"
+    earlier.write_text("earlier")
+    monkeypatch.setattr(sys, "argv", ["run", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as stop:
+        importlib.import_module(f"experiments.{name}.run").main()
+    assert stop.value.code == 2
+    assert "is not empty, and nothing is overwritten" in capsys.readouterr().err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["earlier"]
 
 
 PROGRAM = """
