@@ -30,8 +30,9 @@ from gozero.search.tree import NO_NODE, ROOT, Tree
 _STATIC = {"capacity", "codec"}
 _REBUILT = {"children", "num_children", "parent", "size"}
 _NODE_NUMBERS = {"next"}
+_WRITTEN_WHOLE = {"prior"}
+"""Rows of new nodes are written whole, so rows that are not in use need not be blank."""
 _BLANK = {
-    "prior": -jnp.inf,
     "untried_prior": -jnp.inf,
     "edge_prior": -jnp.inf,
     "next": NO_NODE,
@@ -107,7 +108,8 @@ def prune(tree: Tree, max_nodes: int | jax.Array) -> Tree:
 
 
 def keep(tree: Tree, kept: jax.Array) -> Tree:
-    """The trees with only the nodes bool[R], in their old order; rows after them are blank.
+    """The trees with only the nodes bool[R], in their old order; rows after them are blank, except
+    for priors and lists of children, which are undefined there.
 
     Args:
       tree: the trees.
@@ -167,7 +169,7 @@ def _most_visited(tree: Tree, max_nodes: int | jax.Array) -> jax.Array:
 
 
 def _compact(tree: Tree, kept: jax.Array) -> Tree:
-    """The trees with only the nodes bool[B, N], and blank rows after them.
+    """The trees with only the nodes bool[B, N], and rows after them as `keep` says.
 
     Fields that are not named here contain no node numbers: their rows are moved unchanged.
     """
@@ -179,6 +181,8 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
     in_use = (node < size[:, None]).reshape(-1)
 
     def moved(name, x):
+        if name in _WRITTEN_WHOLE:
+            return _moved_rows(tree, x, source, size, None)
         blank = jnp.asarray(_BLANK.get(name, 0), x.dtype)
         if x.ndim == 1:
             return jnp.where(in_use, rows.read(x, source), blank)
@@ -200,11 +204,9 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
     parent = jnp.where(in_use, rows.read(tree.parent, source), NO_NODE).astype(jnp.int32)
     parent = renumbered(parent)
     # In a full tree, nodes may have -inf here despite untried actions: `select.Leaf.tree_full`.
-    fields["untried_prior"] = fields["prior"][
-        jnp.arange(tree.num_rows), fields["untried"].astype(jnp.int32)
-    ]
-    blank = _moved_rows(tree, tree.children, source, jnp.zeros_like(size), NO_NODE)
-    children, num_children = trees.children_of(tree, parent, blank)
+    untried_prior = fields["prior"][jnp.arange(tree.num_rows), fields["untried"].astype(jnp.int32)]
+    fields["untried_prior"] = jnp.where(in_use, untried_prior, _BLANK["untried_prior"])
+    children, num_children = trees.children_of(tree, parent)
     return tree.replace(
         **fields,
         children=children,
@@ -215,12 +217,13 @@ def _compact(tree: Tree, kept: jax.Array) -> Tree:
 
 
 def _moved_rows(
-    tree: Tree, x: jax.Array, source: jax.Array, size: jax.Array, blank: jax.Array | int
+    tree: Tree, x: jax.Array, source: jax.Array, size: jax.Array, blank: jax.Array | None
 ) -> jax.Array:
-    """[R, ...]: row i is the old row source[i], or blank beyond the tree's size, i32[B].
+    """[R, ...]: row i is the old row source[i], or blank beyond the tree's new size, i32[B].
 
     Moves some nodes of all trees at a time, in place, which works because no row moves to a higher
-    number. It stops at the size of the largest old tree: later rows are blank already. Trip bound:
+    number. It stops at the size of the largest old tree: later rows are blank already; or, if
+    `blank` is None and rows beyond the size stay as they are, of the largest new one. Trip bound:
     N / _NODES_AT_ONCE, rounded up.
     """
     chunk, source = min(_NODES_AT_ONCE, tree.capacity), source.reshape(tree.num_trees, -1)
@@ -232,11 +235,15 @@ def _moved_rows(
         own = trees.first_row(tree) + node[None]
         from_row = lax.dynamic_slice_in_dim(source, start, chunk, axis=1)
         from_row = jnp.where(node[None] < i * chunk, own, from_row)
-        in_use = (node[None] < size[:, None]).reshape(*own.shape, *[1] * (x.ndim - 1))
-        values = jnp.where(in_use, rows.read(moved, from_row), blank)
+        in_use = node[None] < size[:, None]
+        if blank is None:
+            values = rows.read(moved, jnp.where(in_use, from_row, own))
+        else:
+            in_use = in_use.reshape(*own.shape, *[1] * (x.ndim - 1))
+            values = jnp.where(in_use, rows.read(moved, from_row), blank)
         return rows.write(moved, own.reshape(-1), values.reshape(-1, *x.shape[1:]))
 
-    num_chunks = (jnp.max(tree.size) + chunk - 1) // chunk
+    num_chunks = (jnp.max(size if blank is None else tree.size) + chunk - 1) // chunk
     return lax.fori_loop(0, num_chunks, move_some, x)
 
 

@@ -557,65 +557,68 @@ def outside(tree: Tree) -> jax.Array:
     )
 
 
-def children_of(tree: Tree, parent: jax.Array, blank: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(`children`, `num_children`) of trees whose nodes have these parents, i32[R]; `blank` is an
-    array like `children`, of NO_NODE.
+def children_of(tree: Tree, parent: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(`children`, `num_children`) of trees whose nodes have these parents, i32[R].
 
-    Nodes are numbered in the order of their first visits. So a sort of the nodes by parent that
-    keeps their order among equals puts the lists of children one after another.
+    Nodes are numbered in the order of their first visits, and so are the children of each node.
+    Entries beyond a node's children stay as they are.
     """
-    first, beyond = first_row(tree), outside(tree)
     parent = parent.reshape(tree.num_trees, tree.capacity).astype(jnp.int32)
-    lanes = jnp.broadcast_to(first, parent.shape)
-    parent_row = jnp.where(parent >= 0, first + parent, beyond)
-    count = jnp.zeros(tree.num_rows, jnp.int32).at[parent_row].add(1, mode="drop")
-    counts = count.reshape(parent.shape)
-    ahead = jnp.cumsum(counts, axis=1, dtype=jnp.int32) - counts
-    node = jnp.broadcast_to(jnp.arange(tree.capacity, dtype=jnp.int32)[None], parent.shape)
-    key = jnp.where(parent >= 0, parent, tree.capacity)  # nodes without a parent come last
-    key, child = _by_parent(key, node)
-    has_parent = key < tree.capacity
-    owner = lanes + jnp.where(has_parent, key, ROOT)
-    place = node - rows.read(ahead.reshape(-1), owner)
+    siblings = _siblings(parent, tree.num_children.dtype)
+    row = jnp.where(siblings.parent >= 0, first_row(tree) + siblings.parent, outside(tree))
     children = rows.write_entries(
-        blank,
-        jnp.where(has_parent, owner, beyond).reshape(-1),
-        jnp.where(has_parent, place, 0).reshape(-1),
-        child.reshape(-1),
+        tree.children, row.reshape(-1), siblings.place.reshape(-1), siblings.node.reshape(-1)
     )
-    return children, count.astype(tree.num_children.dtype)
+    return children, siblings.count.reshape(-1)
 
 
-_SORTED_AS_ONE = 46_339
-"""The most nodes whose pairs of numbers are 31 bits; sorting one number is several times as fast as
-sorting by two."""
+class _Siblings(NamedTuple):
+    """The nodes of B trees, sorted by parent in blocks, and numbers of children: [B, N]."""
+
+    node: jax.Array  # i32
+    parent: jax.Array  # i32: of this node; NO_NODE for none
+    place: jax.Array  # the number of the parent's children before this node; 0 without a parent
+    count: jax.Array  # of the children of nodes 0, 1, 2, ...
 
 
-def _by_parent(parent: jax.Array, node: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Pairs of i32[B, N], sorted along the last axis by parent, then node; N stands for no parent,
-    and is last."""
-    capacity = parent.shape[1]
-    if capacity <= _SORTED_AS_ONE:
-        return _sorted_as_one(parent, node)
+def _siblings(parent: jax.Array, dtype: jnp.dtype) -> _Siblings:
+    """Nodes beside their siblings; `parent`, i32[B, N], is NO_NODE for a node without a parent;
+    `dtype` is that of numbers of children.
 
-    def sort_some(parent, node):  # the others have no parent
-        few = slice(0, _SORTED_AS_ONE)
-        key, child = _sorted_as_one(jnp.minimum(parent[:, few], _SORTED_AS_ONE), node[:, few])
-        key = jnp.where(key < _SORTED_AS_ONE, key, capacity)
-        return tuple(
-            lax.dynamic_update_slice_in_dim(x, part, 0, axis=1)
-            for x, part in ((jnp.full_like(parent, capacity), key), (node, child))
+    A CPU sorts single numbers several times as fast as pairs, so a block has as many nodes as fit
+    the bits beside a parent's number. Trip bound: the number of blocks, 1 for N < 2^16.
+    """
+    num_trees, capacity = parent.shape
+    length = min(2 ** (32 - capacity.bit_length()), capacity)
+    num_blocks = -(-capacity // length)
+    padding = (0, 0), (0, num_blocks * length - capacity)
+    key = jnp.pad(jnp.where(parent >= 0, parent, capacity), padding, constant_values=capacity)
+    key = key.astype(jnp.uint32).reshape(num_trees, num_blocks, length) * length
+    key = jnp.sort(key + lax.broadcasted_iota(jnp.uint32, key.shape, 2))
+    parent, index = (x.astype(jnp.int32) for x in (key // length, key % length))
+    place = jnp.arange(length, dtype=jnp.int32)[None]
+    lane = jnp.arange(num_trees, dtype=jnp.int32)[:, None]
+
+    def number(count, parent):
+        """The places of a block's nodes, sorted by parent, after those of earlier blocks."""
+        differs = parent[:, 1:] != parent[:, :-1]
+        first = jnp.pad(differs, ((0, 0), (1, 0)), constant_values=True)
+        last = jnp.pad(differs, ((0, 0), (0, 1)), constant_values=True)
+        before = jnp.take_along_axis(
+            count, jnp.minimum(parent, capacity - 1), axis=1, mode="promise_in_bounds"
         )
+        among = before + (place - lax.cummax(jnp.where(first, place, 0), axis=1)).astype(dtype)
+        among = jnp.where(parent < capacity, among, 0)
+        at = jnp.where(last, parent, capacity + place)
+        return count.at[lane, at].set(among + 1, mode="drop", unique_indices=True), among
 
-    def sort_all(parent, node):
-        return tuple(lax.sort((parent, node), num_keys=2))
-
-    is_small = jnp.all(parent[:, _SORTED_AS_ONE:] == capacity)
-    return lax.cond(is_small, sort_some, sort_all, parent, node)
-
-
-def _sorted_as_one(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Pairs i32[B, N] in [0, N], sorted along the last axis by x, then y."""
-    limit = x.shape[1] + 1
-    pair = jnp.sort(x * limit + y, axis=-1)
-    return pair // limit, pair % limit
+    none = jnp.zeros((num_trees, capacity), dtype)
+    count, places = lax.scan(number, none, jnp.moveaxis(parent, 1, 0))
+    # The padding, which has no parent and comes last, ends the last block.
+    whole = lambda x: x.reshape(num_trees, -1)[:, :capacity]
+    return _Siblings(
+        node=whole(index + length * lax.broadcasted_iota(jnp.int32, index.shape, 1)),
+        parent=whole(jnp.where(parent < capacity, parent, NO_NODE)),
+        place=whole(jnp.moveaxis(places, 0, 1)),
+        count=count,
+    )

@@ -101,14 +101,27 @@ def plain_search(b, nodes, code, key, max_depth=64, capacity=None):
     )
 
 
+def with_garbage(tree):
+    """The tree with garbage in the priors and lists of children that are not in use."""
+    tree = host(tree)
+    node = np.arange(tree.num_rows).reshape(tree.num_trees, tree.capacity)
+    beyond = (node - node[:, :1] >= tree.size[:, None]).reshape(-1, 1)
+    is_child = np.arange(tree.num_actions) < np.where(beyond, 0, tree.num_children[:, None])
+    return tree.replace(
+        prior=np.where(beyond, np.float32(np.nan), tree.prior),
+        children=np.where(is_child, tree.children, tree.capacity - 1).astype(tree.children.dtype),
+    )
+
+
 def check_consistent(tree):
-    """Check the invariants of any tree, however it was made; rows without a node are blank."""
+    """Check the invariants of any tree, however it was made; rows without a node are blank, except
+    their priors and children."""
     tree = host(tree)
     blank = host(reuse.empty(random_tree.Position(CODES), tree.num_actions, SearchConfig(9)))
     for b in range(tree.num_trees):
         size, first = int(tree.size[b]), b * tree.capacity
         for field in dataclasses.fields(tree):
-            if field.name not in ("size", "capacity", "codec"):
+            if field.name not in ("size", "capacity", "codec", "prior", "children"):
                 for x, empty_row in zip(
                     jax.tree.leaves(getattr(tree, field.name)),
                     jax.tree.leaves(getattr(blank, field.name)),
@@ -150,7 +163,7 @@ def test_equal_to_the_plain_search_move_by_move():
         action = np.where(result.visits.sum(axis=1) > 0, result.action, -1)
         if move == 2:
             action[1] = -1  # this lane starts another game here
-        tree = REROOT(result.tree, action)
+        tree = with_garbage(REROOT(result.tree, action))
         check_consistent(tree)
         for b in range(NUM_TREES):
             nodes[b] = plain_search(b, nodes[b], codes[b], key, max_depth)
@@ -376,19 +389,26 @@ def test_a_search_begins_without_a_copy_of_the_trees():
     assert re.findall(rf"\w+{shape}\S* (?:copy|select)\(", entry) == []
 
 
-@pytest.mark.parametrize("size", [30, 46_340, 50_000])
-def test_nodes_are_sorted_by_parent(size):
-    """Up to 46,339 nodes as one number; more in the same arrays."""
-    capacity = 50_000
+@pytest.mark.parametrize(("capacity", "sizes"), [(9, (9, 1)), (70_000, (70_000, 33_000))])
+def test_siblings(capacity, sizes):
+    """In one block of nodes, and in three of up to 32,768."""
     rng = np.random.default_rng(0)
-    parent = np.full((2, capacity), capacity, np.int32)
-    parent[0, 1:size] = rng.integers(0, np.arange(1, size))
-    node = np.broadcast_to(np.arange(capacity, dtype=np.int32), parent.shape)
-    found, child = jax.jit(trees._by_parent)(parent, node)
-    order = np.argsort(parent, axis=1, kind="stable")
-    np.testing.assert_array_equal(found, np.take_along_axis(parent, order, 1))
-    has_parent = found < capacity
-    np.testing.assert_array_equal(child[has_parent], order[has_parent])
+    parent = np.full((2, capacity), trees.NO_NODE, np.int32)
+    for own, size in zip(parent, sizes, strict=True):
+        own[1:size] = rng.integers(0, np.minimum(np.arange(1, size), 1 + size // 4))
+    found = jax.device_get(jax.jit(trees._siblings, static_argnums=1)(parent, np.dtype(np.int16)))
+    assert (found.place.dtype, found.count.dtype) == (np.int16, np.int16)
+    for tree, (own, size) in enumerate(zip(parent, sizes, strict=True)):
+        children = [[] for _ in range(capacity)]
+        places = np.zeros(capacity, np.int32)
+        for node in range(1, size):
+            places[node] = len(children[own[node]])
+            children[own[node]].append(node)
+        node = found.node[tree]
+        np.testing.assert_array_equal(np.sort(node), np.arange(capacity))
+        np.testing.assert_array_equal(found.parent[tree], own[node])
+        np.testing.assert_array_equal(found.place[tree], places[node])
+        np.testing.assert_array_equal(found.count[tree], [len(some) for some in children])
 
 
 def test_memory_is_predicted():
